@@ -1,0 +1,141 @@
+from whetstone.types.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class EngineState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENGINE_STATE_UNSPECIFIED: _ClassVar[EngineState]
+    ENGINE_STATE_SERVING: _ClassVar[EngineState]
+    ENGINE_STATE_FENCED: _ClassVar[EngineState]
+    ENGINE_STATE_QUARANTINED: _ClassVar[EngineState]
+ENGINE_STATE_UNSPECIFIED: EngineState
+ENGINE_STATE_SERVING: EngineState
+ENGINE_STATE_FENCED: EngineState
+ENGINE_STATE_QUARANTINED: EngineState
+
+class ServedPolicy(_message.Message):
+    __slots__ = ("policy", "policy_version", "label", "model_path")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_PATH_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    policy_version: int
+    label: str
+    model_path: str
+    def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., label: _Optional[str] = ..., model_path: _Optional[str] = ...) -> None: ...
+
+class Engine(_message.Message):
+    __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MAX_MODEL_LEN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    url: str
+    state: EngineState
+    policy: ServedPolicy
+    in_flight: int
+    reason: str
+    max_model_len: int
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ...) -> None: ...
+
+class RegisterEngineRequest(_message.Message):
+    __slots__ = ("id", "url")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    url: str
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
+
+class RegisterEngineResponse(_message.Message):
+    __slots__ = ("engine",)
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    engine: Engine
+    def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
+
+class ListEnginesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListEnginesResponse(_message.Message):
+    __slots__ = ("engines", "waiting_calls")
+    class WaitingCallsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_CALLS_FIELD_NUMBER: _ClassVar[int]
+    engines: _containers.RepeatedCompositeFieldContainer[Engine]
+    waiting_calls: _containers.ScalarMap[str, int]
+    def __init__(self, engines: _Optional[_Iterable[_Union[Engine, _Mapping]]] = ..., waiting_calls: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class FenceEngineRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class FenceEngineResponse(_message.Message):
+    __slots__ = ("engine",)
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    engine: Engine
+    def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
+
+class DrainEngineRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class DrainEngineResponse(_message.Message):
+    __slots__ = ("engine",)
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    engine: Engine
+    def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
+
+class UnfenceEngineRequest(_message.Message):
+    __slots__ = ("id", "policy")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    policy: ServedPolicy
+    def __init__(self, id: _Optional[str] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ...) -> None: ...
+
+class UnfenceEngineResponse(_message.Message):
+    __slots__ = ("engine",)
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    engine: Engine
+    def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
+
+class ForgetPolicyRequest(_message.Message):
+    __slots__ = ("policy",)
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    def __init__(self, policy: _Optional[str] = ...) -> None: ...
+
+class ForgetPolicyResponse(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: int
+    def __init__(self, sessions: _Optional[int] = ...) -> None: ...
+
+class CallTree(_message.Message):
+    __slots__ = ("session", "calls")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    calls: _containers.RepeatedCompositeFieldContainer[_types_pb2.ModelCall]
+    def __init__(self, session: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[_types_pb2.ModelCall, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,607 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from whetstone.types.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class LossAggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOSS_AGGREGATION_UNSPECIFIED: _ClassVar[LossAggregation]
+    LOSS_AGGREGATION_TOKEN_MEAN: _ClassVar[LossAggregation]
+    LOSS_AGGREGATION_TOKEN_SUM: _ClassVar[LossAggregation]
+    LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: _ClassVar[LossAggregation]
+    LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: _ClassVar[LossAggregation]
+    LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: _ClassVar[LossAggregation]
+
+class DeadlinePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEADLINE_POLICY_UNSPECIFIED: _ClassVar[DeadlinePolicy]
+    DEADLINE_POLICY_VOID: _ClassVar[DeadlinePolicy]
+    DEADLINE_POLICY_SCORE: _ClassVar[DeadlinePolicy]
+    DEADLINE_POLICY_MASK: _ClassVar[DeadlinePolicy]
+
+class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
+    JOB_PHASE_QUEUED: _ClassVar[JobPhase]
+    JOB_PHASE_RUNNING: _ClassVar[JobPhase]
+    JOB_PHASE_SUSPENDED: _ClassVar[JobPhase]
+    JOB_PHASE_SUCCEEDED: _ClassVar[JobPhase]
+    JOB_PHASE_FAILED: _ClassVar[JobPhase]
+    JOB_PHASE_CANCELLED: _ClassVar[JobPhase]
+
+class JobWish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_WISH_UNSPECIFIED: _ClassVar[JobWish]
+    JOB_WISH_RUN: _ClassVar[JobWish]
+    JOB_WISH_SUSPEND: _ClassVar[JobWish]
+    JOB_WISH_CANCEL: _ClassVar[JobWish]
+LOSS_AGGREGATION_UNSPECIFIED: LossAggregation
+LOSS_AGGREGATION_TOKEN_MEAN: LossAggregation
+LOSS_AGGREGATION_TOKEN_SUM: LossAggregation
+LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: LossAggregation
+LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: LossAggregation
+LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: LossAggregation
+DEADLINE_POLICY_UNSPECIFIED: DeadlinePolicy
+DEADLINE_POLICY_VOID: DeadlinePolicy
+DEADLINE_POLICY_SCORE: DeadlinePolicy
+DEADLINE_POLICY_MASK: DeadlinePolicy
+JOB_PHASE_UNSPECIFIED: JobPhase
+JOB_PHASE_QUEUED: JobPhase
+JOB_PHASE_RUNNING: JobPhase
+JOB_PHASE_SUSPENDED: JobPhase
+JOB_PHASE_SUCCEEDED: JobPhase
+JOB_PHASE_FAILED: JobPhase
+JOB_PHASE_CANCELLED: JobPhase
+JOB_WISH_UNSPECIFIED: JobWish
+JOB_WISH_RUN: JobWish
+JOB_WISH_SUSPEND: JobWish
+JOB_WISH_CANCEL: JobWish
+
+class ModelSource(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class AgentSpec(_message.Message):
+    __slots__ = ("kind", "args")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    args: _struct_pb2.Struct
+    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class EnvironmentSpec(_message.Message):
+    __slots__ = ("kind", "args")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    args: _struct_pb2.Struct
+    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class SeedRange(_message.Message):
+    __slots__ = ("first", "count")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    count: int
+    def __init__(self, first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Dataset(_message.Message):
+    __slots__ = ("jsonl", "seeds", "shuffle_seed")
+    JSONL_FIELD_NUMBER: _ClassVar[int]
+    SEEDS_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_SEED_FIELD_NUMBER: _ClassVar[int]
+    jsonl: str
+    seeds: SeedRange
+    shuffle_seed: int
+    def __init__(self, jsonl: _Optional[str] = ..., seeds: _Optional[_Union[SeedRange, _Mapping]] = ..., shuffle_seed: _Optional[int] = ...) -> None: ...
+
+class ValidationVariant(_message.Message):
+    __slots__ = ("name", "sampling", "attempts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sampling: _types_pb2.Sampling
+    attempts: int
+    def __init__(self, name: _Optional[str] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., attempts: _Optional[int] = ...) -> None: ...
+
+class Validation(_message.Message):
+    __slots__ = ("dataset", "every_steps", "at_start", "at_end", "variants")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    EVERY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    AT_START_FIELD_NUMBER: _ClassVar[int]
+    AT_END_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    dataset: Dataset
+    every_steps: int
+    at_start: bool
+    at_end: bool
+    variants: _containers.RepeatedCompositeFieldContainer[ValidationVariant]
+    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., every_steps: _Optional[int] = ..., at_start: _Optional[bool] = ..., at_end: _Optional[bool] = ..., variants: _Optional[_Iterable[_Union[ValidationVariant, _Mapping]]] = ...) -> None: ...
+
+class Optimizer(_message.Message):
+    __slots__ = ("learning_rate", "beta1", "beta2", "weight_decay", "gradient_clip", "warmup_steps", "final_rate_share")
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    BETA1_FIELD_NUMBER: _ClassVar[int]
+    BETA2_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_CLIP_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
+    FINAL_RATE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    learning_rate: float
+    beta1: float
+    beta2: float
+    weight_decay: float
+    gradient_clip: float
+    warmup_steps: int
+    final_rate_share: float
+    def __init__(self, learning_rate: _Optional[float] = ..., beta1: _Optional[float] = ..., beta2: _Optional[float] = ..., weight_decay: _Optional[float] = ..., gradient_clip: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., final_rate_share: _Optional[float] = ...) -> None: ...
+
+class Batching(_message.Message):
+    __slots__ = ("mini_batches", "epochs", "micro_batch_tokens")
+    MINI_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    MICRO_BATCH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    mini_batches: int
+    epochs: int
+    micro_batch_tokens: int
+    def __init__(self, mini_batches: _Optional[int] = ..., epochs: _Optional[int] = ..., micro_batch_tokens: _Optional[int] = ...) -> None: ...
+
+class Sft(_message.Message):
+    __slots__ = ("optimizer", "batching")
+    OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    BATCHING_FIELD_NUMBER: _ClassVar[int]
+    optimizer: Optimizer
+    batching: Batching
+    def __init__(self, optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
+
+class Grpo(_message.Message):
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor")
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
+    CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
+    CLIP_HIGH_FIELD_NUMBER: _ClassVar[int]
+    CLIP_DUAL_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
+    LOSS_AGGREGATION_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    BATCHING_FIELD_NUMBER: _ClassVar[int]
+    LOSS_SCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    group_size: int
+    normalize_by_std: bool
+    clip_low: float
+    clip_high: float
+    clip_dual: float
+    entropy_coefficient: float
+    loss_aggregation: LossAggregation
+    optimizer: Optimizer
+    batching: Batching
+    loss_scale_factor: float
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ...) -> None: ...
+
+class Algorithm(_message.Message):
+    __slots__ = ("sft", "grpo")
+    SFT_FIELD_NUMBER: _ClassVar[int]
+    GRPO_FIELD_NUMBER: _ClassVar[int]
+    sft: Sft
+    grpo: Grpo
+    def __init__(self, sft: _Optional[_Union[Sft, _Mapping]] = ..., grpo: _Optional[_Union[Grpo, _Mapping]] = ...) -> None: ...
+
+class GroupPolicy(_message.Message):
+    __slots__ = ("complete", "partial", "drop")
+    class Complete(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Partial(_message.Message):
+        __slots__ = ("min_size",)
+        MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+        min_size: int
+        def __init__(self, min_size: _Optional[int] = ...) -> None: ...
+    class Drop(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    complete: GroupPolicy.Complete
+    partial: GroupPolicy.Partial
+    drop: GroupPolicy.Drop
+    def __init__(self, complete: _Optional[_Union[GroupPolicy.Complete, _Mapping]] = ..., partial: _Optional[_Union[GroupPolicy.Partial, _Mapping]] = ..., drop: _Optional[_Union[GroupPolicy.Drop, _Mapping]] = ...) -> None: ...
+
+class Loop(_message.Message):
+    __slots__ = ("steps", "batch_groups", "max_policy_lag", "checkpoint_every", "checkpoints_kept", "group_policy", "deadline_policy")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_POLICY_LAG_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_EVERY_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_KEPT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_POLICY_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    steps: int
+    batch_groups: int
+    max_policy_lag: int
+    checkpoint_every: int
+    checkpoints_kept: int
+    group_policy: GroupPolicy
+    deadline_policy: DeadlinePolicy
+    def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ...) -> None: ...
+
+class JobSpec(_message.Message):
+    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    LOOP_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    model: ModelSource
+    agent: AgentSpec
+    environment: EnvironmentSpec
+    train: Dataset
+    validation: Validation
+    algorithm: Algorithm
+    loop: Loop
+    sampling: _types_pb2.Sampling
+    limits: _types_pb2.RolloutLimits
+    seed: int
+    timeout: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class EpisodeCounts(_message.Message):
+    __slots__ = ("dispatched", "trained", "voided", "in_flight")
+    DISPATCHED_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_FIELD_NUMBER: _ClassVar[int]
+    VOIDED_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    dispatched: int
+    trained: int
+    voided: int
+    in_flight: int
+    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
+
+class ValidationResult(_message.Message):
+    __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version")
+    class PassAtKEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    VOIDED_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_REWARD_FIELD_NUMBER: _ClassVar[int]
+    PASS_AT_K_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    DURATION_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    variant: str
+    tasks: int
+    episodes: int
+    voided: int
+    success: float
+    mean_reward: float
+    pass_at_k: _containers.ScalarMap[int, float]
+    finished_at: _timestamp_pb2.Timestamp
+    duration: _duration_pb2.Duration
+    policy_version: int
+    def __init__(self, step: _Optional[int] = ..., variant: _Optional[str] = ..., tasks: _Optional[int] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., success: _Optional[float] = ..., mean_reward: _Optional[float] = ..., pass_at_k: _Optional[_Mapping[int, float]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., policy_version: _Optional[int] = ...) -> None: ...
+
+class StepTiming(_message.Message):
+    __slots__ = ("total", "sampling", "training", "syncing", "waiting", "validating")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    SYNCING_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    VALIDATING_FIELD_NUMBER: _ClassVar[int]
+    total: _duration_pb2.Duration
+    sampling: _duration_pb2.Duration
+    training: _duration_pb2.Duration
+    syncing: _duration_pb2.Duration
+    waiting: _duration_pb2.Duration
+    validating: _duration_pb2.Duration
+    def __init__(self, total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., sampling: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., training: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., syncing: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., validating: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class StepRecord(_message.Message):
+    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest")
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    VOIDED_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_TRAINED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    policy_version: int
+    metrics: _containers.ScalarMap[str, float]
+    timing: StepTiming
+    episodes: int
+    voided: int
+    tokens_sampled: int
+    tokens_trained: int
+    finished_at: _timestamp_pb2.Timestamp
+    batch_digest: str
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ...) -> None: ...
+
+class JobStatus(_message.Message):
+    __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled")
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_PATH_FIELD_NUMBER: _ClassVar[int]
+    VALIDATIONS_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    phase: JobPhase
+    reason: str
+    message: str
+    step: int
+    policy_version: int
+    epoch: int
+    episodes: EpisodeCounts
+    started_at: _timestamp_pb2.Timestamp
+    finished_at: _timestamp_pb2.Timestamp
+    model_path: str
+    validations: _containers.RepeatedCompositeFieldContainer[ValidationResult]
+    last_step: StepRecord
+    tokens_sampled: int
+    def __init__(self, phase: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., step: _Optional[int] = ..., policy_version: _Optional[int] = ..., epoch: _Optional[int] = ..., episodes: _Optional[_Union[EpisodeCounts, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model_path: _Optional[str] = ..., validations: _Optional[_Iterable[_Union[ValidationResult, _Mapping]]] = ..., last_step: _Optional[_Union[StepRecord, _Mapping]] = ..., tokens_sampled: _Optional[int] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("spec", "uid", "created_at", "wish", "status")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    WISH_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    spec: JobSpec
+    uid: str
+    created_at: _timestamp_pb2.Timestamp
+    wish: JobWish
+    status: JobStatus
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("step", "policy_version", "path", "model_path", "created_at")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MODEL_PATH_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    policy_version: int
+    path: str
+    model_path: str
+    created_at: _timestamp_pb2.Timestamp
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., path: _Optional[str] = ..., model_path: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class SubmitJobRequest(_message.Message):
+    __slots__ = ("spec", "dry_run")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    spec: JobSpec
+    dry_run: bool
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class SubmitJobResponse(_message.Message):
+    __slots__ = ("job", "created")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    created: bool
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+
+class GetJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class GetJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs", "next_page_token")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    next_page_token: str
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class WatchJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class WatchJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class UpdateJobRequest(_message.Message):
+    __slots__ = ("name", "steps", "timeout")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    steps: int
+    timeout: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., steps: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class UpdateJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class SuspendJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class SuspendJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ResumeJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ResumeJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class CancelJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CancelJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ListCheckpointsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListCheckpointsResponse(_message.Message):
+    __slots__ = ("checkpoints",)
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+
+class StreamMetricsRequest(_message.Message):
+    __slots__ = ("name", "from_step", "follow")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FROM_STEP_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    from_step: int
+    follow: bool
+    def __init__(self, name: _Optional[str] = ..., from_step: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
+
+class StreamMetricsResponse(_message.Message):
+    __slots__ = ("step", "validation")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    step: StepRecord
+    validation: ValidationResult
+    def __init__(self, step: _Optional[_Union[StepRecord, _Mapping]] = ..., validation: _Optional[_Union[ValidationResult, _Mapping]] = ...) -> None: ...
+
+class StreamEpisodesRequest(_message.Message):
+    __slots__ = ("name", "purpose", "group", "last", "follow")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    purpose: _types_pb2.Purpose
+    group: str
+    last: int
+    follow: bool
+    def __init__(self, name: _Optional[str] = ..., purpose: _Optional[_Union[_types_pb2.Purpose, str]] = ..., group: _Optional[str] = ..., last: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
+
+class StreamEpisodesResponse(_message.Message):
+    __slots__ = ("summary", "sequence")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    summary: _types_pb2.EpisodeSummary
+    sequence: int
+    def __init__(self, summary: _Optional[_Union[_types_pb2.EpisodeSummary, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class GetEpisodeRequest(_message.Message):
+    __slots__ = ("episode_id",)
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    episode_id: str
+    def __init__(self, episode_id: _Optional[str] = ...) -> None: ...
+
+class GetEpisodeResponse(_message.Message):
+    __slots__ = ("episode", "trained_in_step")
+    EPISODE_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_IN_STEP_FIELD_NUMBER: _ClassVar[int]
+    episode: _types_pb2.Episode
+    trained_in_step: int
+    def __init__(self, episode: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ..., trained_in_step: _Optional[int] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("name", "step")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    step: int
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("record", "episodes")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    record: StepRecord
+    episodes: _containers.RepeatedCompositeFieldContainer[_types_pb2.EpisodeSummary]
+    def __init__(self, record: _Optional[_Union[StepRecord, _Mapping]] = ..., episodes: _Optional[_Iterable[_Union[_types_pb2.EpisodeSummary, _Mapping]]] = ...) -> None: ...
