@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+export { assertNever } from "./assert-never.ts";
+export {
+  type Backoff,
+  type BackoffOptions,
+  exponentialBackoff,
+  isRetryableError,
+  retry,
+  type RetryOptions,
+} from "./backoff.ts";
+export { type Clock, systemClock } from "./clock.ts";
+export { loadConfig, type LoadConfigOptions, parseOrThrow } from "./config.ts";
+export { abortReason, Deadline, raceSignal, sleep, withTimeout } from "./deadline.ts";
+export {
+  ConfigError,
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorContext,
+  type ErrorOptions,
+  isAbort,
+  RETRY_CLASSES,
+  type RetryClass,
+  type Violation,
+  WhetstoneError,
+} from "./errors.ts";
+export { Gate, type GateOptions } from "./gate.ts";
+export {
+  episodeId,
+  type EpisodeId,
+  type EpisodeParts,
+  groupIndex,
+  type GroupIndex,
+  groupName,
+  type GroupName,
+  jobId,
+  type JobId,
+  parseEpisodeId,
+  policyVersion,
+  type PolicyVersion,
+  sessionId,
+  type SessionId,
+} from "./ids.ts";
+export { createRng, deriveSeed, type Rng } from "./seed.ts";
