@@ -1,0 +1,156 @@
+"""Reads and writes model folders in the Hugging Face layout.
+
+Loading checks every name and shape before the first byte of a tensor is copied, so a bad folder changes nothing.
+Saving builds the folder under a temporary name and writes manifest.json last: a folder with a manifest is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from whetstone_models.config import ModelConfig, read_config
+from whetstone_models.errors import WeightsError
+from whetstone_models.manifest import publish_directory, staging_directory
+from whetstone_models.transformer import Transformer
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+COPIED = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
+_UNUSED_SUFFIXES = ("rotary_emb.inv_freq",)
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Every tensor that a folder with this configuration must hold."""
+    with torch.device("meta"):
+        model = Transformer(config)
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+def load_model(
+    directory: Path,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    config: ModelConfig | None = None,
+) -> Transformer:
+    """A new model with the folder's weights. Raises ConfigError or WeightsError before anything is allocated.
+
+    `config` replaces the folder's config.json, which a folder of bare weights may lack.
+    """
+    config = config or read_config(directory)
+    files = check_weights(directory, config)
+    with torch.device("meta"):
+        model = Transformer(config)
+    model = model.to(dtype=dtype).to_empty(device=device)
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for file, names in files.items():
+            with safe_open(file, framework="pt") as tensors:
+                for name in names:
+                    parameters[name].copy_(tensors.get_tensor(name))
+    return model
+
+
+def load_into(model: Transformer, directory: Path) -> None:
+    """Copies the folder's weights into `model`, in place. Raises WeightsError and leaves it untouched if they differ."""
+    files = check_weights(directory, model.config)
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for file, names in files.items():
+            with safe_open(file, framework="pt") as tensors:
+                for name in names:
+                    parameters[name].copy_(tensors.get_tensor(name))
+
+
+def check_weights(directory: Path, config: ModelConfig) -> dict[Path, list[str]]:
+    """Which tensors to read from which file. Raises WeightsError for a missing, extra, misshapen or truncated one."""
+    expected = expected_shapes(config)
+    found: dict[str, Path] = {}
+    for file in weight_files(directory):
+        for name, shape in _tensor_shapes(file).items():
+            if _is_unused(name, config):
+                continue
+            if name not in expected:
+                raise WeightsError(name, f"unexpected tensor in {file.name}; the configuration has no such parameter")
+            if name in found:
+                raise WeightsError(name, f"stored twice, in {found[name].name} and {file.name}")
+            if shape != expected[name]:
+                raise WeightsError(name, f"has shape {list(shape)}, expected {list(expected[name])}")
+            found[name] = file
+    for name in expected:
+        if name not in found:
+            raise WeightsError(name, f"missing from the weights in {directory}")
+    by_file: dict[Path, list[str]] = {}
+    for name, file in found.items():
+        by_file.setdefault(file, []).append(name)
+    return by_file
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The folder's safetensors files: the single one, or those that the index names."""
+    if (directory / SINGLE).is_file():
+        return [directory / SINGLE]
+    if not (directory / INDEX).is_file():
+        raise WeightsError(SINGLE, f"not found in {directory}, and there is no {INDEX} either")
+    try:
+        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+        raise WeightsError(INDEX, f"is not a valid index: {error!r}") from error
+    for name in names:
+        if Path(name).name != name or not (directory / name).is_file():
+            raise WeightsError(name, f"named by {INDEX} but not found in {directory}")
+    return [directory / name for name in names]
+
+
+def _tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes from the header. safetensors itself checks that the file is as long as the header says."""
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(file.name, f"cannot be read (truncated or not safetensors): {error}") from error
+
+
+def _is_unused(name: str, config: ModelConfig) -> bool:
+    """A tied lm_head is a second copy of the embedding; old checkpoints carry rotary tables as buffers."""
+    return (config.tied and name == "lm_head.weight") or name.endswith(_UNUSED_SUFFIXES)
+
+
+def save_weights(
+    weights: Transformer | Mapping[str, Tensor],
+    directory: Path,
+    version: int,
+    source_dir: Path,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Writes a complete folder: weights, configuration and tokenizer of `source_dir`, and last its manifest.
+
+    `version` is the policy version, 0 for the starting model. `dtype` casts on the way out (None keeps it).
+    Raises FileExistsError when `directory` exists: a version is immutable.
+    """
+    state = dict(weights.named_parameters()) if isinstance(weights, Transformer) else weights
+    tensors = {name: _portable(tensor, dtype) for name, tensor in state.items()}
+    with staging_directory(directory) as staging:
+        for name in COPIED:
+            if (source_dir / name).is_file():
+                shutil.copyfile(source_dir / name, staging / name)
+        save_file(tensors, staging / SINGLE, metadata={"format": "pt"})
+        publish_directory(staging, directory, version)
+
+
+def _portable(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """A contiguous CPU copy: parameters of a fused model are views of one buffer, which safetensors refuses."""
+    return tensor.detach().to(device="cpu", dtype=dtype or tensor.dtype).clone(memory_format=torch.contiguous_format)

@@ -1,0 +1,108 @@
+"""manifest.json: what a weights folder holds, written last. Needs no torch.
+
+`{"format":"whetstone.weights/v1","version":N,"files":[{"name","size","sha256"}]}`; sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whetstone_models.errors import ManifestError
+
+MANIFEST, FORMAT = "manifest.json", "whetstone.weights/v1"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A verified manifest: the policy version and the names of the files that it covers."""
+
+    version: int
+    files: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def staging_directory(directory: Path) -> Iterator[Path]:
+    """A new folder beside `directory`, removed if the block fails. Raises FileExistsError if `directory` exists."""
+    if directory.exists():
+        raise FileExistsError(f"{directory} exists; a weights folder is immutable")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    staging = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def publish_directory(staging: Path, directory: Path, version: int) -> None:
+    """Writes the manifest of `staging` and renames the folder into place; every file is on disk before either."""
+    names = sorted(entry.name for entry in staging.iterdir() if entry.is_file() and entry.name != MANIFEST)
+    files = [_describe(staging / name) for name in names]
+    temporary = staging / f"{MANIFEST}.tmp"
+    temporary.write_text(json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1) + "\n")
+    _sync(temporary)
+    temporary.rename(staging / MANIFEST)
+    _sync(staging)
+    staging.rename(directory)
+    _sync(directory.parent)
+
+
+def verify_manifest(directory: Path) -> Manifest:
+    """Checks size and digest of every listed file. Raises ManifestError naming the first that differs."""
+    raw = _read(directory)
+    for entry in raw["files"]:
+        path = directory / entry["name"]
+        if not path.is_file():
+            raise ManifestError(entry["name"], "listed in manifest.json but missing")
+        if path.stat().st_size != entry["size"]:
+            raise ManifestError(entry["name"], f"has {path.stat().st_size} bytes, manifest.json says {entry['size']}")
+        if _digest(path) != entry["sha256"]:
+            raise ManifestError(entry["name"], "content differs from the digest in manifest.json")
+    return Manifest(raw["version"], tuple(entry["name"] for entry in raw["files"]))
+
+
+def _read(directory: Path) -> dict[str, Any]:
+    try:
+        raw = json.loads((directory / MANIFEST).read_text())
+    except FileNotFoundError:
+        raise ManifestError(MANIFEST, f"not found in {directory}; the folder may be incomplete") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ManifestError(MANIFEST, f"not valid JSON: {error}") from error
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise ManifestError(f"{MANIFEST}.format", f"must be {FORMAT!r}")
+    if not isinstance(raw.get("version"), int) or not isinstance(raw.get("files"), list):
+        raise ManifestError(MANIFEST, "needs an integer `version` and a list `files`")
+    for entry in raw["files"]:
+        if not isinstance(entry, dict) or not {"name", "size", "sha256"} <= entry.keys():
+            raise ManifestError(f"{MANIFEST}.files", "every entry needs name, size and sha256")
+        if Path(str(entry["name"])).name != entry["name"]:
+            raise ManifestError(f"{MANIFEST}.files", f"{entry['name']!r} is not a plain file name")
+    return raw
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    _sync(path)
+    return {"name": path.name, "size": path.stat().st_size, "sha256": _digest(path)}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    """fsync of a file or a folder; a rename is only durable once its folder is."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
