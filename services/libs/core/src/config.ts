@@ -86,8 +86,9 @@ function setPath(target: Record<string, unknown>, path: readonly string[], value
   setPath(next as Record<string, unknown>, rest, value);
 }
 
-function strict(schema: z.ZodType): z.ZodType {
-  return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
+function strict<S extends z.ZodType>(schema: S): S {
+  const open = schema instanceof z.ZodObject && schema.def.catchall === undefined;
+  return (open ? schema.strict() : schema) as S;
 }
 
 function unwrap(schema: unknown): z.core.$ZodType | undefined {
