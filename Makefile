@@ -1,13 +1,59 @@
-# Whetstone. `make help` lists the targets.
+# Whetstone. `make help` lists the targets; each sets up what it needs, once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-ROOT := $(CURDIR)
-export PATH := $(ROOT)/node_modules/.bin:$(ROOT)/.venv/bin:$(PATH)
-PY := .venv/bin/python
+export PATH := $(CURDIR)/node_modules/.bin:$(CURDIR)/.venv/bin:$(PATH)
+export OMP_WAIT_POLICY := PASSIVE
+# Python to build the virtual environment with, and where PyTorch comes from (empty: chosen by deploy/local/setup-python.sh).
+PYTHON ?= python3
+TORCH_INDEX ?=
+# Seed of the quickstart, and extra arguments for it (e.g. QUICKSTART="--lag 0").
+SEED ?= 1
+QUICKSTART ?=
 
-.PHONY: gen
-gen: ## Regenerate proto/gen (TypeScript and Python)
+NODE_STAMP := node_modules/.whetstone-stamp
+PYTHON_STAMP := .venv/.whetstone-stamp
+MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
+PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
+
+.PHONY: help setup quickstart test check gen format proto-baseline bench-engine bench-rollout clean ci
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(NODE_STAMP) $(PYTHON_STAMP) ## Install everything the other targets need (they do it themselves)
+
+$(NODE_STAMP): package-lock.json $(MANIFESTS)
+	@bash deploy/local/setup-node.sh
+	@touch $@
+
+$(PYTHON_STAMP): python-trainer/requirements.txt deploy/local/setup-python.sh
+	@PYTHON="$(PYTHON)" TORCH_INDEX="$(TORCH_INDEX)" bash deploy/local/setup-python.sh
+	@touch $@
+
+quickstart: setup ## Train an agent from random weights on this machine and show what it learned (SEED=1)
+	@node examples/frozenlake/quickstart.ts --seed $(SEED) $(QUICKSTART)
+
+test: setup ## Run every test that needs no GPU and no cluster
+	@node tests/run-all.ts
+
+check: setup ## Format, lint, types, generated code, contract and layering
+	@bash deploy/local/check.sh
+
+gen: setup ## Regenerate proto/gen (TypeScript and Python)
 	cd proto && buf generate
 	rm -rf proto/gen/python && mkdir -p proto/gen/python
-	$(PY) -m grpc_tools.protoc -I proto --python_out=proto/gen/python --pyi_out=proto/gen/python --grpc_python_out=proto/gen/python $$(cd proto && find whetstone -name '*.proto' | sort | sed 's#^#proto/#')
-	find proto/gen/python -type d -not -path proto/gen/python -exec touch {}/__init__.py \;
+	python -m grpc_tools.protoc -I proto --python_out=proto/gen/python --pyi_out=proto/gen/python --grpc_python_out=proto/gen/python $(addprefix proto/,$(PROTOS))
+	find proto/gen/python -mindepth 1 -type d -exec touch {}/__init__.py \;
+
+format: setup ## Format everything
+	prettier --log-level warn --write .
+	ruff format -q python-trainer && ruff check -q --fix python-trainer
+
+proto-baseline: setup ## Accept today's contract as the one that later changes are compared with (on a release)
+	cd proto && buf build -o baseline.binpb
+
+bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
+	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
+
+clean: ## Remove what set-up and runs made
+	rm -rf node_modules .venv .whetstone

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Everything that can be judged without running the product. Runs all of it, then fails if any part failed.
+set -uo pipefail
+failed=()
+step() { printf 'check: %s\n' "$1"; shift; "$@" || failed+=("$*"); }
+
+generated_is_current() {
+  local before after
+  before=$(find proto/gen -type f -exec sha256sum {} + | sort)
+  make -s gen >/dev/null || return 1
+  after=$(find proto/gen -type f -exec sha256sum {} + | sort)
+  [ "$before" = "$after" ] || { echo "proto/gen is not what \`make gen\` makes; run it and commit the result" >&2; return 1; }
+}
+contract_is_compatible() { (cd proto && buf breaking --against baseline.binpb); }
+python_types() { (cd python-trainer && pyright --pythonpath ../.venv/bin/python); }
+
+step "format (prettier)" prettier --log-level warn --check .
+step "lint (eslint)" eslint . --max-warnings 0
+step "types (tsc)" tsc -p tsconfig.json
+step "format (ruff)" ruff format -q --check python-trainer
+step "lint (ruff)" ruff check -q python-trainer
+step "types (pyright)" python_types
+step "contract (buf lint)" bash -c 'cd proto && buf lint'
+step "contract (buf breaking)" contract_is_compatible
+step "generated code" generated_is_current
+if [ ${#failed[@]} -gt 0 ]; then printf 'check: failed: %s\n' "${failed[@]}" >&2; exit 1; fi
+echo "check: all well"

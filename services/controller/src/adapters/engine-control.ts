@@ -1,0 +1,91 @@
+import { WhetstoneError } from "@whetstone/core";
+import { Agent, request } from "undici";
+
+/** Deadlines of control calls in milliseconds. Source: the IEP/1 contract, docs/decisions/iep.md. */
+const PAUSE_MS = 300_000;
+const LOAD_MS = 720_000;
+const QUICK_MS = 60_000;
+
+/**
+ * The control plane of one engine (IEP/1). Each instance has connections of its own, so that control never queues behind
+ * data; after a failure they are dropped, because vLLM closes a connection after a 500 without saying so.
+ */
+export class EngineControl implements AsyncDisposable {
+  readonly #url: string;
+  readonly #agent = new Agent({ connections: 2, keepAliveTimeout: 4000 });
+
+  constructor(url: string) {
+    this.#url = url.replace(/\/$/, "");
+  }
+
+  async isPaused(signal: AbortSignal): Promise<boolean> {
+    const body = (await this.#call("GET", "/is_paused", QUICK_MS, signal)) as { is_paused?: boolean };
+    return body.is_paused === true;
+  }
+
+  /** After this no further token is sampled until `resume`; what ran has ended with finish reason "abort". */
+  async pause(signal: AbortSignal): Promise<void> {
+    await this.#call("POST", "/pause?mode=abort&clear_cache=true", PAUSE_MS, signal);
+  }
+
+  async resume(signal: AbortSignal): Promise<void> {
+    await this.#call("POST", "/resume", QUICK_MS, signal);
+  }
+
+  /** The label the engine reports for its weights. */
+  async label(signal: AbortSignal): Promise<string> {
+    const body = (await this.#call("GET", "/weight_info", QUICK_MS, signal)) as { weight_version?: string };
+    return body.weight_version ?? "";
+  }
+
+  async setLabel(label: string, signal: AbortSignal): Promise<void> {
+    await this.#call("POST", "/update_weight_version", QUICK_MS, signal, { new_version: label });
+  }
+
+  async loadWeights(path: string, signal: AbortSignal): Promise<void> {
+    const body = { method: "reload_weights", kwargs: { weights_path: path } };
+    await this.#call("POST", "/collective_rpc", LOAD_MS, signal, body);
+  }
+
+  /** One greedy token from a fixed prompt; throws unless its log-probability is finite and it carries the label. */
+  async canary(label: string, signal: AbortSignal): Promise<void> {
+    const sampling_params = { max_tokens: 1, temperature: 0, logprobs: 0 };
+    const body = { request_id: `canary-${Date.now()}`, token_ids: [1, 2, 3], stream: false, sampling_params };
+    const answer = (await this.#call("POST", "/inference/v1/generate", QUICK_MS, signal, body)) as CanaryAnswer;
+    const choice = answer.choices[0];
+    const logprob = choice?.logprobs?.content[0]?.logprob;
+    if (logprob === undefined || !Number.isFinite(logprob) || logprob <= -9999)
+      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${this.#url}: canary has no finite log-probability`);
+    const span = choice?.weight_versions?.[0]?.version;
+    if (span !== undefined && span !== label)
+      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${this.#url}: canary is labelled ${span}, expected ${label}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #call(method: "GET" | "POST", path: string, timeoutMs: number, signal: AbortSignal, body?: object): Promise<unknown> {
+    const answer = await request(this.#url + path, {
+      method,
+      dispatcher: this.#agent,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      ...(body && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode !== 200)
+      throw new WhetstoneError("UNAVAILABLE", `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`, {
+        retry: "later",
+      });
+    return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
+  }
+}
+
+interface CanaryAnswer {
+  choices: {
+    logprobs?: { content: { logprob?: number }[] };
+    weight_versions?: { version: string }[];
+  }[];
+}

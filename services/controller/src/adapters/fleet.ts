@@ -1,0 +1,142 @@
+import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
+import type { Logger } from "@whetstone/telemetry";
+import type { Client } from "@whetstone/rpc";
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
+import { type Engine, EngineState, FleetService } from "@whetstone/proto/inference/v1/inference";
+import type { Fleet } from "../loop/ports.ts";
+import { EngineControl } from "./engine-control.ts";
+
+/** How often engines are looked at between switches. */
+const REPAIR_EVERY_MS = 300;
+const DRAIN_MS = 60_000;
+
+interface Options {
+  readonly client: Client<typeof FleetService>;
+  readonly logger: Logger;
+  readonly onQuarantine: (engine: string, reason: string) => void;
+}
+
+/**
+ * Brings engines to a policy and keeps them there. One procedure serves the switch after a step, an engine that was
+ * restarted, and a gateway that was (ARCHITECTURE.md, step 10); any error leaves the engine fenced, and it is tried again.
+ */
+export class EngineFleet implements Fleet {
+  readonly #options: Options;
+  readonly #controls = new Map<string, EngineControl>();
+  #wanted: PolicyRecord | undefined;
+  #keeper: { stop: AbortController; done: Promise<void> } | undefined;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {
+    this.#wanted = policy;
+    for (;;) {
+      const serving = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
+      if (serving > 0) break;
+      await sleep(REPAIR_EVERY_MS, signal);
+    }
+    this.#keeper ??= this.#keep();
+    return 1;
+  }
+
+  async release(policy: string): Promise<void> {
+    this.#keeper?.stop.abort();
+    await this.#keeper?.done;
+    this.#keeper = undefined;
+    this.#wanted = undefined;
+    await this.#options.client.forgetPolicy({ policy }).catch(() => undefined); // A gateway that is gone has forgotten.
+    for (const control of this.#controls.values()) await control[Symbol.asyncDispose]();
+    this.#controls.clear();
+  }
+
+  #keep(): { stop: AbortController; done: Promise<void> } {
+    const stop = new AbortController();
+    const loop = async (): Promise<void> => {
+      while (!stop.signal.aborted) {
+        await sleep(REPAIR_EVERY_MS, stop.signal);
+        await this.#pass(stop.signal).catch((error: unknown) => this.#passFailed(error, stop.signal));
+      }
+    };
+    return { stop, done: loop().catch(() => undefined) };
+  }
+
+  /** One look at all engines; passes never overlap. @returns how many engines serve the wanted policy now. */
+  async #pass(signal: AbortSignal): Promise<number> {
+    const turn = this.#turn;
+    const mine = Promise.withResolvers<void>();
+    this.#turn = mine.promise;
+    await turn;
+    try {
+      const { engines } = await this.#options.client.listEngines({}, { signal, deadlineMs: 10_000 });
+      const served = await Promise.all(engines.map((engine) => this.#bring(engine, signal)));
+      return served.filter(Boolean).length;
+    } finally {
+      mine.resolve();
+    }
+  }
+
+  #passFailed(error: unknown, signal: AbortSignal): number {
+    if (signal.aborted) throw error;
+    this.#options.logger.warn({ err: error }, "fleet_unreachable");
+    return 0;
+  }
+
+  async #bring(engine: Engine, signal: AbortSignal): Promise<boolean> {
+    const policy = this.#wanted;
+    if (!policy) return false;
+    if (serves(engine, policy)) return true;
+    if (engine.state === EngineState.QUARANTINED) this.#options.onQuarantine(engine.id, engine.reason);
+    try {
+      await this.#switch(engine, policy, signal);
+      return true;
+    } catch (error) {
+      if (signal.aborted && isAbort(error)) throw error;
+      this.#options.logger.warn({ engine: engine.id, err: error }, "engine_switch_failed");
+      return false;
+    }
+  }
+
+  /** fence → pause → drain → load → label → verify → resume → unfence. */
+  async #switch(engine: Engine, policy: PolicyRecord, signal: AbortSignal): Promise<void> {
+    const { client, logger } = this.#options;
+    const startedAt = performance.now();
+    const control = this.#controlOf(engine.url);
+    const label = labelOf(policy);
+    await client.fenceEngine({ id: engine.id }, { signal });
+    // A repeated pause would abort what was queued meanwhile, so it is only sent to an engine that runs.
+    if (!(await control.isPaused(signal))) await control.pause(signal);
+    await client.drainEngine({ id: engine.id }, { signal, deadlineMs: DRAIN_MS });
+    if ((await control.label(signal)) !== label) await this.#load(control, policy, label, signal);
+    await control.resume(signal);
+    if (await control.isPaused(signal)) throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
+    await control.canary(label, signal);
+    const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
+    await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
+    logger.debug({ engine: engine.id, label, elapsedMs: performance.now() - startedAt }, "engine_switched");
+  }
+
+  /** The label changes only after a complete load, and is read back (I7). */
+  async #load(control: EngineControl, policy: PolicyRecord, label: string, signal: AbortSignal): Promise<void> {
+    await control.loadWeights(policy.path, signal);
+    await control.setLabel(label, signal);
+    const reported = await control.label(signal);
+    if (reported !== label) throw new WhetstoneError("CONTRACT_VIOLATION", `the engine reports ${reported} after ${label} was set`);
+  }
+
+  #controlOf(url: string): EngineControl {
+    let control = this.#controls.get(url);
+    if (!control) this.#controls.set(url, (control = new EngineControl(url)));
+    return control;
+  }
+}
+
+export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): string {
+  return `${policy.job}:${policy.policyVersion}`;
+}
+
+function serves(engine: Engine, policy: PolicyRecord): boolean {
+  return engine.state === EngineState.SERVING && engine.policy?.label === labelOf(policy);
+}

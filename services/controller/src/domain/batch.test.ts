@@ -1,0 +1,91 @@
+import { create } from "@bufbuild/protobuf";
+import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
+import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { planBatch, type SealedEpisode } from "./batch.ts";
+import type { GroupRule } from "./compiled-job.ts";
+
+const rules = (groupRule: GroupRule) => ({
+  name: "j",
+  batchGroups: 2,
+  groupSize: 3,
+  groupRule,
+  deadlinePolicy: DeadlinePolicy.VOID,
+  maxPolicyLag: 0,
+});
+
+function sealed(failureClass: FailureClass, more: { minPolicyVersion?: bigint; unlabelledTokens?: number } = {}): SealedEpisode {
+  const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
+  return { sequence: 1n, summary };
+}
+
+/** Ids of batch 1: groups 2 and 3. */
+const world = (overrides: Record<string, SealedEpisode | undefined>) => (id: string) =>
+  id in overrides ? overrides[id] : sealed(FailureClass.NONE);
+
+describe("planBatch", () => {
+  it("waits until every dispatched id is sealed", () => {
+    const plan = planBatch(rules({ kind: "drop" }), 1, [3, 3], world({ "j/g2/s1": undefined, "j/g3/s0": undefined }));
+    expect(plan).toEqual({ kind: "waiting", missing: 2 });
+  });
+
+  it.each<[string, GroupRule, number, number]>([
+    ["drop", { kind: "drop" }, 3, 3],
+    ["partial(2)", { kind: "partial", minSize: 2 }, 5, 1],
+    ["partial(3)", { kind: "partial", minSize: 3 }, 3, 3],
+  ])("%s with one failed member of six", (_name, rule, entries, voided) => {
+    const plan = planBatch(rules(rule), 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.ENVIRONMENT) }));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect([plan.entries.length, plan.voided.length]).toEqual([entries, voided]);
+  });
+
+  it("complete asks for one more sample, then trains a full group", () => {
+    const failed = { "j/g2/s1": sealed(FailureClass.INFRASTRUCTURE) };
+    expect(planBatch(rules({ kind: "complete" }), 1, [3, 3], world(failed))).toEqual({ kind: "refill", samples: [4, 3] });
+    const plan = planBatch(rules({ kind: "complete" }), 1, [4, 3], world(failed));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.entries.map((entry) => entry.episodeId)).toContain("j/g2/s3");
+    expect(plan.voided.map((entry) => entry.reason)).toEqual(["RetriesExhausted"]);
+  });
+
+  it("complete gives up after a group's worth of refills", () => {
+    const failing = Object.fromEntries([0, 1, 2, 3, 4, 5].map((s) => [`j/g2/s${s}`, sealed(FailureClass.GRADER)]));
+    const plan = planBatch(rules({ kind: "complete" }), 1, [6, 3], world(failing));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect([plan.entries.length, plan.voided.length]).toEqual([3, 6]);
+  });
+
+  it.each([
+    ["unlabelled tokens (I5)", sealed(FailureClass.NONE, { unlabelledTokens: 1 }), "Unlabelled"],
+    ["a stale token (I3)", sealed(FailureClass.NONE, { minPolicyVersion: 0n }), "Stale"],
+    ["a deadline", sealed(FailureClass.DEADLINE), "Deadline"],
+    ["a broken task", sealed(FailureClass.TASK), "TaskBroken"],
+  ])("voids an episode with %s", (_name, episode, reason) => {
+    const plan = planBatch(rules({ kind: "partial", minSize: 1 }), 1, [3, 3], world({ "j/g3/s2": episode }));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.voided).toMatchObject([{ episodeId: "j/g3/s2", reason }]);
+  });
+
+  it("accounts for every dispatched id exactly once, whatever fails (I2)", () => {
+    const rule = fc.constantFrom<GroupRule>({ kind: "drop" }, { kind: "complete" }, { kind: "partial", minSize: 2 });
+    const outcomes = fc.array(fc.constantFrom(...[1, 2, 3, 4, 5, 6, 7]), { minLength: 12, maxLength: 12 });
+    fc.assert(
+      fc.property(rule, outcomes, (groupRule, classes) => {
+        let samples: readonly number[] = [3, 3];
+        for (;;) {
+          const find = (id: string) => sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
+          const plan = planBatch(rules(groupRule), 1, samples, find);
+          if (plan.kind === "waiting") throw new Error("nothing is missing");
+          if (plan.kind === "refill") samples = plan.samples;
+          else {
+            const ids = [...plan.entries, ...plan.voided].map((entry) => entry.episodeId);
+            expect(new Set(ids).size).toBe(ids.length);
+            expect(ids.length).toBe(samples.reduce((a, b) => a + b, 0));
+            return;
+          }
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,7 @@
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+
+const FINISHED: ReadonlySet<JobPhase> = new Set([JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED]);
+
+export function isFinished(phase: JobPhase): boolean {
+  return FINISHED.has(phase);
+}

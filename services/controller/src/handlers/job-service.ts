@@ -1,0 +1,148 @@
+import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
+import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { type CallContext, implement } from "@whetstone/rpc";
+import {
+  type GetJobResponseSchema,
+  type Job,
+  JobPhase,
+  JobService,
+  type JobSpec,
+  JobSpecSchema,
+  JobWish,
+  type StreamEpisodesRequest,
+  type StreamMetricsRequest,
+  type StreamMetricsResponseSchema,
+  type SubmitJobRequest,
+  type UpdateJobRequest,
+} from "@whetstone/proto/jobs/v1/jobs";
+import { isFinished } from "../domain/job-phase.ts";
+import { type Violation, validateJob } from "../domain/validate-job.ts";
+import type { JobRecords } from "../adapters/job-records.ts";
+import type { JobStore } from "../adapters/job-store.ts";
+
+export interface JobServiceDeps {
+  readonly store: JobStore;
+  readonly records: JobRecords;
+  checkWorld(spec: JobSpec): Promise<Violation[]>;
+  /** Tells the scheduler that something about a job has changed. */
+  wake(name: string): void;
+}
+
+type JobAnswer = MessageInitShape<typeof GetJobResponseSchema>;
+
+/** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
+export function jobService(deps: JobServiceDeps) {
+  const wish = (to: JobWish) => async (request: { name: string }): Promise<JobAnswer> => {
+    const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
+    deps.wake(request.name);
+    return { job };
+  };
+  return implement(JobService, {
+    submitJob: (request) => submit(deps, request),
+    getJob: async ({ name }) => ({ job: await deps.store.get(name) }),
+    listJobs: (request) => deps.store.list(request.pageSize || 100, request.pageToken),
+    watchJob: ({ name }, context) => watch(deps, name, context),
+    updateJob: async (request) => {
+      const job = await deps.store.change(request.name, (stored) => update(stored, request));
+      deps.wake(request.name);
+      return { job };
+    },
+    suspendJob: wish(JobWish.SUSPEND),
+    resumeJob: wish(JobWish.RUN),
+    cancelJob: wish(JobWish.CANCEL),
+    listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
+    streamMetrics: (request, context) => metrics(deps, request, context),
+    streamEpisodes: (request, context) => episodes(deps, request, context),
+    getEpisode: ({ episodeId }) => deps.records.episode(episodeId),
+    explain: async ({ name, step }) => deps.records.explain(await deps.store.get(name), step),
+  });
+}
+
+/** I11: nothing is stored before every field is valid. */
+async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
+  const spec = request.spec ?? create(JobSpecSchema);
+  const violations = validateJob(spec);
+  // Looking at the world makes sense only for a job that is well-formed.
+  if (violations.length === 0) violations.push(...(await deps.checkWorld(spec)));
+  if (violations.length > 0) throw new ConfigError(violations);
+  const existing = await deps.store.find(spec.name);
+  if (existing) return { job: sameJob(existing, spec), created: false };
+  if (request.dryRun) return { job: { spec }, created: false };
+  const job = await deps.store.create(spec);
+  deps.wake(spec.name);
+  return { job, created: true };
+}
+
+function sameJob(existing: Job, spec: JobSpec): Job {
+  if (existing.spec && equals(JobSpecSchema, existing.spec, spec)) return existing;
+  throw new WhetstoneError("ALREADY_EXISTS", `job "${spec.name}" exists with another spec; choose another name`, { retry: "never" });
+}
+
+function applyWish(job: Job, to: JobWish): void {
+  const phase = job.status?.phase ?? JobPhase.QUEUED;
+  if (isFinished(phase)) {
+    if (to === JobWish.CANCEL) return; // Nothing is left to cancel; asking twice is not an error.
+    throw new WhetstoneError("CONFLICT", `job "${job.spec?.name}" is finished (${JobPhase[phase]})`, { retry: "never" });
+  }
+  if (job.wish !== JobWish.CANCEL) job.wish = to;
+}
+
+function update(job: Job, request: UpdateJobRequest): void {
+  const loop = job.spec?.loop;
+  if (!job.spec || !loop) throw new WhetstoneError("INTERNAL", "a stored job has no loop");
+  if (isFinished(job.status?.phase ?? JobPhase.QUEUED))
+    throw new WhetstoneError("CONFLICT", `job "${request.name}" is finished`, { retry: "never" });
+  if (job.status?.phase === JobPhase.RUNNING)
+    throw new WhetstoneError("CONFLICT", `suspend job "${request.name}" before changing it`, { retry: "never" });
+  if (request.steps !== undefined) {
+    const done = job.status?.step ?? 0;
+    if (request.steps < done) throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
+    loop.steps = request.steps;
+  }
+  if (request.timeout) job.spec.timeout = request.timeout;
+}
+
+async function* watch(deps: JobServiceDeps, name: string, context: CallContext) {
+  await deps.store.get(name);
+  for await (const job of deps.store.watch(name, context.signal)) {
+    yield { job };
+    if (isFinished(job.status?.phase ?? JobPhase.QUEUED)) return;
+  }
+}
+
+/** Past records from the ledger, then new ones as the job's record tells of them. */
+async function* metrics(deps: JobServiceDeps, request: StreamMetricsRequest, context: CallContext) {
+  const seen = { step: request.fromStep, validations: 0 };
+  for await (const job of follow(deps, request.name, request.follow, context.signal)) {
+    for (const validation of (job.status?.validations ?? []).slice(seen.validations)) {
+      seen.validations++;
+      if (validation.step >= request.fromStep) yield event({ case: "validation", value: validation });
+    }
+    while (seen.step < (job.status?.step ?? 0)) {
+      const record = await deps.records.step(request.name, seen.step);
+      seen.step++;
+      if (record) yield event({ case: "step", value: record });
+    }
+  }
+}
+
+type MetricsEvent = MessageInitShape<typeof StreamMetricsResponseSchema>;
+function event(value: NonNullable<MetricsEvent["event"]>): MetricsEvent {
+  return { event: value };
+}
+
+async function* follow(deps: JobServiceDeps, name: string, on: boolean, signal: AbortSignal): AsyncGenerator<Job> {
+  if (!on) {
+    yield await deps.store.get(name);
+    return;
+  }
+  for await (const job of deps.store.watch(name, signal)) {
+    yield job;
+    if (isFinished(job.status?.phase ?? JobPhase.QUEUED)) return;
+  }
+}
+
+async function* episodes(deps: JobServiceDeps, request: StreamEpisodesRequest, context: CallContext) {
+  await deps.store.get(request.name);
+  yield* deps.records.summaries(request, context.signal);
+}

@@ -1,0 +1,138 @@
+import { create, fromBinary } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import {
+  type BatchManifest,
+  BatchManifestSchema,
+  type DispatchRecord,
+  DispatchRecordSchema,
+} from "@whetstone/proto/events/v1/events";
+import { type BatchPlan, planBatch } from "../domain/batch.ts";
+import { batchMetrics } from "../domain/batch-metrics.ts";
+import type { TaskList } from "../domain/dataset.ts";
+import { admissibleBatches } from "../domain/plan.ts";
+import { trainEpisodeId, trainTask } from "../domain/tasks.ts";
+import type { JobContext } from "./job-context.ts";
+import type { EpisodeIndex, Ledger, TaskQueue } from "./ports.ts";
+
+export interface CollectedBatch {
+  readonly manifest: BatchManifest;
+  /** The manifest exactly as the ledger holds it. */
+  readonly bytes: Uint8Array;
+  readonly metrics: Record<string, number>;
+  readonly tokensSampled: number;
+}
+
+interface Parts {
+  readonly ledger: Ledger;
+  readonly episodes: EpisodeIndex;
+  readonly queue: TaskQueue;
+  readonly tasks: TaskList;
+}
+
+/**
+ * Dispatches batches and waits until they are sealed. Holds nothing that the ledger and the EPISODE stream do not give back:
+ * a new collector, after a crash, goes on where the old one was.
+ */
+export class BatchCollector {
+  readonly #context: JobContext;
+  readonly #parts: Parts;
+  #dispatches: DispatchRecord[] = [];
+  #liveVersion = 0;
+
+  constructor(context: JobContext, parts: Parts) {
+    this.#context = context;
+    this.#parts = parts;
+  }
+
+  /** Reads former dispatches and puts back into the queue what was never sealed. */
+  async restore(signal: AbortSignal): Promise<void> {
+    this.#dispatches = await this.#parts.ledger.dispatches();
+    for (const record of this.#dispatches)
+      if (!(await this.#parts.ledger.manifest(record.step))) await this.#publish(record, signal);
+  }
+
+  live(version: number): void {
+    this.#liveVersion = version;
+  }
+
+  /** Samples dispatched so far, by batch. */
+  get dispatched(): readonly DispatchRecord[] {
+    return this.#dispatches;
+  }
+
+  /** Dispatches what the staleness budget allows while `step` is next. */
+  async admit(step: number, signal: AbortSignal): Promise<void> {
+    const facts = { liveVersion: Math.max(step, this.#liveVersion), dispatchedBatches: this.#dispatches.length };
+    for (const batch of admissibleBatches(this.#context.job, facts)) {
+      const samples = Array.from({ length: this.#context.job.batchGroups }, () => this.#context.job.groupSize);
+      await this.#dispatch(batch, samples, signal);
+    }
+  }
+
+  /** Waits until every id of the batch is sealed and its manifest is in the ledger. */
+  async collect(step: number, signal: AbortSignal): Promise<CollectedBatch> {
+    for (;;) {
+      const seen = this.#parts.episodes.size;
+      const plan = this.#plan(step);
+      if (plan.kind === "complete") return this.#seal(step, plan);
+      if (plan.kind === "refill") await this.#dispatch(step, plan.samples, signal);
+      else await this.#parts.episodes.grown(seen, signal);
+      this.#context.onCounts();
+    }
+  }
+
+  /** A batch whose manifest is in the ledger. */
+  async collected(step: number): Promise<CollectedBatch> {
+    const bytes = await this.#parts.ledger.manifest(step);
+    if (!bytes) throw new Error(`the trainer has done step ${step}, but the ledger has no manifest of it`);
+    return this.#collectedFrom(bytes);
+  }
+
+  #plan(step: number): BatchPlan {
+    const record = this.#dispatches[step];
+    if (!record) throw new Error(`batch ${step} was never dispatched`);
+    return planBatch(this.#context.job, step, record.samples, this.#parts.episodes.find);
+  }
+
+  async #seal(step: number, plan: Extract<BatchPlan, { kind: "complete" }>): Promise<CollectedBatch> {
+    const { job } = this.#context;
+    const manifest = create(BatchManifestSchema, {
+      job: job.name,
+      step,
+      epoch: this.#parts.ledger.epoch,
+      entries: plan.entries,
+      voided: plan.voided,
+      maxPolicyLag: job.maxPolicyLag,
+      createdAt: timestampNow(),
+    });
+    return this.#collectedFrom(await this.#parts.ledger.createManifest(manifest));
+  }
+
+  #collectedFrom(bytes: Uint8Array): CollectedBatch {
+    const manifest = fromBinary(BatchManifestSchema, bytes);
+    const summaries = manifest.entries.flatMap((entry) => this.#parts.episodes.find(entry.episodeId)?.summary ?? []);
+    const tokensSampled = summaries.reduce((sum, summary) => sum + summary.sampledTokens, 0);
+    return { manifest, bytes, tokensSampled, metrics: batchMetrics(summaries, manifest.voided.length) };
+  }
+
+  /** The record goes first: an id that was ever queued is in the books (I2). */
+  async #dispatch(step: number, samples: readonly number[], signal: AbortSignal): Promise<void> {
+    const policyVersion = BigInt(this.#liveVersion);
+    const record = create(DispatchRecordSchema, { job: this.#context.job.name, step, samples: [...samples], policyVersion });
+    await this.#parts.ledger.saveDispatch(record);
+    this.#dispatches[step] = record;
+    await this.#publish(record, signal);
+  }
+
+  async #publish(record: DispatchRecord, signal: AbortSignal): Promise<void> {
+    const { spec, job } = this.#context;
+    const first = record.step * job.batchGroups;
+    const tasks = record.samples.flatMap((count, i) =>
+      Array.from({ length: count }, (_, sample) => ({ group: first + i, sample }))
+        .filter(({ group, sample }) => !this.#parts.episodes.find(trainEpisodeId(job.name, group, sample)))
+        .map((at) => trainTask(spec, job, { ...at, task: this.#parts.tasks.at(at.group) })),
+    );
+    await this.#parts.queue.publish(tasks, signal);
+    this.#context.onCounts();
+  }
+}

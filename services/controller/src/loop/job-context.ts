@@ -1,0 +1,19 @@
+import type { JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import type { TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
+import type { CompiledJob } from "../domain/compiled-job.ts";
+import type { Fleet } from "./ports.ts";
+
+/** What every part of a running job's loop knows. */
+export interface JobContext {
+  readonly spec: JobSpec;
+  readonly job: CompiledJob;
+  readonly uid: string;
+  readonly fleet: Fleet;
+  /** Aborts when the process has to go, or the job's epoch was taken over: even a running step is left then. */
+  readonly shutdown: AbortSignal;
+  onTrainProgress(progress: TrainProgress): void;
+  onStep(record: StepRecord): Promise<void>;
+  onValidation(results: readonly ValidationResult[]): Promise<void>;
+  /** Called when episodes were dispatched or sealed; cheap, may be called often. */
+  onCounts(): void;
+}

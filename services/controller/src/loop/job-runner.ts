@@ -1,0 +1,143 @@
+import type { Logger } from "@whetstone/telemetry";
+import { isAbort, WhetstoneError } from "@whetstone/core";
+import { create } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
+import { FailureClass } from "@whetstone/proto/types/v1/types";
+import { type EpisodeCounts, EpisodeCountsSchema, type Job, JobPhase, JobWish, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import { compileJob } from "../domain/compiled-job.ts";
+import type { TaskList } from "../domain/dataset.ts";
+import { trainEpisodeId } from "../domain/tasks.ts";
+import { BatchCollector } from "./batch-collector.ts";
+import type { JobContext } from "./job-context.ts";
+import type { EpisodeIndex, Fleet, Ledger, TaskQueue, Trainer } from "./ports.ts";
+import type { StatusBoard } from "./status-board.ts";
+import { runTrainingLoop } from "./training-loop.ts";
+import { ValidationRun } from "./validation-run.ts";
+
+/** What one job's run is made of; opened by the caller and closed by it. */
+export interface JobParts {
+  readonly ledger: Ledger;
+  readonly episodes: EpisodeIndex;
+  readonly queue: TaskQueue;
+  readonly trainer: Trainer;
+  readonly fleet: Fleet;
+  readonly train: TaskList;
+  readonly validation: TaskList;
+  readonly board: StatusBoard;
+  readonly logger: Logger;
+}
+
+export type Ending =
+  | { readonly phase: JobPhase.SUCCEEDED | JobPhase.SUSPENDED | JobPhase.CANCELLED; readonly reason: string; readonly message: string }
+  | { readonly phase: JobPhase.FAILED; readonly reason: string; readonly message: string }
+  /** The process goes; the job stays as it is and is taken up by the next one. */
+  | { readonly phase: "left" };
+
+/** Runs one job until it ends, is stopped by its user, or the process has to go. Never throws. */
+export async function runJob(record: Job, parts: JobParts, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending> {
+  const context = contextOf(record, parts, signals.shutdown);
+  const batches = new BatchCollector(context, { ...parts, tasks: parts.train });
+  const validations = new ValidationRun(context, { ...parts, tasks: parts.validation, known: parts.board.validations });
+  const countsOf = (): Promise<EpisodeCounts> => countEpisodes(context, batches, parts);
+  parts.board.countWith(countsOf);
+  const stop = stopSignal(context, signals);
+  try {
+    await batches.restore(stop);
+    await runTrainingLoop(context, { ...parts, batches, validations }, stop);
+    return { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
+  } catch (error) {
+    return await endingOf(error, { context, batches, parts, signals });
+  } finally {
+    await parts.board.flush();
+  }
+}
+
+function stopSignal(context: JobContext, signals: { wish: AbortSignal; shutdown: AbortSignal }): AbortSignal {
+  const all = [signals.wish, signals.shutdown];
+  if (context.job.timeoutMs !== undefined) all.push(AbortSignal.timeout(context.job.timeoutMs));
+  return AbortSignal.any(all);
+}
+
+function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobContext {
+  const spec = record.spec;
+  if (!spec) throw new Error("a stored job has no spec");
+  return {
+    spec,
+    job: compileJob(spec),
+    uid: record.uid,
+    fleet: parts.fleet,
+    shutdown,
+    onTrainProgress: (progress) => parts.logger.debug({ phase: progress.phase, share: progress.share }, "train_progress"),
+    onStep: (step: StepRecord) => parts.board.step(step),
+    onValidation: (results) => parts.board.validated(results),
+    onCounts: () => parts.board.touch(),
+  };
+}
+
+/** The abort reason that tells a running job of its user's new wish. */
+export function wishChanged(wish: JobWish): WhetstoneError {
+  return new WhetstoneError("CANCELLED", `the user wants the job to ${JobWish[wish]}`, { context: { wish } });
+}
+
+function wishOf(signal: AbortSignal): JobWish | undefined {
+  return signal.reason instanceof WhetstoneError ? (signal.reason.context["wish"] as JobWish) : undefined;
+}
+
+/** `AbortSignal.timeout` throws a TimeoutError, which no other part of a running job does. */
+function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.name === "TimeoutError";
+}
+
+interface Stopped {
+  readonly context: JobContext;
+  readonly batches: BatchCollector;
+  readonly parts: JobParts;
+  readonly signals: { wish: AbortSignal; shutdown: AbortSignal };
+}
+
+async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
+  const { parts, signals } = stopped;
+  if (signals.shutdown.aborted) return { phase: "left" };
+  await parts.queue.purge();
+  if (signals.wish.aborted && isAbort(error) && wishOf(signals.wish) === JobWish.SUSPEND)
+    return { phase: JobPhase.SUSPENDED, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
+  await voidInFlight(stopped);
+  if (signals.wish.aborted && isAbort(error)) return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  if (isTimeout(error)) return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
+  parts.logger.error({ err: error }, "job_failed");
+  return { phase: JobPhase.FAILED, reason: "Failed", message: error instanceof Error ? error.message : String(error) };
+}
+
+/** I2: what was dispatched and will never be trained is voided, by manifests without entries. */
+async function voidInFlight({ context, batches, parts }: Stopped): Promise<void> {
+  const { job } = context;
+  for (const record of batches.dispatched) {
+    if (await parts.ledger.manifest(record.step)) continue;
+    const voided = idsOf(job.name, record.step * job.batchGroups, record.samples).map((episodeId) => ({
+      episodeId,
+      failureClass: FailureClass.NONE,
+      reason: "Cancelled",
+    }));
+    const { epoch } = parts.ledger;
+    const { step } = record;
+    const manifest = { job: job.name, step, epoch, entries: [], voided, maxPolicyLag: job.maxPolicyLag, createdAt: timestampNow() };
+    await parts.ledger.createManifest(create(BatchManifestSchema, manifest));
+  }
+}
+
+function idsOf(job: string, firstGroup: number, samples: readonly number[]): string[] {
+  return samples.flatMap((count, i) => Array.from({ length: count }, (_, sample) => trainEpisodeId(job, firstGroup + i, sample)));
+}
+
+/** The books (I2), from dispatch records and manifests. */
+async function countEpisodes(context: JobContext, batches: BatchCollector, parts: JobParts): Promise<EpisodeCounts> {
+  const dispatched = batches.dispatched.reduce((sum, record) => sum + record.samples.reduce((a, b) => a + b, 0), 0);
+  const { trained, voided } = await parts.board.settled(batches.dispatched.length, (step) => parts.ledger.manifest(step));
+  return create(EpisodeCountsSchema, {
+    dispatched: BigInt(dispatched),
+    trained: BigInt(trained),
+    voided: BigInt(voided),
+    inFlight: BigInt(dispatched - trained - voided),
+  });
+}

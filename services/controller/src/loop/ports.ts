@@ -1,0 +1,55 @@
+import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
+import type { JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import type { TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
+import type { FindEpisode } from "../domain/batch.ts";
+
+/** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
+export interface Ledger {
+  readonly epoch: bigint;
+  dispatches(): Promise<DispatchRecord[]>;
+  saveDispatch(record: DispatchRecord): Promise<void>;
+  /** The manifest's bytes as stored; undefined when the batch has none yet. */
+  manifest(step: number): Promise<Uint8Array | undefined>;
+  /** Create-if-absent: returns what is stored, which is the former one when there was one. */
+  createManifest(manifest: BatchManifest): Promise<Uint8Array>;
+  steps(): Promise<StepRecord[]>;
+  saveStep(record: StepRecord): Promise<void>;
+  policy(): Promise<PolicyRecord | undefined>;
+  savePolicy(record: PolicyRecord): Promise<void>;
+}
+
+/** Sealed episodes of the job, in memory, kept up to date from the stream's headers. */
+export interface EpisodeIndex {
+  readonly find: FindEpisode;
+  readonly size: number;
+  /** Resolves when something was sealed since `size` was `seen`. */
+  grown(seen: number, signal: AbortSignal): Promise<void>;
+}
+
+export interface TaskQueue {
+  /** Publishes what is not in the queue already; waits while the queue is full. */
+  publish(tasks: readonly RolloutTask[], signal: AbortSignal): Promise<void>;
+  purge(): Promise<void>;
+}
+
+/** What a trainer holds after `configure`. */
+export interface TrainerState {
+  /** Optimizer steps done. */
+  readonly step: number;
+  readonly weights: Weights;
+}
+
+export interface Trainer {
+  configure(spec: JobSpec, jobUid: string, epoch: bigint, signal: AbortSignal): Promise<TrainerState>;
+  /** Trains the manifest; survives the trainer's restarts by configuring again and asking again. */
+  trainStep(manifest: Uint8Array, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult>;
+  /** Milliseconds spent waiting for a trainer that was away, since the last call of this function. */
+  takeWaitedMs(): number;
+}
+
+export interface Fleet {
+  /** Brings every reachable engine to this policy; resolves when at least one serves it, with their number. */
+  serve(policy: PolicyRecord, signal: AbortSignal): Promise<number>;
+  /** Stops repairing engines for the policy and forgets it. */
+  release(policy: string): Promise<void>;
+}

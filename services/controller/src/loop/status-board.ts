@@ -1,0 +1,99 @@
+import { create, fromBinary } from "@bufbuild/protobuf";
+import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
+import { type EpisodeCounts, type JobStatus, JobStatusSchema, type StepRecord, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+
+/** At most one write of counts in this time; steps and validations are written at once. */
+const COUNTS_EVERY_MS = 1000;
+
+export interface BoardSinks {
+  /** Stores the job's status. */
+  write(change: (status: JobStatus) => void): Promise<void>;
+  onStep(record: StepRecord): Promise<void>;
+  onValidation(result: ValidationResult): Promise<void>;
+}
+
+/** Writes a running job's progress into its record, rarely enough for thousands of episodes a second. */
+export class StatusBoard {
+  readonly #sinks: BoardSinks;
+  readonly #validations: ValidationResult[];
+  #count: (() => Promise<EpisodeCounts>) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #settled = { batches: 0, trained: 0, voided: 0 };
+
+  constructor(sinks: BoardSinks, known: readonly ValidationResult[]) {
+    this.#sinks = sinks;
+    this.#validations = [...known];
+  }
+
+  get validations(): readonly ValidationResult[] {
+    return this.#validations;
+  }
+
+  countWith(count: () => Promise<EpisodeCounts>): void {
+    this.#count = count;
+  }
+
+  async step(record: StepRecord): Promise<void> {
+    await this.#sinks.onStep(record);
+    await this.#write((status) => {
+      status.step = record.step + 1;
+      status.policyVersion = record.policyVersion;
+      status.tokensSampled += record.tokensSampled;
+      status.lastStep = record;
+    });
+  }
+
+  async validated(results: readonly ValidationResult[]): Promise<void> {
+    if (results.length === 0) return;
+    this.#validations.push(...results);
+    for (const result of results) await this.#sinks.onValidation(result);
+    await this.#write((status) => {
+      status.validations = [...this.#validations];
+    });
+  }
+
+  /** Something was dispatched or sealed: the counts are written soon. */
+  touch(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#write(() => undefined).catch(() => undefined); // The next write carries the counts again.
+    }, COUNTS_EVERY_MS);
+  }
+
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#write(() => undefined);
+  }
+
+  /** Entries and voided ids of all manifests so far; each manifest is read once, since it never changes. */
+  async settled(batches: number, manifest: (step: number) => Promise<Uint8Array | undefined>): Promise<{ trained: number; voided: number }> {
+    while (this.#settled.batches < batches) {
+      const bytes = await manifest(this.#settled.batches);
+      if (!bytes) break;
+      const { entries, voided } = fromBinary(BatchManifestSchema, bytes);
+      this.#settled.trained += entries.length;
+      this.#settled.voided += voided.length;
+      this.#settled.batches++;
+    }
+    return this.#settled;
+  }
+
+  #write(change: (status: JobStatus) => void): Promise<void> {
+    this.#writing = this.#writing
+      .catch(() => undefined)
+      .then(async () => {
+        const counts = await this.#count?.();
+        await this.#sinks.write((status) => {
+          change(status);
+          if (counts) status.episodes = counts;
+        });
+      });
+    return this.#writing;
+  }
+}
+
+export function emptyStatus(): JobStatus {
+  return create(JobStatusSchema, {});
+}

@@ -1,0 +1,133 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
+import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import type { TrainResult } from "@whetstone/proto/trainer/v1/trainer";
+import { validationDue, versionIsServed } from "../domain/plan.ts";
+import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
+import type { JobContext } from "./job-context.ts";
+import type { Ledger, Trainer, TrainerState } from "./ports.ts";
+import { Stopwatch } from "./stopwatch.ts";
+import type { ValidationRun } from "./validation-run.ts";
+
+export interface LoopParts {
+  readonly trainer: Trainer;
+  readonly ledger: Ledger;
+  readonly batches: BatchCollector;
+  readonly validations: ValidationRun;
+}
+
+/**
+ * The sample, train, sync loop of one job (ARCHITECTURE.md, steps 2 to 11). `stop` ends it between two awaits; a step that
+ * the trainer has begun is always finished and recorded, since its weights exist.
+ */
+export async function runTrainingLoop(context: JobContext, parts: LoopParts, stop: AbortSignal): Promise<void> {
+  const watch = new Stopwatch();
+  let step = await resumePoint(context, parts, watch, stop);
+  for (; step < context.job.steps; step++) {
+    stop.throwIfAborted();
+    await parts.batches.admit(step, stop);
+    const validation = startValidation(context, parts, step, stop);
+    validation.catch(() => undefined); // Awaited below; a stop in between must not count as unhandled.
+    const batch = await watch.measure("sampling", () => parts.batches.collect(step, stop));
+    const result = await train(context, parts, batch, watch);
+    await watch.measure("validating", () => validation);
+    await watch.measure("syncing", () => publishPolicy(context, parts, result, context.shutdown));
+    await finishStep(context, parts.ledger, recordOf(result, batch, watch));
+  }
+  await startValidation(context, parts, step, stop);
+}
+
+/** Brings trainer, ledger and engines to the same version after whatever happened before. Returns the next step. */
+async function resumePoint(context: JobContext, parts: LoopParts, watch: Stopwatch, stop: AbortSignal): Promise<number> {
+  const state = await watch.measure("waiting", () => parts.trainer.configure(context.spec, context.uid, parts.ledger.epoch, stop));
+  const recorded = (await parts.ledger.steps()).length;
+  if (state.step > recorded) await recordUnrecorded(context, parts, recorded, state.step, watch);
+  else await replay(parts, state, recorded, context.shutdown);
+  const next = Math.max(recorded, state.step);
+  if (!(await parts.ledger.policy())) await savePolicy(context, parts.ledger, state);
+  await watch.measure("syncing", () => servePolicy(context, parts, stop));
+  return next;
+}
+
+/** The trainer finished a step, but its record was not written: ask it for the result again. */
+async function recordUnrecorded(context: JobContext, parts: LoopParts, from: number, to: number, watch: Stopwatch): Promise<void> {
+  for (let step = from; step < to; step++) {
+    const batch = await parts.batches.collected(step);
+    const result = await train(context, parts, batch, watch);
+    await savePolicy(context, parts.ledger, result);
+    await finishStep(context, parts.ledger, recordOf(result, batch, watch));
+  }
+}
+
+/** The trainer's newest checkpoint is older than the records: train the same manifests again. */
+async function replay(parts: LoopParts, state: TrainerState, recorded: number, signal: AbortSignal): Promise<void> {
+  for (let step = state.step; step < recorded; step++) {
+    const batch = await parts.batches.collected(step);
+    await parts.trainer.trainStep(batch.bytes, () => undefined, signal);
+  }
+}
+
+async function train(context: JobContext, parts: LoopParts, batch: CollectedBatch, watch: Stopwatch): Promise<TrainResult> {
+  const result = await watch.measure("training", () =>
+    parts.trainer.trainStep(batch.bytes, context.onTrainProgress, context.shutdown),
+  );
+  watch.move("training", "waiting", parts.trainer.takeWaitedMs());
+  return result;
+}
+
+/** Weights first become the job's newest policy, then every engine's; a crash in between is made good by `resumePoint`. */
+async function publishPolicy(context: JobContext, parts: LoopParts, result: TrainResult, signal: AbortSignal): Promise<void> {
+  await savePolicy(context, parts.ledger, result);
+  if (versionIsServed(context.job, result.step + 1)) await servePolicy(context, parts, signal);
+  else parts.batches.live(result.step + 1);
+}
+
+async function savePolicy(context: JobContext, ledger: Ledger, { weights }: TrainResult | TrainerState): Promise<void> {
+  if (!weights) throw new Error("the trainer answered without weights");
+  const { policyVersion, path, manifestDigest } = weights;
+  const job = context.job.name;
+  await ledger.savePolicy(create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, epoch: ledger.epoch }));
+}
+
+async function servePolicy(context: JobContext, parts: LoopParts, signal: AbortSignal): Promise<void> {
+  const policy = await parts.ledger.policy();
+  if (!policy) throw new Error(`job ${context.job.name} has steps but no policy record`);
+  await context.fleet.serve(policy, signal);
+  parts.batches.live(Number(policy.policyVersion));
+}
+
+/** Validation shares the engines with sampling, and must end before the weights change. */
+async function startValidation(context: JobContext, parts: LoopParts, step: number, stop: AbortSignal): Promise<void> {
+  if (!validationDue(context.job, step)) return;
+  const results: ValidationResult[] = await parts.validations.run(step, stop);
+  await context.onValidation(results);
+}
+
+function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch): StepRecord {
+  const lap = watch.lap();
+  return create(StepRecordSchema, {
+    step: result.step,
+    policyVersion: BigInt(result.step + 1),
+    metrics: { ...batch.metrics, ...result.metrics },
+    timing: {
+      total: durationFromMs(lap.total),
+      sampling: durationFromMs(lap.sampling),
+      training: durationFromMs(lap.training),
+      syncing: durationFromMs(lap.syncing),
+      waiting: durationFromMs(lap.waiting),
+      validating: durationFromMs(lap.validating),
+    },
+    episodes: batch.manifest.entries.length,
+    voided: batch.manifest.voided.length,
+    tokensSampled: BigInt(batch.tokensSampled),
+    tokensTrained: result.tokensTrained,
+    finishedAt: timestampNow(),
+    batchDigest: result.batchDigest,
+  });
+}
+
+async function finishStep(context: JobContext, ledger: Ledger, record: StepRecord): Promise<void> {
+  await ledger.saveStep(record);
+  await context.onStep(record);
+}
