@@ -1,11 +1,32 @@
 from whetstone.jobs.v1 import jobs_pb2 as _jobs_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class DescribeAgentsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeAgentsResponse(_message.Message):
+    __slots__ = ("kinds",)
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedCompositeFieldContainer[AgentKind]
+    def __init__(self, kinds: _Optional[_Iterable[_Union[AgentKind, _Mapping]]] = ...) -> None: ...
+
+class AgentKind(_message.Message):
+    __slots__ = ("kind", "description", "args_schema_json")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    ARGS_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    description: str
+    args_schema_json: str
+    def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., args_schema_json: _Optional[str] = ...) -> None: ...
 
 class StartRolloutsRequest(_message.Message):
     __slots__ = ("name", "agent", "environment", "dataset", "attempts", "sampling", "limits", "policy", "seed")

@@ -35,6 +35,11 @@ class RolloutServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.DescribeAgents = channel.unary_unary(
+                '/whetstone.rollouts.v1.RolloutService/DescribeAgents',
+                request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.SerializeToString,
+                response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.FromString,
+                _registered_method=True)
         self.StartRollouts = channel.unary_unary(
                 '/whetstone.rollouts.v1.RolloutService/StartRollouts',
                 request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsRequest.SerializeToString,
@@ -55,6 +60,13 @@ class RolloutServiceStub:
 class RolloutServiceServicer:
     """Served by the orchestrator.
     """
+
+    def DescribeAgents(self, request, context):
+        """Which agents this orchestrator can host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def StartRollouts(self, request, context):
         """Starts a run; the same name and spec twice is the same run.
@@ -79,6 +91,11 @@ class RolloutServiceServicer:
 
 def add_RolloutServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'DescribeAgents': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeAgents,
+                    request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.FromString,
+                    response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.SerializeToString,
+            ),
             'StartRollouts': grpc.unary_unary_rpc_method_handler(
                     servicer.StartRollouts,
                     request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsRequest.FromString,
@@ -105,6 +122,33 @@ def add_RolloutServiceServicer_to_server(servicer, server):
 class RolloutService:
     """Served by the orchestrator.
     """
+
+    @staticmethod
+    def DescribeAgents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.rollouts.v1.RolloutService/DescribeAgents',
+            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.SerializeToString,
+            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def StartRollouts(request,

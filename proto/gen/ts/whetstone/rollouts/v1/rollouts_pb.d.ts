@@ -15,6 +15,66 @@ import type { Episode, RolloutLimits, Sampling } from "../../types/v1/types_pb.j
 export declare const file_whetstone_rollouts_v1_rollouts: GenFile;
 
 /**
+ * @generated from message whetstone.rollouts.v1.DescribeAgentsRequest
+ */
+export declare type DescribeAgentsRequest = Message<"whetstone.rollouts.v1.DescribeAgentsRequest"> & {
+};
+
+/**
+ * Describes the message whetstone.rollouts.v1.DescribeAgentsRequest.
+ * Use `create(DescribeAgentsRequestSchema)` to create a new message.
+ */
+export declare const DescribeAgentsRequestSchema: GenMessage<DescribeAgentsRequest>;
+
+/**
+ * @generated from message whetstone.rollouts.v1.DescribeAgentsResponse
+ */
+export declare type DescribeAgentsResponse = Message<"whetstone.rollouts.v1.DescribeAgentsResponse"> & {
+  /**
+   * @generated from field: repeated whetstone.rollouts.v1.AgentKind kinds = 1;
+   */
+  kinds: AgentKind[];
+};
+
+/**
+ * Describes the message whetstone.rollouts.v1.DescribeAgentsResponse.
+ * Use `create(DescribeAgentsResponseSchema)` to create a new message.
+ */
+export declare const DescribeAgentsResponseSchema: GenMessage<DescribeAgentsResponse>;
+
+/**
+ * @generated from message whetstone.rollouts.v1.AgentKind
+ */
+export declare type AgentKind = Message<"whetstone.rollouts.v1.AgentKind"> & {
+  /**
+   * The registered name: "frozenlake".
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * One sentence.
+   *
+   * @generated from field: string description = 2;
+   */
+  description: string;
+
+  /**
+   * JSON Schema of the arguments, as JSON text. Empty: it takes none.
+   *
+   * @generated from field: string args_schema_json = 3;
+   */
+  argsSchemaJson: string;
+};
+
+/**
+ * Describes the message whetstone.rollouts.v1.AgentKind.
+ * Use `create(AgentKindSchema)` to create a new message.
+ */
+export declare const AgentKindSchema: GenMessage<AgentKind>;
+
+/**
  * @generated from message whetstone.rollouts.v1.StartRolloutsRequest
  */
 export declare type StartRolloutsRequest = Message<"whetstone.rollouts.v1.StartRolloutsRequest"> & {
@@ -173,6 +233,16 @@ export declare const CancelRolloutsResponseSchema: GenMessage<CancelRolloutsResp
  * @generated from service whetstone.rollouts.v1.RolloutService
  */
 export declare const RolloutService: GenService<{
+  /**
+   * Which agents this orchestrator can host.
+   *
+   * @generated from rpc whetstone.rollouts.v1.RolloutService.DescribeAgents
+   */
+  describeAgents: {
+    methodKind: "unary";
+    input: typeof DescribeAgentsRequestSchema;
+    output: typeof DescribeAgentsResponseSchema;
+  },
   /**
    * Starts a run; the same name and spec twice is the same run.
    *

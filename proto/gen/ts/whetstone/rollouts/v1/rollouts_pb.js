@@ -12,49 +12,70 @@ import { file_whetstone_types_v1_types } from "../../types/v1/types_pb.js";
  * Describes the file whetstone/rollouts/v1/rollouts.proto.
  */
 export const file_whetstone_rollouts_v1_rollouts = /*@__PURE__*/
-  fileDesc("CiR3aGV0c3RvbmUvcm9sbG91dHMvdjEvcm9sbG91dHMucHJvdG8SFXdoZXRzdG9uZS5yb2xsb3V0cy52MSLYAgoUU3RhcnRSb2xsb3V0c1JlcXVlc3QSDAoEbmFtZRgBIAEoCRIrCgVhZ2VudBgCIAEoCzIcLndoZXRzdG9uZS5qb2JzLnYxLkFnZW50U3BlYxI3CgtlbnZpcm9ubWVudBgDIAEoCzIiLndoZXRzdG9uZS5qb2JzLnYxLkVudmlyb25tZW50U3BlYxIrCgdkYXRhc2V0GAQgASgLMhoud2hldHN0b25lLmpvYnMudjEuRGF0YXNldBIQCghhdHRlbXB0cxgFIAEoDRIuCghzYW1wbGluZxgGIAEoCzIcLndoZXRzdG9uZS50eXBlcy52MS5TYW1wbGluZxIxCgZsaW1pdHMYByABKAsyIS53aGV0c3RvbmUudHlwZXMudjEuUm9sbG91dExpbWl0cxIOCgZwb2xpY3kYCCABKAkSEQoEc2VlZBgJIAEoBEgAiAEBQgcKBV9zZWVkIjcKFVN0YXJ0Um9sbG91dHNSZXNwb25zZRIMCgRuYW1lGAEgASgJEhAKCGVwaXNvZGVzGAIgASgNIiQKFFN0cmVhbVJlc3VsdHNSZXF1ZXN0EgwKBG5hbWUYASABKAkiRQoVU3RyZWFtUmVzdWx0c1Jlc3BvbnNlEiwKB2VwaXNvZGUYASABKAsyGy53aGV0c3RvbmUudHlwZXMudjEuRXBpc29kZSIlChVDYW5jZWxSb2xsb3V0c1JlcXVlc3QSDAoEbmFtZRgBIAEoCSIrChZDYW5jZWxSb2xsb3V0c1Jlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoDTLZAgoOUm9sbG91dFNlcnZpY2USagoNU3RhcnRSb2xsb3V0cxIrLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdGFydFJvbGxvdXRzUmVxdWVzdBosLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdGFydFJvbGxvdXRzUmVzcG9uc2USbAoNU3RyZWFtUmVzdWx0cxIrLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdHJlYW1SZXN1bHRzUmVxdWVzdBosLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdHJlYW1SZXN1bHRzUmVzcG9uc2UwARJtCg5DYW5jZWxSb2xsb3V0cxIsLndoZXRzdG9uZS5yb2xsb3V0cy52MS5DYW5jZWxSb2xsb3V0c1JlcXVlc3QaLS53aGV0c3RvbmUucm9sbG91dHMudjEuQ2FuY2VsUm9sbG91dHNSZXNwb25zZWIGcHJvdG8z", [file_whetstone_jobs_v1_jobs, file_whetstone_types_v1_types]);
+  fileDesc("CiR3aGV0c3RvbmUvcm9sbG91dHMvdjEvcm9sbG91dHMucHJvdG8SFXdoZXRzdG9uZS5yb2xsb3V0cy52MSIXChVEZXNjcmliZUFnZW50c1JlcXVlc3QiSQoWRGVzY3JpYmVBZ2VudHNSZXNwb25zZRIvCgVraW5kcxgBIAMoCzIgLndoZXRzdG9uZS5yb2xsb3V0cy52MS5BZ2VudEtpbmQiSAoJQWdlbnRLaW5kEgwKBGtpbmQYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSGAoQYXJnc19zY2hlbWFfanNvbhgDIAEoCSLYAgoUU3RhcnRSb2xsb3V0c1JlcXVlc3QSDAoEbmFtZRgBIAEoCRIrCgVhZ2VudBgCIAEoCzIcLndoZXRzdG9uZS5qb2JzLnYxLkFnZW50U3BlYxI3CgtlbnZpcm9ubWVudBgDIAEoCzIiLndoZXRzdG9uZS5qb2JzLnYxLkVudmlyb25tZW50U3BlYxIrCgdkYXRhc2V0GAQgASgLMhoud2hldHN0b25lLmpvYnMudjEuRGF0YXNldBIQCghhdHRlbXB0cxgFIAEoDRIuCghzYW1wbGluZxgGIAEoCzIcLndoZXRzdG9uZS50eXBlcy52MS5TYW1wbGluZxIxCgZsaW1pdHMYByABKAsyIS53aGV0c3RvbmUudHlwZXMudjEuUm9sbG91dExpbWl0cxIOCgZwb2xpY3kYCCABKAkSEQoEc2VlZBgJIAEoBEgAiAEBQgcKBV9zZWVkIjcKFVN0YXJ0Um9sbG91dHNSZXNwb25zZRIMCgRuYW1lGAEgASgJEhAKCGVwaXNvZGVzGAIgASgNIiQKFFN0cmVhbVJlc3VsdHNSZXF1ZXN0EgwKBG5hbWUYASABKAkiRQoVU3RyZWFtUmVzdWx0c1Jlc3BvbnNlEiwKB2VwaXNvZGUYASABKAsyGy53aGV0c3RvbmUudHlwZXMudjEuRXBpc29kZSIlChVDYW5jZWxSb2xsb3V0c1JlcXVlc3QSDAoEbmFtZRgBIAEoCSIrChZDYW5jZWxSb2xsb3V0c1Jlc3BvbnNlEhEKCWNhbmNlbGxlZBgBIAEoDTLIAwoOUm9sbG91dFNlcnZpY2USbQoORGVzY3JpYmVBZ2VudHMSLC53aGV0c3RvbmUucm9sbG91dHMudjEuRGVzY3JpYmVBZ2VudHNSZXF1ZXN0Gi0ud2hldHN0b25lLnJvbGxvdXRzLnYxLkRlc2NyaWJlQWdlbnRzUmVzcG9uc2USagoNU3RhcnRSb2xsb3V0cxIrLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdGFydFJvbGxvdXRzUmVxdWVzdBosLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdGFydFJvbGxvdXRzUmVzcG9uc2USbAoNU3RyZWFtUmVzdWx0cxIrLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdHJlYW1SZXN1bHRzUmVxdWVzdBosLndoZXRzdG9uZS5yb2xsb3V0cy52MS5TdHJlYW1SZXN1bHRzUmVzcG9uc2UwARJtCg5DYW5jZWxSb2xsb3V0cxIsLndoZXRzdG9uZS5yb2xsb3V0cy52MS5DYW5jZWxSb2xsb3V0c1JlcXVlc3QaLS53aGV0c3RvbmUucm9sbG91dHMudjEuQ2FuY2VsUm9sbG91dHNSZXNwb25zZWIGcHJvdG8z", [file_whetstone_jobs_v1_jobs, file_whetstone_types_v1_types]);
+
+/**
+ * Describes the message whetstone.rollouts.v1.DescribeAgentsRequest.
+ * Use `create(DescribeAgentsRequestSchema)` to create a new message.
+ */
+export const DescribeAgentsRequestSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 0);
+
+/**
+ * Describes the message whetstone.rollouts.v1.DescribeAgentsResponse.
+ * Use `create(DescribeAgentsResponseSchema)` to create a new message.
+ */
+export const DescribeAgentsResponseSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 1);
+
+/**
+ * Describes the message whetstone.rollouts.v1.AgentKind.
+ * Use `create(AgentKindSchema)` to create a new message.
+ */
+export const AgentKindSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 2);
 
 /**
  * Describes the message whetstone.rollouts.v1.StartRolloutsRequest.
  * Use `create(StartRolloutsRequestSchema)` to create a new message.
  */
 export const StartRolloutsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 0);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 3);
 
 /**
  * Describes the message whetstone.rollouts.v1.StartRolloutsResponse.
  * Use `create(StartRolloutsResponseSchema)` to create a new message.
  */
 export const StartRolloutsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 1);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 4);
 
 /**
  * Describes the message whetstone.rollouts.v1.StreamResultsRequest.
  * Use `create(StreamResultsRequestSchema)` to create a new message.
  */
 export const StreamResultsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 2);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 5);
 
 /**
  * Describes the message whetstone.rollouts.v1.StreamResultsResponse.
  * Use `create(StreamResultsResponseSchema)` to create a new message.
  */
 export const StreamResultsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 3);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 6);
 
 /**
  * Describes the message whetstone.rollouts.v1.CancelRolloutsRequest.
  * Use `create(CancelRolloutsRequestSchema)` to create a new message.
  */
 export const CancelRolloutsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 4);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 7);
 
 /**
  * Describes the message whetstone.rollouts.v1.CancelRolloutsResponse.
  * Use `create(CancelRolloutsResponseSchema)` to create a new message.
  */
 export const CancelRolloutsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_rollouts_v1_rollouts, 5);
+  messageDesc(file_whetstone_rollouts_v1_rollouts, 8);
 
 /**
  * Served by the orchestrator.
