@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+// Plain JavaScript: an older system Node runs this file only to find the Node that the workspace pins.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const NEEDED_MAJOR = 24;
+const checkout = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+
+if (Number(process.versions.node.split(".")[0]) >= NEEDED_MAJOR) {
+  await import("../src/main.ts");
+} else {
+  runWithPinnedNode(join(checkout, "node_modules", ".bin", "node"));
+}
+
+function runWithPinnedNode(node) {
+  if (!existsSync(node) || process.env.WHETSTONE_REEXEC === "1") {
+    console.error(
+      `whet needs Node ${NEEDED_MAJOR}, this is ${process.versions.node}. Run \`npm install\` in ${checkout}.`,
+    );
+    process.exit(1);
+  }
+  // setpriv makes the real command die with this one, even by kill -9.
+  const setpriv = "/usr/bin/setpriv";
+  const prefix = process.platform === "linux" && existsSync(setpriv) ? [setpriv, "--pdeathsig", "TERM"] : [];
+  const [command, ...args] = [...prefix, node, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
+  const child = spawn(command, args, { stdio: "inherit", env: { ...process.env, WHETSTONE_REEXEC: "1" } });
+  // The terminal sends Ctrl-C to both; the child decides. A signal sent to this process alone is passed on.
+  process.on("SIGINT", () => {});
+  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  child.on("exit", (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
+}

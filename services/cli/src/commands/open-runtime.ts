@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/** From options to a started runtime; used by `up` and by `train` when none is up. */
+import { resolve } from "node:path";
+
+import { ensureDefaultModel } from "../adapters/models-tool.ts";
+import type { Violation } from "../domain/cli-error.ts";
+import { badInput } from "../domain/cli-error.ts";
+import { dataDirectory, dataPaths } from "../runtime/layout.ts";
+import { preflight } from "../runtime/preflight.ts";
+import { Runtime } from "../runtime/runtime.ts";
+import type { FixedPorts } from "../runtime/services.ts";
+import { PORT_NAMES, serviceTable } from "../runtime/services.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+import { startProgress } from "./start-progress.ts";
+
+/** As commander gives them: `--gateway-grpc-port 7` is `gatewayGrpcPort: "7"`. */
+export interface RuntimeFlags extends CommonOptions {
+  readonly model?: string;
+  readonly engines?: string;
+  readonly trainerThreads?: string;
+  readonly [port: `${string}Port`]: string | undefined;
+}
+
+/** Checks everything, then starts everything. Throws bad input before anything was started. */
+export async function openRuntime(flags: RuntimeFlags, context: CommandContext): Promise<Runtime> {
+  const violations: Violation[] = [];
+  const engines = readInteger(flags.engines ?? "1", "--engines", 1, 64, violations);
+  const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", 1, 256, violations);
+  const ports = readPorts(flags, context.environment, violations);
+  if (violations.length > 0) throw badInput(violations);
+  const paths = dataPaths(dataDirectory(flags.data, context.environment));
+  const own = flags.model === undefined ? undefined : resolve(flags.model);
+  const { natsServer } = await preflight({ paths, ports, engines, ...(own === undefined ? {} : { model: own }) });
+  const model = own ?? paths.defaultModel;
+  const made = new Map<string, Promise<void>>();
+  const prepareModel = (signal: AbortSignal): Promise<void> =>
+    made.getOrInsertComputed(model, () => ensureDefaultModel(model, signal));
+  const table = {
+    paths,
+    model,
+    engines,
+    trainerThreads,
+    natsServer,
+    ports,
+    ...(own === undefined ? { prepareModel } : {}),
+  };
+  const progress = startProgress(context.terminal, flags.json === true);
+  const runtime = new Runtime({ paths, model, services: () => serviceTable(table), onChange: progress.update });
+  return startOrStop(runtime, progress, context.signal);
+}
+
+/** An interrupt while it starts stops it again. */
+async function startOrStop(
+  runtime: Runtime,
+  progress: ReturnType<typeof startProgress>,
+  signal: AbortSignal,
+): Promise<Runtime> {
+  const interrupt = (): void => void runtime.stop();
+  signal.addEventListener("abort", interrupt);
+  try {
+    await runtime.start();
+    progress.done();
+    return runtime;
+  } catch (error) {
+    progress.failed();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", interrupt);
+  }
+}
+
+function readPorts(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violations: Violation[]): FixedPorts {
+  const ports: Partial<Record<(typeof PORT_NAMES)[number], number>> = {};
+  for (const name of PORT_NAMES) {
+    const flag = flags[`${camelCase(name)}Port`];
+    const variable = portVariable(name);
+    const text = flag ?? environment[variable];
+    if (text === undefined || text === "") continue;
+    ports[name] = readInteger(text, flag === undefined ? variable : `--${name}-port`, 1, 65_535, violations);
+  }
+  return ports;
+}
+
+/** "gateway-grpc" → "WHETSTONE_GATEWAY_GRPC_PORT". */
+export function portVariable(name: string): string {
+  return `WHETSTONE_${name.replaceAll("-", "_").toUpperCase()}_PORT`;
+}
+
+function camelCase(name: string): string {
+  return name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function readInteger(text: string, path: string, least: number, most: number, violations: Violation[]): number {
+  const value = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (!(value >= least && value <= most))
+    violations.push({ path, reason: `must be a whole number from ${least} to ${most}, not "${text}"` });
+  return value;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The table of services: how each is started on this machine, and what it needs first. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import type { DataPaths } from "./layout.ts";
+import { CHECKOUT, pythonEnvironment, pythonPath } from "./layout.ts";
+import { natsConfig } from "./nats-server.ts";
+import { HOST, freePorts } from "./ports.ts";
+import type { ServiceSpec } from "./service-spec.ts";
+
+/** Ports that a user may fix, by service and purpose. */
+export const PORT_NAMES = [
+  "nats",
+  "engine",
+  "gateway",
+  "gateway-grpc",
+  "env-runner",
+  "trainer",
+  "orchestrator",
+  "controller",
+] as const;
+export type PortName = (typeof PORT_NAMES)[number];
+export type FixedPorts = Readonly<Partial<Record<PortName, number>>>;
+
+export interface TableOptions {
+  readonly paths: DataPaths;
+  readonly model: string;
+  /** Makes the default model. Absent: the user's own folder is used. */
+  readonly prepareModel?: (signal: AbortSignal) => Promise<void>;
+  readonly engines: number;
+  readonly trainerThreads: number;
+  readonly natsServer: string;
+  readonly ports: FixedPorts;
+}
+
+/** Settings that a user may tune through the environment; everything else of ours is set here. */
+const TUNABLE: Readonly<Record<string, readonly string[]>> = {
+  "env-runner": ["WHETSTONE_SLOTS"],
+  orchestrator: ["WHETSTONE_MAX_EPISODES"],
+};
+
+/** Specs of all services. Finds free ports for those that the user did not fix. */
+export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]> {
+  const port = await choosePorts(options);
+  const engines = Array.from({ length: options.engines }, (_, index) =>
+    engine(options, index, port(`engine-${index}`)),
+  );
+  return [
+    nats(options, port("nats")),
+    ...engines,
+    gateway(engines, port("gateway"), port("gateway-grpc")),
+    node("env-runner", [], { grpc: port("env-runner") }, {}),
+    trainer(options, port("trainer"), port("nats")),
+    node(
+      "orchestrator",
+      ["nats", "gateway", "env-runner"],
+      { grpc: port("orchestrator") },
+      {
+        WHETSTONE_NATS_URL: natsUrl(port("nats")),
+        WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
+        WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+      },
+      "rollout-orchestrator",
+    ),
+    node(
+      "controller",
+      ["nats", "gateway", "env-runner", "trainer", ...engines.map(({ name }) => name)],
+      { grpc: port("controller") },
+      {
+        WHETSTONE_NATS_URL: natsUrl(port("nats")),
+        WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
+        WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
+        WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+        WHETSTONE_DATA_PATH: options.paths.root,
+      },
+    ),
+  ];
+}
+
+/** Engines beyond the first get the ports after it when it is fixed. */
+async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
+  const names = PORT_NAMES.filter((name) => name !== "engine");
+  const free = await freePorts(names.length + options.engines);
+  const chosen = new Map<string, number>();
+  for (const name of names) chosen.set(name, options.ports[name] ?? (free.pop() as number));
+  for (let index = 0; index < options.engines; index += 1) {
+    const fixed = options.ports.engine;
+    chosen.set(`engine-${index}`, fixed === undefined ? (free.pop() as number) : fixed + index);
+  }
+  return (name) => chosen.get(name) as number;
+}
+
+function natsUrl(port: number): string {
+  return `nats://${HOST}:${port}`;
+}
+
+function nats(options: TableOptions, port: number): ServiceSpec {
+  const config = join(options.paths.root, "nats.conf");
+  const prepare = async (): Promise<void> => {
+    mkdirSync(options.paths.nats, { recursive: true });
+    writeFileSync(config, natsConfig(port, options.paths.nats));
+  };
+  const command = [options.natsServer, "--config", config] as const;
+  return {
+    name: "nats",
+    needs: [],
+    command,
+    environment: baseEnvironment(),
+    ports: { nats: port },
+    health: { kind: "nats", port },
+    prepare,
+  };
+}
+
+function engine(options: TableOptions, index: number, port: number): ServiceSpec {
+  const command = python("whetstone_engine", [
+    "--model",
+    options.model,
+    "--host",
+    HOST,
+    "--port",
+    String(port),
+    "--served-model-name",
+    "policy",
+  ]);
+  return {
+    name: `engine-${index}`,
+    needs: [],
+    command,
+    environment: { ...baseEnvironment(), ...pythonEnvironment(), ...logLevel() },
+    ports: { http: port },
+    health: { kind: "http", port, paths: ["/health"] },
+    ...(options.prepareModel ? { prepare: options.prepareModel } : {}),
+  };
+}
+
+function trainer(options: TableOptions, port: number, natsPort: number): ServiceSpec {
+  const threads = String(options.trainerThreads);
+  const args = [
+    "--host",
+    HOST,
+    "--port",
+    String(port),
+    "--nats",
+    natsUrl(natsPort),
+    "--threads",
+    threads,
+    "--device",
+    "auto",
+  ];
+  return {
+    name: "trainer",
+    needs: ["nats"],
+    command: python("whetstone_trainer", args),
+    environment: { ...baseEnvironment(), ...pythonEnvironment(options.trainerThreads), ...logLevel() },
+    ports: { grpc: port },
+    health: { kind: "grpc", port },
+  };
+}
+
+function gateway(engines: readonly ServiceSpec[], http: number, grpc: number): ServiceSpec {
+  const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
+  const spec = node(
+    "gateway",
+    [],
+    { grpc, http },
+    { WHETSTONE_ENGINES: list, WHETSTONE_HTTP_PORT: String(http) },
+    "inference-gateway",
+  );
+  return { ...spec, health: { kind: "http", port: http, paths: ["/healthz", "/health"] } };
+}
+
+/** A TypeScript service: one Node, gRPC health. `folder` below services/ where it is not the name. */
+function node(
+  name: string,
+  needs: string[],
+  ports: Record<string, number>,
+  settings: Record<string, string>,
+  folder = name,
+): ServiceSpec {
+  const grpc = ports["grpc"] as number;
+  return {
+    name,
+    needs,
+    command: [process.execPath, join(CHECKOUT, "services", folder, "src", "main.ts")],
+    environment: {
+      ...baseEnvironment(),
+      ...logLevel(),
+      ...tunable(name),
+      WHETSTONE_HOST: HOST,
+      WHETSTONE_GRPC_PORT: String(grpc),
+      ...settings,
+    },
+    ports,
+    health: { kind: "grpc", port: grpc },
+  };
+}
+
+function python(module: string, args: string[]): [string, ...string[]] {
+  return [pythonPath(), "-m", module, ...args];
+}
+
+/** The user's environment without our variables: a setting for one service must not reach another by accident. */
+function baseEnvironment(): Record<string, string> {
+  const entries = Object.entries(process.env).filter(
+    ([name, value]) => value !== undefined && !name.startsWith("WHETSTONE_"),
+  );
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+function logLevel(): Record<string, string> {
+  return pick(["WHETSTONE_LOG_LEVEL"]);
+}
+
+function tunable(name: string): Record<string, string> {
+  return pick(TUNABLE[name] ?? []);
+}
+
+function pick(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name] as string]])),
+  );
+}
