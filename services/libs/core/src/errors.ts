@@ -42,8 +42,8 @@ export interface Violation {
 export type ErrorContext = Readonly<Record<string, unknown>>;
 
 export interface ErrorOptions {
-  readonly retry?: RetryClass;
-  readonly context?: ErrorContext;
+  readonly retry?: RetryClass | undefined;
+  readonly context?: ErrorContext | undefined;
   readonly cause?: unknown;
 }
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+export { type ClientOptions, createClient, type RpcClient } from "./client.ts";
+export { ERROR_TRAILER, fromStatus, toStatus } from "./error-mapping.ts";
+export { type RpcServer, type ServerOptions, startServer } from "./server.ts";
+export {
+  type CallContext,
+  type CallOptions,
+  type Handlers,
+  implement,
+  type ServiceClient,
+  type ServiceImplementation,
+} from "./types.ts";
+export { MAX_MESSAGE_BYTES } from "./wire.ts";

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Readable, Writable } from "node:stream";
+
+// Reads a gRPC call message by message, with back pressure: past HIGH queued messages the call is paused, and HTTP/2 flow
+// control stops the sender. Faster than Readable's own iterator, and leaving the loop early does not destroy the call's
+// writing half.
+
+const HIGH = 64;
+const LOW = 16;
+
+export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefined> {
+  readonly #source: Readable;
+  readonly #onReturn: () => void;
+  #messages: T[] = [];
+  #head = 0;
+  #waiting: PromiseWithResolvers<IteratorResult<T, undefined>> | undefined;
+  #end: { readonly error?: unknown } | undefined;
+
+  /** @param onReturn  called when the reader leaves before the end. */
+  constructor(source: Readable, onReturn: () => void = () => undefined) {
+    this.#source = source;
+    this.#onReturn = onReturn;
+    source.on("data", (message: T) => {
+      this.#push(message);
+    });
+    source.on("end", () => {
+      this.finish({});
+    });
+  }
+
+  /** Ends the queue after what is already queued; with an error, at once. The first call wins. */
+  finish(end: { readonly error?: unknown }): void {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    if ("error" in end) this.#drop();
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting === undefined) return;
+    if ("error" in end) waiting.reject(end.error);
+    else waiting.resolve({ done: true, value: undefined });
+  }
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    if (this.#head < this.#messages.length) return Promise.resolve({ done: false, value: this.#shift() });
+    if (this.#end !== undefined) return this.#atEnd(this.#end);
+    this.#waiting = Promise.withResolvers<IteratorResult<T, undefined>>();
+    return this.#waiting.promise;
+  }
+
+  return(): Promise<IteratorResult<T, undefined>> {
+    const early = this.#end === undefined;
+    this.finish({});
+    this.#drop();
+    if (early) this.#onReturn();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #atEnd(end: { readonly error?: unknown }): Promise<IteratorResult<T, undefined>> {
+    if (!("error" in end)) return Promise.resolve({ done: true, value: undefined });
+    this.#end = {}; // An iterator throws once, then it is done.
+    return Promise.reject(end.error as Error);
+  }
+
+  #push(message: T): void {
+    if (this.#end !== undefined) return;
+    if (this.#waiting !== undefined) {
+      const waiting = this.#waiting;
+      this.#waiting = undefined;
+      waiting.resolve({ done: false, value: message });
+      return;
+    }
+    this.#messages.push(message);
+    if (this.#messages.length - this.#head >= HIGH) this.#source.pause();
+  }
+
+  #shift(): T {
+    const message = this.#messages[this.#head] as T;
+    this.#head += 1;
+    if (this.#head === this.#messages.length) this.#drop();
+    if (this.#messages.length - this.#head <= LOW && this.#source.isPaused()) this.#source.resume();
+    return message;
+  }
+
+  #drop(): void {
+    this.#messages = [];
+    this.#head = 0;
+  }
+}
+
+/** Resolves when the stream takes more, closes, or the signal aborts; the caller then looks which. */
+export function drained(stream: Writable, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off("drain", done);
+      stream.off("close", done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    if (signal.aborted || stream.destroyed) {
+      resolve();
+      return;
+    }
+    stream.on("drain", done);
+    stream.on("close", done);
+    signal.addEventListener("abort", done);
+  });
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+import { ConfigError, sleep, WhetstoneError } from "@whetstone/core";
+import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import { JobService } from "@whetstone/proto/jobs/v1/jobs";
+import { createLogger, createMetrics, silentLogger } from "@whetstone/telemetry";
+import { describe, expect, it } from "vitest";
+import { createClient, type Handlers, implement, startServer } from "./index.ts";
+
+async function jobServer(handlers: Handlers<typeof JobService>, extra: object = {}) {
+  return await startServer({
+    host: "127.0.0.1",
+    port: 0,
+    services: [implement(JobService, handlers)],
+    logger: silentLogger,
+    ...extra,
+  });
+}
+
+async function environmentServer(handlers: Handlers<typeof EnvironmentService>) {
+  return await startServer({
+    host: "127.0.0.1",
+    port: 0,
+    services: [implement(EnvironmentService, handlers)],
+    logger: silentLogger,
+  });
+}
+
+async function failure(work: Promise<unknown>): Promise<WhetstoneError> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(WhetstoneError);
+  return error as WhetstoneError;
+}
+
+describe("unary calls", () => {
+  it("carries a message both ways", async () => {
+    await using server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { name } }) });
+    await using client = createClient(JobService, server.address);
+    const { job } = await client.getJob({ name: "fl-1" });
+    expect(job?.name).toBe("fl-1");
+  });
+
+  it("answers UNIMPLEMENTED where a handler is missing", async () => {
+    await using server = await jobServer({});
+    await using client = createClient(JobService, server.address);
+    expect((await failure(client.getJob({ name: "a" }))).code).toBe("UNIMPLEMENTED");
+  });
+
+  it("carries code, retry class, context and every violation", async () => {
+    const violations = [
+      { path: "loop.batchGroups", reason: "must be at least 1" },
+      { path: "loop.colour", reason: "unknown setting" },
+    ];
+    await using server = await jobServer({
+      submitJob: () => Promise.reject(new ConfigError(violations)),
+      getJob: () =>
+        Promise.reject(new WhetstoneError("STALE_EPOCH", "epoch 3 is over", { context: { epoch: 3n, newest: 4 } })),
+    });
+    await using client = createClient(JobService, server.address);
+    const refused = await failure(client.submitJob({}));
+    expect(refused).toBeInstanceOf(ConfigError);
+    expect((refused as ConfigError).violations).toEqual(violations);
+    expect(refused.code).toBe("INVALID_ARGUMENT");
+    const stale = await failure(client.getJob({ name: "a" }));
+    expect([stale.code, stale.retry, stale.message]).toEqual(["STALE_EPOCH", "never", "epoch 3 is over"]);
+    expect(stale.context).toMatchObject({ epoch: "3", newest: 4 });
+  });
+
+  it("hides unknown errors from the caller and logs their cause", async () => {
+    const lines: string[] = [];
+    const logger = createLogger({ component: "test", destination: { write: (line) => lines.push(line) } });
+    await using server = await jobServer({ getJob: () => Promise.reject(new Error("password is hunter2")) }, { logger });
+    await using client = createClient(JobService, server.address);
+    const error = await failure(client.getJob({ name: "a" }));
+    expect([error.code, error.message]).toEqual(["INTERNAL", "internal error"]);
+    expect(JSON.stringify(error.context)).not.toContain("hunter2");
+    expect(lines.join("")).toContain("hunter2");
+  });
+
+  it("keeps an error with thousands of violations deliverable", async () => {
+    const violations = Array.from({ length: 5_000 }, (_, i) => ({ path: `field${i}`, reason: "unknown setting" }));
+    await using server = await jobServer({ submitJob: () => Promise.reject(new ConfigError(violations)) });
+    await using client = createClient(JobService, server.address);
+    const error = (await failure(client.submitJob({}))) as ConfigError;
+    expect(error.violations[0]).toEqual(violations[0]);
+    expect(error.violations.at(-1)?.reason).toMatch(/and \d+ more violations/);
+  });
+
+  it("ends handler and caller at the deadline", async () => {
+    const aborted = Promise.withResolvers<unknown>();
+    await using server = await jobServer({
+      getJob: async (_, { signal }) => {
+        signal.addEventListener("abort", () => {
+          aborted.resolve(signal.reason);
+        });
+        await sleep(60_000, signal);
+        return {};
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    expect((await failure(client.getJob({ name: "a" }, { deadlineMs: 80 }))).code).toBe("DEADLINE_EXCEEDED");
+    expect(await aborted.promise).toBeInstanceOf(WhetstoneError);
+  });
+
+  it("hands the caller's cancel to the handler", async () => {
+    const started = Promise.withResolvers<AbortSignal>();
+    await using server = await jobServer({
+      getJob: async (_, { signal }) => {
+        started.resolve(signal);
+        await sleep(60_000, signal);
+        return {};
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const controller = new AbortController();
+    const call = failure(client.getJob({ name: "a" }, { signal: controller.signal }));
+    const seen = await started.promise;
+    const heard = new Promise((resolve) => {
+      seen.addEventListener("abort", resolve);
+    });
+    controller.abort(new WhetstoneError("CANCELLED", "enough"));
+    expect((await call).message).toBe("enough");
+    await heard;
+  });
+
+  it("says which address cannot be reached", async () => {
+    await using client = createClient(JobService, "127.0.0.1:1", { deadlineMs: 300 });
+    const error = await failure(client.getJob({ name: "a" }));
+    expect([error.code, error.retry]).toEqual(["UNAVAILABLE", "safe"]);
+    expect(error.message).toContain("127.0.0.1:1");
+  });
+});
+
+describe("server streams", () => {
+  it("delivers in order and ends", async () => {
+    await using server = await jobServer({
+      async *watchJob() {
+        for (let i = 0; i < 500; i += 1) yield { job: { name: `j${i}` } };
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const names: (string | undefined)[] = [];
+    for await (const { job } of client.watchJob({ name: "a" })) names.push(job?.name);
+    expect(names).toEqual(Array.from({ length: 500 }, (_, i) => `j${i}`));
+  });
+
+  it("delivers what came before an error, then the error", async () => {
+    await using server = await jobServer({
+      async *watchJob() {
+        yield { job: { name: "first" } };
+        await sleep(20);
+        throw new WhetstoneError("NOT_FOUND", "job is gone");
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
+    expect((await stream.next()).value?.job?.name).toBe("first");
+    expect((await failure(stream.next())).code).toBe("NOT_FOUND");
+    expect((await stream.next()).done).toBe(true);
+  });
+
+  it("stops the generator when the reader leaves, even one that only waits (C2)", async () => {
+    const stopped = Promise.withResolvers<string>();
+    await using server = await jobServer({
+      async *watchJob(_, { signal }) {
+        try {
+          for (;;) {
+            yield { job: { name: "x" } };
+            await sleep(5, signal);
+          }
+        } finally {
+          stopped.resolve("stopped");
+        }
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    for await (const _ of client.watchJob({ name: "a" })) break;
+    expect(await stopped.promise).toBe("stopped");
+    await expect.poll(() => server.activeCalls).toBe(0);
+  });
+
+  it("holds a fast writer to the reader's pace", async () => {
+    let sent = 0;
+    const text = "x".repeat(64 * 1024);
+    await using server = await jobServer({
+      async *watchJob() {
+        for (; sent < 2_000; sent += 1) yield { job: { name: text } };
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
+    await stream.next();
+    await sleep(300);
+    expect(sent).toBeLessThan(1_000);
+    await stream.return?.();
+  });
+});
+
+describe("bidirectional streams", () => {
+  async function* commands(count: number): AsyncGenerator<object> {
+    for (let i = 0; i < count; i += 1) yield {};
+  }
+
+  it("answers each request", async () => {
+    await using server = await environmentServer({
+      async *session(requests) {
+        for await (const _ of requests) yield {};
+      },
+    });
+    await using client = createClient(EnvironmentService, server.address);
+    let answers = 0;
+    for await (const _ of client.session(commands(300))) answers += 1;
+    expect(answers).toBe(300);
+  });
+
+  it("runs the handler's finally when the client vanishes (I9)", async () => {
+    const closed = Promise.withResolvers<unknown>();
+    await using server = await environmentServer({
+      async *session(requests) {
+        try {
+          for await (const _ of requests) yield {};
+        } catch (error) {
+          closed.resolve(error);
+          throw error;
+        }
+      },
+    });
+    const client = createClient(EnvironmentService, server.address);
+    const endless = (async function* () {
+      yield {};
+      await new Promise(() => undefined);
+    })();
+    const answers = client.session(endless)[Symbol.asyncIterator]();
+    await answers.next();
+    const controller = new AbortController();
+    const other = client.session(endless, { signal: controller.signal });
+    void other;
+    await answers.return?.();
+    expect(await closed.promise).toBeInstanceOf(WhetstoneError);
+    await client[Symbol.asyncDispose]();
+  });
+
+  it("passes the error of the request source on", async () => {
+    await using server = await environmentServer({
+      async *session(requests) {
+        for await (const _ of requests) yield {};
+      },
+    });
+    await using client = createClient(EnvironmentService, server.address);
+    const broken = (async function* () {
+      yield {};
+      await sleep(10);
+      throw new Error("source broke");
+    })();
+    const answers = client.session(broken)[Symbol.asyncIterator]();
+    await answers.next();
+    await expect(answers.next()).rejects.toThrow("source broke");
+  });
+
+  it("lets the handler end first and returns the source", async () => {
+    const returned = Promise.withResolvers<string>();
+    await using server = await environmentServer({
+      async *session() {
+        yield {};
+      },
+    });
+    await using client = createClient(EnvironmentService, server.address);
+    const source = (async function* () {
+      try {
+        for (;;) {
+          yield {};
+          await sleep(5);
+        }
+      } finally {
+        returned.resolve("returned");
+      }
+    })();
+    let answers = 0;
+    for await (const _ of client.session(source)) answers += 1;
+    expect(answers).toBe(1);
+    expect(await returned.promise).toBe("returned");
+  });
+});
+
+describe("server life cycle", () => {
+  it("names host and port when the port is taken", async () => {
+    await using first = await jobServer({});
+    const error = await failure(jobServer({}, { port: first.port }));
+    expect(error.message).toContain(`127.0.0.1:${first.port}`);
+    expect(error.context).toMatchObject({ host: "127.0.0.1", port: first.port });
+  });
+
+  it("lets calls end within the grace period, then aborts the rest as UNAVAILABLE", async () => {
+    await using server = await jobServer({
+      getJob: async (_, { signal }) => {
+        await sleep(100);
+        signal.throwIfAborted();
+        return {};
+      },
+      async *watchJob(_, { signal }) {
+        yield {};
+        await sleep(60_000, signal);
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
+    await stream.next();
+    const short = client.getJob({ name: "a" });
+    const endless = failure(stream.next());
+    await sleep(20);
+    const startedAt = performance.now();
+    await server.close(400);
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    await short;
+    expect((await endless).code).toBe("UNAVAILABLE");
+  });
+
+  it("serves a client that was started first", async () => {
+    const probe = await jobServer({});
+    const { port } = probe;
+    await probe.close(0);
+    await using client = createClient(JobService, `127.0.0.1:${port}`);
+    const call = client.getJob({ name: "early" });
+    await sleep(150);
+    await using _server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { name } }) }, { port });
+    expect((await call).job?.name).toBe("early");
+  });
+
+  it("counts calls by method and code", async () => {
+    const metrics = createMetrics({ component: "test", processMetrics: false });
+    await using server = await jobServer({ getJob: () => Promise.resolve({}) }, { metrics });
+    await using client = createClient(JobService, server.address);
+    await client.getJob({ name: "a" });
+    expect(await metrics.render()).toMatch(/whetstone_rpc_calls_total\{method=".*JobService\/GetJob",code="OK".*\} 1/);
+  });
+});

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Server, ServerCredentials, type ServiceDefinition, type UntypedServiceImplementation } from "@grpc/grpc-js";
+import { sleep, WhetstoneError } from "@whetstone/core";
+import type { Logger, Metrics } from "@whetstone/telemetry";
+import { HealthImplementation } from "grpc-health-check";
+import { type CallScope, createCallScope } from "./call-scope.ts";
+import { addReflection } from "./reflection.ts";
+import { adapt } from "./server-calls.ts";
+import type { ServiceImplementation } from "./types.ts";
+import { CHANNEL_OPTIONS, deserializer, pathOf, serializer } from "./wire.ts";
+
+export interface ServerOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly services: readonly ServiceImplementation[];
+  readonly logger: Logger;
+  readonly metrics?: Metrics | undefined;
+  /** Default: plain text, for loopback and for meshes that encrypt. */
+  readonly credentials?: ServerCredentials | undefined;
+}
+
+export interface RpcServer extends AsyncDisposable {
+  readonly port: number;
+  /** `host:port`, for `createClient`. */
+  readonly address: string;
+  readonly activeCalls: number;
+  /**
+   * Reports NOT_SERVING and refuses new calls; calls in progress have `graceMs` to end, then their signals abort with
+   * UNAVAILABLE. Disposing is `close(0)`. Idempotent.
+   */
+  close(graceMs: number): Promise<void>;
+}
+
+/** After their signals have aborted, handlers have this long before the connection is cut. */
+const ABORT_GRACE_MS = 250;
+
+/** Starts a server with health and reflection beside the given services. */
+export async function startServer(options: ServerOptions): Promise<RpcServer> {
+  const server = new Server(CHANNEL_OPTIONS);
+  const scope = createCallScope(options.logger, options.metrics);
+  for (const implementation of options.services) addService(server, implementation, scope);
+  const health = new HealthImplementation(servingStatus(options.services, "SERVING"));
+  health.addToServer(server);
+  addReflection(
+    server,
+    options.services.map(({ service }) => service),
+  );
+  const port = await bind(server, options);
+  const address = hostPort(options.host, port);
+  options.logger.info("rpc_server_listening", { address });
+  let closing: Promise<void> | undefined;
+  const close = (graceMs: number): Promise<void> => {
+    for (const [name, state] of Object.entries(servingStatus(options.services, "NOT_SERVING"))) {
+      health.setStatus(name, state);
+    }
+    closing ??= shutDown(server, scope, graceMs);
+    return closing;
+  };
+  return {
+    port,
+    address,
+    get activeCalls() {
+      return scope.active;
+    },
+    close,
+    [Symbol.asyncDispose]: () => close(0),
+  };
+}
+
+type ServingStatus = "SERVING" | "NOT_SERVING";
+
+function servingStatus(services: readonly ServiceImplementation[], state: ServingStatus): Record<string, ServingStatus> {
+  return Object.fromEntries(["", ...services.map(({ service }) => service.typeName)].map((name) => [name, state]));
+}
+
+function addService(server: Server, { service, handlers }: ServiceImplementation, scope: CallScope): void {
+  const definition: Record<string, ServiceDefinition[string]> = {};
+  const implementation: UntypedServiceImplementation = {};
+  for (const method of service.methods) {
+    definition[method.localName] = {
+      path: pathOf(method),
+      requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",
+      responseStream: method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming",
+      requestSerialize: serializer(method.input),
+      requestDeserialize: deserializer(method.input),
+      responseSerialize: serializer(method.output),
+      responseDeserialize: deserializer(method.output),
+    };
+    const handler = handlers[method.localName]; // A missing one is answered by grpc-js with UNIMPLEMENTED.
+    if (handler !== undefined) implementation[method.localName] = adapt(method, handler, scope);
+  }
+  server.addService(definition, implementation);
+}
+
+function bind(server: Server, { host, port, credentials }: ServerOptions): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(hostPort(host, port), credentials ?? ServerCredentials.createInsecure(), (cause, bound) => {
+      if (cause === null) {
+        resolve(bound);
+        return;
+      }
+      server.forceShutdown();
+      reject(
+        new WhetstoneError("UNAVAILABLE", `cannot listen on ${hostPort(host, port)}: ${cause.message}`, {
+          retry: "never",
+          context: { host, port },
+          cause,
+        }),
+      );
+    });
+  });
+}
+
+function hostPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+async function shutDown(server: Server, scope: CallScope, graceMs: number): Promise<void> {
+  const drained = new Promise<void>((resolve) => {
+    server.tryShutdown(() => {
+      resolve();
+    });
+  });
+  using timers = new AbortTimers();
+  if (await timers.endsWithin(drained, graceMs)) return;
+  scope.abortAll(new WhetstoneError("UNAVAILABLE", "the server is shutting down", { retry: "safe" }));
+  if (await timers.endsWithin(drained, ABORT_GRACE_MS)) return;
+  server.forceShutdown();
+}
+
+class AbortTimers implements Disposable {
+  readonly #controller = new AbortController();
+
+  async endsWithin(work: Promise<void>, ms: number): Promise<boolean> {
+    const late = sleep(ms, this.#controller.signal).then(
+      () => false,
+      () => false,
+    );
+    return await Promise.race([work.then(() => true), late]);
+  }
+
+  [Symbol.dispose](): void {
+    this.#controller.abort();
+  }
+}
