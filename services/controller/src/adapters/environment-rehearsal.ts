@@ -1,5 +1,5 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
-import type { Client } from "@whetstone/rpc";
+import type { RpcClient } from "@whetstone/rpc";
 import { EnvironmentService, type SessionRequest, SessionRequestSchema } from "@whetstone/proto/environments/v1/environments";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
@@ -8,7 +8,7 @@ import type { Violation } from "../domain/validate-job.ts";
 const REHEARSAL_MS = 30_000;
 
 /** Resets the job's environment once with its first task, so that wrong arguments are found before anything starts. */
-export async function rehearseReset(environments: Client<typeof EnvironmentService>, spec: JobSpec, task: Task): Promise<Violation[]> {
+export async function rehearseReset(environments: RpcClient<typeof EnvironmentService>, spec: JobSpec, task: Task): Promise<Violation[]> {
   const kind = spec.environment?.kind ?? "";
   const { kinds } = await environments.describe({}, { deadlineMs: REHEARSAL_MS });
   const known = kinds.map((described) => described.kind);

@@ -1,6 +1,6 @@
 import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { Client } from "@whetstone/rpc";
+import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import { type Engine, EngineState, FleetService } from "@whetstone/proto/inference/v1/inference";
 import type { Fleet } from "../loop/ports.ts";
@@ -11,7 +11,7 @@ const REPAIR_EVERY_MS = 300;
 const DRAIN_MS = 60_000;
 
 interface Options {
-  readonly client: Client<typeof FleetService>;
+  readonly client: RpcClient<typeof FleetService>;
   readonly logger: Logger;
   readonly onQuarantine: (engine: string, reason: string) => void;
 }
@@ -80,7 +80,7 @@ export class EngineFleet implements Fleet {
 
   #passFailed(error: unknown, signal: AbortSignal): number {
     if (signal.aborted) throw error;
-    this.#options.logger.warn({ err: error }, "fleet_unreachable");
+    this.#options.logger.warn("fleet_unreachable", { error });
     return 0;
   }
 
@@ -94,7 +94,7 @@ export class EngineFleet implements Fleet {
       return true;
     } catch (error) {
       if (signal.aborted && isAbort(error)) throw error;
-      this.#options.logger.warn({ engine: engine.id, err: error }, "engine_switch_failed");
+      this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
       return false;
     }
   }
@@ -115,7 +115,7 @@ export class EngineFleet implements Fleet {
     await control.canary(label, signal);
     const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
     await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
-    logger.debug({ engine: engine.id, label, elapsedMs: performance.now() - startedAt }, "engine_switched");
+    logger.debug("engine_switched", { engine: engine.id, label, elapsedMs: performance.now() - startedAt });
   }
 
   /** The label changes only after a complete load, and is read back (I7). */

@@ -1,6 +1,6 @@
 import { access, constants, readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import type { Client } from "@whetstone/rpc";
+import type { RpcClient } from "@whetstone/rpc";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
@@ -9,7 +9,7 @@ import { loadDataset } from "./dataset-file.ts";
 import { rehearseReset } from "./environment-rehearsal.ts";
 
 /** What of a job can only be judged by looking: files, registered agents and environments, a first reset (I11). */
-export async function checkWorld(spec: JobSpec, environments: Client<typeof EnvironmentService>, agents: () => Promise<readonly string[]>): Promise<Violation[]> {
+export async function checkWorld(spec: JobSpec, environments: RpcClient<typeof EnvironmentService>, agents: () => Promise<readonly string[]>): Promise<Violation[]> {
   const found = await checkModel(spec.model?.path ?? "");
   const train = await checkDataset("train", spec.train, found);
   if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);

@@ -1,6 +1,6 @@
 import { exponentialBackoff, isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { Client } from "@whetstone/rpc";
+import type { RpcClient } from "@whetstone/rpc";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { type TrainProgress, type TrainResult, TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { Trainer, TrainerState } from "../loop/ports.ts";
@@ -10,7 +10,7 @@ const SILENCE_MS = 120_000;
 const CONFIGURE_MS = 300_000;
 
 interface Options {
-  readonly client: Client<typeof TrainerService>;
+  readonly client: RpcClient<typeof TrainerService>;
   readonly runPathOf: (jobUid: string) => string;
   readonly logger: Logger;
 }
@@ -78,15 +78,15 @@ export class TrainerClient implements Trainer {
 
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
   async #patiently<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const backoff = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
+    const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
       try {
         return await attempt();
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
-        this.#options.logger.warn({ err: error }, "trainer_away");
-        await sleep(backoff(attempt), signal);
+        this.#options.logger.warn("trainer_away", { error });
+        await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }
     }

@@ -2,7 +2,6 @@ import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 import { type CallContext, implement } from "@whetstone/rpc";
 import {
-  type GetJobResponseSchema,
   type Job,
   JobPhase,
   JobService,
@@ -28,11 +27,9 @@ export interface JobServiceDeps {
   wake(name: string): void;
 }
 
-type JobAnswer = MessageInitShape<typeof GetJobResponseSchema>;
-
 /** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
 export function jobService(deps: JobServiceDeps) {
-  const wish = (to: JobWish) => async (request: { name: string }): Promise<JobAnswer> => {
+  const wish = (to: JobWish) => async (request: { name: string }): Promise<{ job: Job }> => {
     const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
     deps.wake(request.name);
     return { job };

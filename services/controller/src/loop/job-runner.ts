@@ -68,7 +68,7 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
     uid: record.uid,
     fleet: parts.fleet,
     shutdown,
-    onTrainProgress: (progress) => parts.logger.debug({ phase: progress.phase, share: progress.share }, "train_progress"),
+    onTrainProgress: (progress) => parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share }),
     onStep: (step: StepRecord) => parts.board.step(step),
     onValidation: (results) => parts.board.validated(results),
     onCounts: () => parts.board.touch(),
@@ -105,7 +105,7 @@ async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
   await voidInFlight(stopped);
   if (signals.wish.aborted && isAbort(error)) return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
   if (isTimeout(error)) return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
-  parts.logger.error({ err: error }, "job_failed");
+  parts.logger.error("job_failed", { error });
   return { phase: JobPhase.FAILED, reason: "Failed", message: error instanceof Error ? error.message : String(error) };
 }
 

@@ -41,7 +41,7 @@ export class Scheduler {
         else await this.#awake();
       } catch (error) {
         if (shutdown.aborted) return;
-        this.#deps.logger.error({ err: error }, "scheduler_pass_failed");
+        this.#deps.logger.error("scheduler_pass_failed", { error });
         await sleep(1000, shutdown).catch(() => undefined);
       }
     }
