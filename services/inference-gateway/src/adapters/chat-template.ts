@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Template } from "@huggingface/jinja";
+import { ApiError } from "../domain/api-error.ts";
+import type { TemplateMessage } from "../domain/chat-message.ts";
+
+/** A chat template, parsed once. Same variables and options as `apply_chat_template` of Hugging Face transformers. */
+export class ChatTemplate {
+  readonly #template: Template;
+  readonly #specialTokens: Readonly<Record<string, string>>;
+
+  /** @throws Error when the template does not parse. */
+  constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
+    this.#template = new Template(source);
+    this.#specialTokens = specialTokens;
+  }
+
+  /** @throws ApiError 400 with the template's own words when it refuses the conversation. */
+  render(messages: readonly TemplateMessage[], tools: readonly unknown[] | null, generationPrompt: boolean): string {
+    // transformers passes None for what is not given, and None is not undefined in Jinja.
+    const variables = { ...this.#specialTokens, messages, tools, documents: null };
+    try {
+      return this.#template.render({ ...variables, add_generation_prompt: generationPrompt });
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ApiError(400, "template_refused", `messages: the chat template says: ${reason}`, { param: "messages" });
+    }
+  }
+}

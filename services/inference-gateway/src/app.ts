@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+import { randomBytes } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import { deriveSeed } from "@whetstone/core";
+import { startServer } from "@whetstone/rpc";
+import { createMetrics } from "@whetstone/telemetry";
+import type { Logger } from "@whetstone/telemetry";
+import { EngineClient } from "./adapters/engine-client.ts";
+import { HealthProbe } from "./adapters/health-probe.ts";
+import { ModelFolders } from "./adapters/model-folder.ts";
+import type { GatewayConfig } from "./config.ts";
+import type { CallScope } from "./domain/call-scope.ts";
+import type { ChatDeps, Codec } from "./domain/chat-service.ts";
+import { Fleet } from "./domain/fleet.ts";
+import { SessionTable } from "./domain/session-table.ts";
+import { FleetControl } from "./handlers/fleet-control.ts";
+import { fleetService } from "./handlers/fleet-service.ts";
+import { createHttpServer } from "./handlers/http-server.ts";
+import { gatewayMetrics } from "./handlers/metrics.ts";
+
+export interface GatewayApp extends AsyncDisposable {
+  /** For agents, e.g. "http://127.0.0.1:8080". */
+  readonly httpUrl: string;
+  /** Of FleetService, "host:port". */
+  readonly grpcAddress: string;
+  readonly close: () => Promise<void>;
+}
+
+/** Starts a gateway; it answers as soon as this resolves. */
+export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
+  const { logger } = deps;
+  const { drainQuietMs } = config;
+  const fleet = new Fleet(config);
+  const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
+  const engines = new EngineClient(config.maxInFlightPerEngine);
+  const codecs = new Map<string, Codec>();
+  const metrics = gatewayMetrics(createMetrics({ component: "inference-gateway" }), fleet, sessions);
+  const control = new FleetControl({
+    fleet,
+    sessions,
+    engines,
+    codecs,
+    folders: new ModelFolders(),
+    logger,
+    drainQuietMs,
+  });
+  for (const entry of config.engines) registerEntry(control, entry);
+
+  const onQuarantine = (engine: { id: string; reason: string }): void => {
+    logger.warn("engine_quarantined", { engine: engine.id, reason: engine.reason });
+  };
+  const chat: ChatDeps = { ...effects(metrics), fleet, engines, codecs };
+  const logError = (event: string, error: unknown): void => {
+    logger.error(event, { error });
+  };
+  const context = { chat, sessions, metrics, requestTimeoutMs: config.requestTimeoutMs, logError };
+  const http = createHttpServer(context, { ...config, idPrefix: `${randomBytes(4).toString("hex")}-` });
+  fleet.onQuarantine = onQuarantine;
+  const probeOptions = { intervalMs: config.healthIntervalMs, timeoutMs: config.healthTimeoutMs };
+  const probe = new HealthProbe(fleet, engines, probeOptions);
+  const sweeper = setInterval(() => sessions.sweep(Date.now()), SWEEP_MS).unref();
+  const rpc = await startServer({
+    host: config.host,
+    port: config.grpcPort,
+    services: [fleetService(control)],
+    logger,
+  });
+  await http.listen({ host: config.host, port: config.httpPort });
+
+  const close = async (): Promise<void> => {
+    probe.stop();
+    clearInterval(sweeper);
+    // Closing connections cancels their calls, which aborts the engines' requests (I9).
+    await http.close();
+    await Promise.all([rpc.close(0), engines.close()]);
+  };
+  const { port } = http.server.address() as AddressInfo;
+  const httpUrl = `http://${config.host}:${String(port)}`;
+  return { httpUrl, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
+}
+
+const SWEEP_MS = 10_000;
+
+function registerEntry(control: FleetControl, entry: string): void {
+  const at = entry.indexOf("=");
+  control.register(entry.slice(0, at), new URL(entry.slice(at + 1)).origin);
+}
+
+/** Clock, timers, randomness and counters, for the domain that has none. */
+function effects(metrics: ReturnType<typeof gatewayMetrics>): Omit<ChatDeps, "fleet" | "engines" | "codecs"> {
+  return {
+    now: () => Date.now(),
+    pause,
+    attemptSeed: (seed, index) => deriveSeed(seed, index),
+    onResubmission: metrics.resubmission,
+    onLabelMismatch: metrics.labelMismatch,
+    onFork: metrics.fork,
+    onTokens: metrics.tokens,
+  };
+}
+
+function pause(ms: number, scope: CallScope): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      scope.onCancel(null);
+      resolve();
+    }, ms);
+    scope.onCancel(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

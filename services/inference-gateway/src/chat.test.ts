@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FakeEngine } from "../test/fake-engine.ts";
+import {
+  assistant,
+  calls,
+  chat,
+  chatStream,
+  initModel,
+  post,
+  serve,
+  startGateway,
+  tempFolder,
+  user,
+} from "../test/harness.ts";
+import type { Gateway, TempFolder } from "../test/harness.ts";
+
+const bytes = (text: string): number[] => [...Buffer.from(text)];
+const [USER, ASSISTANT, END] = [256, 257, 260];
+
+let folder: TempFolder;
+let model: string;
+let engine: FakeEngine;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  folder = tempFolder();
+  model = initModel(folder);
+  engine = await FakeEngine.start();
+  gateway = await startGateway();
+  await serve(gateway, "e0", engine.url, model);
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await engine.kill();
+  folder[Symbol.dispose]();
+});
+
+describe("chat completions", () => {
+  it("turns messages into ids and records what was sampled (I4, I5)", async () => {
+    const { status, body } = await chat(gateway, "one", [user("hi")], { seed: 7, temperature: 0.5, max_tokens: 4 });
+    expect(status).toBe(200);
+    expect(body.choices[0]).toMatchObject({ message: { role: "assistant", content: "E" }, finish_reason: "stop" });
+    expect(body.usage).toMatchObject({ prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
+    expect(engine.requests.at(-1)).toMatchObject({
+      token_ids: [USER, ...bytes("hi"), ASSISTANT],
+      sampling_params: { temperature: 0.5, max_tokens: 4, seed: 7, top_p: 1, top_k: 0, logprobs: 0 },
+    });
+    const [call] = (await calls(gateway, "one")).calls;
+    expect(call).toMatchObject({
+      id: "c0",
+      parentId: "",
+      completionIds: [69, END],
+      text: "E",
+      role: "agent",
+      seed: 7n,
+    });
+    expect(call?.promptIds).toEqual([USER, ...bytes("hi"), ASSISTANT]);
+    expect(call?.logprobs).toEqual([-69 / 1024, -END / 1024]);
+    expect(call?.versionSpans).toMatchObject([{ start: 0, end: 2, policyVersion: 1n }]);
+  });
+
+  it("continues a conversation from its exact ids", async () => {
+    await chat(gateway, "two", [user("hi")]);
+    await chat(gateway, "two", [user("hi"), assistant("E"), user("x")]);
+    const [, second] = (await calls(gateway, "two")).calls;
+    expect(second).toMatchObject({ parentId: "c0", promptIds: [USER, ...bytes("x"), ASSISTANT], forkReason: 0 });
+    expect(engine.requests.at(-1)?.token_ids).toEqual([USER, 104, 105, ASSISTANT, 69, END, USER, 120, ASSISTANT]);
+  });
+
+  it("streams what it would have answered whole", async () => {
+    engine.script = () => [...bytes("né"), 255, 33, END];
+    const whole = await chat(gateway, "whole", [user("s")], { return_token_ids: true });
+    const chunks = await chatStream(gateway, "streamed", [user("s")], {
+      ...{ return_token_ids: true, stream_options: { include_usage: true } },
+    });
+    const choices = chunks.flatMap((chunk) => chunk.choices);
+    expect(choices.map((choice) => choice.delta.content ?? "").join("")).toBe(whole.body.choices[0]?.message.content);
+    expect(choices.flatMap((choice) => choice.token_ids ?? [])).toEqual(whole.body.choices[0]?.token_ids);
+    expect(choices[0]?.delta.role).toBe("assistant");
+    expect(choices.at(-1)?.finish_reason).toBe("stop");
+    expect(chunks.at(-1)?.usage?.completion_tokens).toBe(6);
+    const [a, b] = [await calls(gateway, "whole"), await calls(gateway, "streamed")].map(({ calls: [call] }) => call);
+    expect([b?.text, b?.completionIds, b?.logprobs, b?.versionSpans]).toEqual([
+      a?.text,
+      a?.completionIds,
+      a?.logprobs,
+      a?.versionSpans,
+    ]);
+    engine.script = (request) => [65 + (request.token_ids.length % 26), END];
+  });
+
+  it("names an anonymous session by its key and keeps nothing without one", async () => {
+    const body = { model: "job", messages: [user("k")] };
+    await post(gateway, "/v1/chat/completions", body, {
+      headers: { authorization: "Bearer my-key", "x-whetstone-role": "judge" },
+    });
+    expect((await calls(gateway, "my-key")).calls).toMatchObject([{ id: "c0", role: "judge" }]);
+    expect((await post(gateway, "/v1/chat/completions", body)).status).toBe(200);
+  });
+});

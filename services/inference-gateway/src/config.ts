@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+import { z } from "zod";
+
+/** Settings of the gateway, from WHETSTONE_* variables. */
+export const ConfigSchema = z.strictObject({
+  host: z.string().default("127.0.0.1"),
+  /** Agents. 0 picks a free one. */
+  httpPort: z.number().int().min(0).max(65_535).default(8080),
+  /** FleetService. 0 picks a free one. */
+  grpcPort: z.number().int().min(0).max(65_535).default(9080),
+  /** Engines known from the start, "<id>=<url>". */
+  engines: z.array(z.string().regex(/^[^=\s]+=http:\/\/\S+$/, 'must be "<id>=http://<host>:<port>"')).default([]),
+  /** Calls on one engine at a time. */
+  maxInFlightPerEngine: z.number().int().min(1).default(512),
+  /** Calls that may wait for one policy; one more is answered 429. */
+  maxWaiting: z.number().int().min(0).default(8192),
+  /** How many calls busier than the idlest a session's own engine may be. */
+  stickyTolerance: z.number().int().min(0).default(16),
+  /** From receipt to answer, unless the client says x-whetstone-timeout-ms. */
+  requestTimeoutMs: z.number().int().min(1).default(300_000),
+  maxSessions: z.number().int().min(1).default(20_000),
+  sessionIdleMs: z.number().int().min(1).default(900_000),
+  maxBodyBytes: z
+    .number()
+    .int()
+    .min(1024)
+    .default(32 * 1024 * 1024),
+  healthIntervalMs: z.number().int().min(10).default(1000),
+  /** An engine that is busy computing may answer late; three answers in a row must be missing. */
+  healthTimeoutMs: z.number().int().min(10).default(5000),
+  drainQuietMs: z.number().int().min(1).default(150),
+  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+  /** Ends when standard input closes, so that nothing outlives a supervisor. */
+  supervised: z.boolean().default(false),
+});
+
+export type GatewayConfig = z.output<typeof ConfigSchema>;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+import { badField } from "./api-error.ts";
+import { parseMessages } from "./chat-message.ts";
+import type { TemplateMessage } from "./chat-message.ts";
+
+/** How tokens are drawn. null: the field was not given. */
+export interface SamplingWish {
+  readonly temperature: number | null;
+  readonly topP: number | null;
+  readonly topK: number | null;
+  readonly maxTokens: number | null;
+  readonly seed: number | null;
+}
+
+/** A chat completion as asked for. */
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: TemplateMessage[];
+  readonly tools: unknown[] | null;
+  readonly sampling: SamplingWish;
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+  /** Alternatives to report for each token; null: no log-probabilities in the answer. */
+  readonly logprobs: number | null;
+  readonly returnTokenIds: boolean;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Parses a request body; fields that it does not know are ignored. @throws ApiError 400 with the path of the bad field. */
+export function parseChatRequest(body: unknown): ChatRequest {
+  const fields = parseFields(body);
+  refuseUnsupported(fields);
+  return {
+    model: parseModel(fields),
+    messages: parseMessages(fields["messages"]),
+    tools: parseTools(fields["tools"]),
+    sampling: parseSampling(fields),
+    stream: flag(fields, "stream"),
+    includeUsage: (fields["stream_options"] as { include_usage?: unknown } | null | undefined)?.include_usage === true,
+    logprobs: flag(fields, "logprobs") ? (integer(fields, "top_logprobs", 0, 20) ?? 0) : null,
+    returnTokenIds: flag(fields, "return_token_ids"),
+  };
+}
+
+/** The fields of a body that is a JSON object. */
+export function parseFields(body: unknown): Fields {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) throw badField("body", "must be a JSON object");
+  return body as Fields;
+}
+
+/** The policy that a request names. */
+export function parseModel(fields: Fields): string {
+  const model = fields["model"];
+  if (typeof model !== "string" || model === "") throw badField("model", "must name a policy, see GET /v1/models");
+  return model;
+}
+
+/** Stop strings and several choices cannot be continued exactly after a weight switch, so they are refused (I4, I11). */
+function refuseUnsupported(fields: Fields): void {
+  const n = fields["n"];
+  if (n !== undefined && n !== null && n !== 1) throw badField("n", "only 1 is supported; send the request n times");
+  const stop = fields["stop"];
+  const asked = stop !== undefined && stop !== null && !(Array.isArray(stop) && stop.length === 0);
+  if (asked) throw badField("stop", "stop strings are not supported; cut the text in the agent");
+}
+
+function parseSampling(fields: Fields): SamplingWish {
+  const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
+  const topP = number(fields, "top_p", 0, 1);
+  if (topP === 0) throw badField("top_p", "must be greater than 0");
+  return {
+    temperature: number(fields, "temperature", 0, 2),
+    topP,
+    // vLLM writes "off" as -1, our contract as 0.
+    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
+    maxTokens,
+    seed: integer(fields, "seed", 0),
+  };
+}
+
+function parseTools(value: unknown): unknown[] | null {
+  if (value === undefined || value === null) return null;
+  if (!Array.isArray(value)) throw badField("tools", "must be an array");
+  return value.length === 0 ? null : value;
+}
+
+function flag(fields: Fields, name: string): boolean {
+  const value = fields[name];
+  if (value === undefined || value === null) return false;
+  if (typeof value !== "boolean") throw badField(name, "must be true or false");
+  return value;
+}
+
+function number(fields: Fields, name: string, low: number, high: number): number | null {
+  const value = fields[name];
+  if (value === undefined || value === null) return null;
+  const inside = typeof value === "number" && value >= low && value <= high;
+  if (!inside) throw badField(name, `must be a number between ${String(low)} and ${String(high)}`);
+  return value;
+}
+
+function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | null {
+  const value = number(fields, name, low, high);
+  if (value !== null && !Number.isInteger(value)) throw badField(name, "must be a whole number");
+  return value;
+}

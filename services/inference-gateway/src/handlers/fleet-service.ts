@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { ConfigError } from "@whetstone/core";
+import { EngineState as WireState, FleetService } from "@whetstone/proto/inference/v1/inference";
+import type { EngineSchema, ServedPolicy } from "@whetstone/proto/inference/v1/inference";
+import { implement } from "@whetstone/rpc";
+import type { ServiceImplementation } from "@whetstone/rpc";
+import type { EngineEntry, EngineState, ServedModel } from "../domain/fleet.ts";
+import type { FleetControl } from "./fleet-control.ts";
+
+const WIRE_STATE = {
+  serving: WireState.SERVING,
+  fenced: WireState.FENCED,
+  quarantined: WireState.QUARANTINED,
+} as const satisfies Record<EngineState, WireState>;
+
+/** FleetService over the gateway's fleet. */
+export function fleetService(control: FleetControl): ServiceImplementation {
+  return implement(FleetService, {
+    registerEngine: ({ id, url }) => ({ engine: wireEngine(control.register(nonEmpty("id", id), httpUrl(url))) }),
+    listEngines: () => ({
+      engines: [...control.fleet.engines.values()].map(wireEngine),
+      waitingCalls: Object.fromEntries(control.fleet.waiting()),
+    }),
+    fenceEngine: ({ id }) => ({ engine: wireEngine(control.fence(id)) }),
+    drainEngine: async ({ id }, { signal }) => ({ engine: wireEngine(await control.drain(id, signal)) }),
+    unfenceEngine: async ({ id, policy }) => ({ engine: wireEngine(await control.unfence(id, servedModel(policy))) }),
+    forgetPolicy: ({ policy }) => ({ sessions: control.forget(nonEmpty("policy", policy)) }),
+  });
+}
+
+function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> {
+  const { served } = engine;
+  const policy = served && { ...served, policyVersion: served.version };
+  return {
+    id: engine.id,
+    url: engine.url,
+    state: WIRE_STATE[engine.state],
+    ...(policy === null ? {} : { policy }),
+    inFlight: engine.leases.size,
+    reason: engine.reason,
+    maxModelLen: engine.maxModelLen,
+  };
+}
+
+function servedModel(wire: ServedPolicy | undefined): ServedModel {
+  const policy = nonEmpty("policy.policy", wire?.policy ?? "");
+  const version = wire?.policyVersion ?? 0n;
+  const label = nonEmpty("policy.label", wire?.label ?? "");
+  if (label !== `${policy}:${String(version)}`) {
+    throw new ConfigError([{ path: "policy.label", reason: `"${label}" is not "${policy}:${String(version)}"` }]);
+  }
+  return { policy, version, label, modelPath: nonEmpty("policy.model_path", wire?.modelPath ?? "") };
+}
+
+function nonEmpty(path: string, value: string): string {
+  if (value === "") throw new ConfigError([{ path, reason: "must not be empty" }]);
+  return value;
+}
+
+function httpUrl(value: string): string {
+  const url = URL.parse(value);
+  if (url?.protocol !== "http:") throw new ConfigError([{ path: "url", reason: `"${value}" is not an http:// URL` }]);
+  return url.origin;
+}

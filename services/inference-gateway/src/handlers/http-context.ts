@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FastifyRequest } from "fastify";
+import { ApiError, badField } from "../domain/api-error.ts";
+import type { ChatDeps, Codec } from "../domain/chat-service.ts";
+import type { SessionTable } from "../domain/session-table.ts";
+import type { Session } from "../domain/session.ts";
+import type { GatewayMetrics } from "./metrics.ts";
+
+/** What the HTTP handlers need. */
+export interface HttpContext {
+  readonly chat: ChatDeps;
+  readonly sessions: SessionTable;
+  readonly metrics: GatewayMetrics;
+  /** Longest time from receipt to answer when the client names none, milliseconds. */
+  readonly requestTimeoutMs: number;
+  readonly logError: (event: string, error: unknown) => void;
+}
+
+export type SessionParams = { session?: string };
+
+const MAX_SESSION_CHARS = 256;
+
+/** The session that a path or a bearer key names, made when it is new; null: the call is anonymous. */
+export function openSession(context: HttpContext, request: FastifyRequest): Session | null {
+  const name = sessionName(request);
+  return name === null ? null : context.sessions.open(name, context.chat.now());
+}
+
+/** Some clients drop path prefixes and others cannot set keys, so both name a session; the path wins. */
+export function sessionName(request: FastifyRequest): string | null {
+  const name = (request.params as SessionParams).session ?? bearerKey(request.headers.authorization);
+  if (name === null) return null;
+  if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${String(MAX_SESSION_CHARS)} characters`);
+  return name;
+}
+
+/** Clients that must send a key but have none send "EMPTY" or "none"; those are not sessions. */
+function bearerKey(header: string | undefined): string | null {
+  if (header === undefined || !/^bearer /i.test(header)) return null;
+  const key = header.slice("bearer ".length).trim();
+  return key === "" || /^(empty|none)$/i.test(key) ? null : key;
+}
+
+/** The body as JSON. @throws ApiError 400. */
+export function parseJsonBody(request: FastifyRequest): unknown {
+  try {
+    return JSON.parse(request.body as string);
+  } catch {
+    throw new ApiError(400, "invalid_json", "the body is not JSON", { param: "body" });
+  }
+}
+
+/** The codec of a policy. @throws ApiError 404 or 503. */
+export function codecOf(context: HttpContext, policy: string): Codec {
+  const codec = context.chat.codecs.get(policy);
+  if (codec === undefined) throw context.chat.fleet.unknownPolicy(policy);
+  return codec;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+import Fastify from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../domain/api-error.ts";
+import { parseMessages } from "../domain/chat-message.ts";
+import { parseFields, parseModel } from "../domain/chat-request.ts";
+import { renderDemonstration } from "../domain/demonstration.ts";
+import { encodeCallTree } from "./call-tree.ts";
+import { ChatHandler } from "./chat.ts";
+import { codecOf, parseJsonBody } from "./http-context.ts";
+import type { HttpContext, SessionParams } from "./http-context.ts";
+import { sendError } from "./send.ts";
+
+export interface HttpServerOptions {
+  readonly maxBodyBytes: number;
+  readonly idPrefix: string;
+}
+
+/** The interface for agents. */
+export function createHttpServer(context: HttpContext, options: HttpServerOptions): FastifyInstance {
+  // Bodies are parsed by hand and nothing is validated or serialised by schema: that is what costs in fastify.
+  const server = Fastify({ logger: false, bodyLimit: options.maxBodyBytes, forceCloseConnections: true });
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
+    done(null, body);
+  });
+  server.setErrorHandler((error, _request, reply) => {
+    if (!(error instanceof ApiError)) context.logError("request_failed", error);
+    reply.hijack();
+    sendError(reply.raw, error);
+  });
+  server.setNotFoundHandler((request) => {
+    throw new ApiError(404, "unknown_route", `no such route: ${request.method} ${request.url.split("?")[0] ?? ""}`);
+  });
+  addAgentRoutes(server, context, options.idPrefix);
+  addSessionRoutes(server, context);
+  addServiceRoutes(server, context);
+  return server;
+}
+
+function addAgentRoutes(server: FastifyInstance, context: HttpContext, idPrefix: string): void {
+  const chat = new ChatHandler(context, idPrefix);
+  for (const prefix of ["", "/s/:session"]) {
+    server.post(`${prefix}/v1/chat/completions`, (request, reply) => chat.handle(request, reply));
+    server.get(`${prefix}/v1/models`, () => modelList(context));
+  }
+}
+
+function modelList(context: HttpContext): object {
+  const engines = [...context.chat.fleet.engines.values()];
+  const data = [...context.chat.codecs.keys()].map((id) => {
+    const length = engines.find((engine) => engine.served?.policy === id)?.maxModelLen ?? 0;
+    return { id, object: "model", created: 0, owned_by: "whetstone", max_model_len: length > 0 ? length : null };
+  });
+  return { object: "list", data };
+}
+
+function addSessionRoutes(server: FastifyInstance, context: HttpContext): void {
+  server.get("/s/:session/calls", (request, reply) => sendCalls(context, request, reply));
+  server.delete("/s/:session", (request, reply) => {
+    context.sessions.delete((request.params as SessionParams).session ?? "");
+    return reply.code(204).send();
+  });
+  server.post("/s/:session/render", (request, reply) => sendRendered(context, request, reply));
+}
+
+/** A session nobody has used has no calls: that is an answer, not an error. `close=true` also drops it. */
+function sendCalls(context: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const name = (request.params as SessionParams).session ?? "";
+  const tree = encodeCallTree(name, context.sessions.get(name)?.calls ?? [], request.headers.accept);
+  if ((request.query as { close?: string }).close === "true") context.sessions.delete(name);
+  return reply.type(tree.contentType).send(tree.body);
+}
+
+/** The calls that would have sampled a given conversation. Keeps nothing. */
+function sendRendered(context: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const fields = parseFields(parseJsonBody(request));
+  const model = parseModel(fields);
+  const codec = codecOf(context, model);
+  const tools = Array.isArray(fields["tools"]) && fields["tools"].length > 0 ? (fields["tools"] as unknown[]) : null;
+  const calls = renderDemonstration(model, parseMessages(fields["messages"]), tools, codec, context.chat.now());
+  const tree = encodeCallTree((request.params as SessionParams).session ?? "", calls, request.headers.accept);
+  return reply.type(tree.contentType).send(tree.body);
+}
+
+function addServiceRoutes(server: FastifyInstance, context: HttpContext): void {
+  server.get("/healthz", () => ({ status: "ok" }));
+  server.get("/metrics", async (_request, reply) =>
+    reply.type(context.metrics.contentType).send(await context.metrics.render()),
+  );
+}

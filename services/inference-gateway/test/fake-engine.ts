@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// An IEP/1 engine whose answers a test writes: labels, faults and interruptions on demand.
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface FakeRequest {
+  readonly request_id: string;
+  readonly token_ids: number[];
+  readonly stream: boolean;
+  readonly sampling_params: { max_tokens: number; seed?: number; temperature: number; logprobs: number };
+}
+
+/** Tokens that the engine will "sample" for a request, in order. */
+export type Script = (request: FakeRequest) => number[];
+
+/** What happens instead of a plain answer. */
+export type Fault =
+  | { kind: "status"; status: number; message?: string }
+  | { kind: "die-after"; tokens: number }
+  | { kind: "missing-logprob" }
+  | { kind: "hang" };
+
+interface Running {
+  readonly response: ServerResponse;
+  readonly request: FakeRequest;
+  sent: number;
+  readonly tokens: number[];
+  readonly label: string;
+}
+
+const END = 260;
+
+export class FakeEngine implements AsyncDisposable {
+  label = "job:1";
+  /** Sent as X-Weight-Version; null: no header, like a stock vLLM. */
+  header: string | null = null;
+  script: Script = (request) => [65 + (request.token_ids.length % 26), END];
+  /** Used up one by one; then answers are plain again. */
+  faults: Fault[] = [];
+  /** Tokens a second stays open: with `true` answers stop after `holdAfter` tokens until `release` or `pause`. */
+  hold = false;
+  holdAfter = 1;
+  maxModelLen = 1024;
+  healthy = true;
+  readonly requests: FakeRequest[] = [];
+  disconnects = 0;
+  readonly #running = new Set<Running>();
+  readonly #server = createServer((request, response) => void this.#serve(request, response));
+
+  static async start(): Promise<FakeEngine> {
+    const engine = new FakeEngine();
+    await new Promise<void>((resolve) => engine.#server.listen(0, "127.0.0.1", resolve));
+    return engine;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${String((this.#server.address() as AddressInfo).port)}`;
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Ends everything that runs as a pause with mode=abort does: partial tokens, finish_reason "abort". */
+  abortAll(): void {
+    for (const run of [...this.#running]) this.#finish(run, "abort");
+  }
+
+  /** Lets held answers go on to their end. */
+  release(): void {
+    this.hold = false;
+    for (const run of [...this.#running]) this.#complete(run);
+  }
+
+  /** As kill -9: connections break, the port is closed. */
+  kill(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => {
+        resolve();
+      });
+      this.#server.closeAllConnections();
+    });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let body = "";
+    for await (const chunk of request) body += String(chunk);
+    if (request.url === "/health") response.writeHead(this.healthy ? 200 : 503).end();
+    else if (request.url === "/v1/models")
+      response.end(JSON.stringify({ data: [{ id: "policy", max_model_len: this.maxModelLen }] }));
+    else if (request.url === "/inference/v1/generate") this.#generate(JSON.parse(body) as FakeRequest, response);
+    else response.writeHead(404).end("{}");
+  }
+
+  #generate(request: FakeRequest, response: ServerResponse): void {
+    this.requests.push(request);
+    const fault = this.faults.shift();
+    if (this.header !== null) response.setHeader("x-weight-version", this.header);
+    if (fault?.kind === "status") {
+      const error = { message: fault.message ?? "scripted", type: "t", param: null, code: fault.status };
+      response.writeHead(fault.status).end(JSON.stringify({ error }));
+      return;
+    }
+    const tokens = this.script(request).slice(0, request.sampling_params.max_tokens);
+    const run: Running = { response, request, sent: 0, tokens, label: this.label };
+    this.#running.add(run);
+    response.on("close", () => {
+      if (this.#running.delete(run)) this.disconnects++;
+    });
+    if (request.stream) response.writeHead(200, { "content-type": "text/event-stream" });
+    if (fault?.kind === "hang") return;
+    if (fault?.kind === "die-after") {
+      this.#send(run, fault.tokens);
+      setTimeout(() => response.destroy(), 5);
+    } else if (fault?.kind === "missing-logprob") {
+      response.end(JSON.stringify(answer(run, tokens, "stop", () => -9999)));
+      this.#running.delete(run);
+    } else if (this.hold) this.#send(run, this.holdAfter);
+    else this.#complete(run);
+  }
+
+  #complete(run: Running): void {
+    this.#send(run, run.tokens.length - run.sent);
+    this.#finish(run, run.tokens.at(-1) === END ? "stop" : "length");
+  }
+
+  /** Samples some more tokens; a stream sends them one by one. */
+  #send(run: Running, count: number): void {
+    for (const token of run.tokens.slice(run.sent, run.sent + count)) {
+      if (run.request.stream) event(run.response, { ...answer(run, [token], null), usage: null });
+    }
+    run.sent = Math.min(run.tokens.length, run.sent + count);
+  }
+
+  #finish(run: Running, reason: string): void {
+    this.#running.delete(run);
+    const sampled = run.tokens.slice(0, run.sent);
+    if (!run.request.stream) {
+      run.response.end(JSON.stringify(answer(run, sampled, reason)));
+      return;
+    }
+    event(run.response, { ...answer(run, [], reason), usage: null });
+    run.response.end("data: [DONE]\n\n");
+  }
+}
+
+/** The log-probability of a token is a function of the token, so that tests can check whose it is. */
+export function fakeLogprob(token: number): number {
+  return -token / 1024;
+}
+
+function answer(run: Running, ids: number[], finish: string | null, logprob = fakeLogprob): object {
+  const spans = finish === null ? null : run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
+  const content = ids.map((id) => {
+    const entry = { token_id: id, logprob: logprob(id), rank: 1 };
+    return { ...entry, top_logprobs: [entry, { token_id: id + 1, logprob: -9, rank: 2 }] };
+  });
+  return {
+    request_id: `generate-tokens-${run.request.request_id}`,
+    choices: [{ index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans }],
+    usage: { prompt_tokens: run.request.token_ids.length, prompt_tokens_details: { cached_tokens: 3 } },
+  };
+}
+
+function event(response: ServerResponse, value: unknown): void {
+  response.write(`data: ${JSON.stringify(value)}\n\n`);
+}
