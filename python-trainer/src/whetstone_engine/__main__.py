@@ -1,0 +1,92 @@
+"""`python -m whetstone_engine --model DIR`: serves one model folder over IEP/1 until SIGTERM or SIGINT.
+
+Exit codes: 0 stopped, 2 the folder, the options or the address cannot be used (one line on stderr).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from whetstone_models.errors import ModelError
+
+from whetstone_engine import logs
+
+log = logging.getLogger("whetstone_engine")
+SWITCH_INTERVAL_S = 0.0005
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses, loads, serves."""
+    options = parser().parse_args(arguments)
+    logs.configure()
+    try:
+        asyncio.run(_run(options))
+    except (ModelError, OSError) as error:
+        field = error.field if isinstance(error, ModelError) else "address"
+        reason = error.reason if isinstance(error, ModelError) else str(error)
+        print(json.dumps({"error": {"field": field, "reason": reason}}), file=sys.stderr)
+        return 2
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. Lengths and sizes are in tokens; 0 means "choose from the model"."""
+    result = argparse.ArgumentParser(prog="whetstone_engine", description=__doc__)
+    result.add_argument("--model", type=Path, required=True, help="folder in Hugging Face layout")
+    result.add_argument("--host", default="127.0.0.1")
+    result.add_argument("--port", type=int, default=8000, help="0 picks a free one; see the log line `listening`")
+    result.add_argument("--served-model-name", default="policy")
+    result.add_argument("--max-num-seqs", type=int, default=256, help="sequences computed together")
+    result.add_argument("--max-model-len", type=int, default=0)
+    result.add_argument("--kv-cache-tokens", type=int, default=0)
+    result.add_argument("--max-waiting", type=int, default=4096, help="requests queued before answering 429")
+    result.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    result.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    result.add_argument("--threads", type=int, default=1, help="threads of one tensor operation on the CPU")
+    return result
+
+
+async def _run(options: argparse.Namespace) -> None:
+    # Threads that spin while idle would take the core from the other thread and from neighbours.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import torch
+
+    from whetstone_engine.engine import Engine, EngineOptions
+    from whetstone_engine.server import serve
+
+    torch.set_num_threads(options.threads)
+    torch.set_num_interop_threads(1)
+    # Every tensor operation gives up the interpreter lock; with the default 5 ms the step thread would wait that long
+    # for the event loop to hand it back, after each operation.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    cuda = torch.cuda.is_available()
+    if options.device == "cuda" and not cuda:
+        raise ModelError("device", "no CUDA device is available")
+    engine = Engine(
+        EngineOptions(
+            model=options.model,
+            served_model_name=options.served_model_name,
+            max_num_seqs=options.max_num_seqs,
+            max_model_len=options.max_model_len,
+            kv_cache_tokens=options.kv_cache_tokens,
+            max_waiting=options.max_waiting,
+            dtype=getattr(torch, options.dtype),
+            device="cuda" if cuda and options.device != "cpu" else "cpu",
+        )
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await serve(engine, options.host, options.port, stop)
+    log.info("stopped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Routes that steer and watch the engine: pause, resume, abort, weights, caches, health, metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from whetstone_models.errors import ModelError
+
+from whetstone_engine.engine import Engine
+from whetstone_engine.errors import ApiError, internal, invalid
+from whetstone_engine.metrics import render
+from whetstone_engine.replies import encode
+from whetstone_engine.wire import parse_body
+
+VERSION = "0.1.0"
+log = logging.getLogger("whetstone_engine")
+
+
+class Control:
+    """Handlers over one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._started = int(time.time())
+
+    async def pause(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /pause?mode=abort|wait|keep&clear_cache=true"""
+        mode = request.query.get("mode", "abort")
+        if mode not in ("abort", "wait", "keep"):
+            raise ApiError(400, f"mode {mode!r} is not abort, wait or keep", "Bad Request", "query.mode")
+        await self._engine.pause(mode, _flag(request, "clear_cache", True))
+        log.info("paused", extra={"fields": {"mode": mode}})
+        return reply({"status": "paused"})
+
+    async def resume(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /resume"""
+        del request
+        await self._engine.resume()
+        log.info("resumed")
+        return reply({"status": "resumed"})
+
+    async def is_paused(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /is_paused"""
+        del request
+        return reply({"is_paused": self._engine.scheduler.paused})
+
+    async def abort_requests(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /abort_requests {"request_ids":[...]}, or {} for all. Counts the ids sent, as vLLM does."""
+        raw = await request.read()
+        ids = _request_ids(parse_body(raw) if raw else {}, required=False)
+        count = sum(map(len, self._engine.live.values())) if ids is None else len(ids)
+        await self._engine.abort(ids)
+        return reply({"status": "aborted", "aborted": count})
+
+    async def abort_requests_v1(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /inference/v1/abort_requests: the ids are required, the answer is empty."""
+        await self._engine.abort(_request_ids(parse_body(await request.read()), required=True))
+        return web.Response(status=200)
+
+    async def reset_prefix_cache(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /reset_prefix_cache?reset_running_requests="""
+        await self._engine.reset_prefix_cache(_flag(request, "reset_running_requests", False))
+        return reply({"success": True})
+
+    async def weight_info(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /weight_info"""
+        del request
+        return reply({"weight_version": self._engine.label})
+
+    async def update_weight_version(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /update_weight_version {"new_version":"..."}: the label only."""
+        label = parse_body(await request.read()).get("new_version")
+        if not isinstance(label, str) or not label or "\n" in label or "\r" in label:
+            raise invalid("new_version", "must be a non-empty string on one line")
+        await self._engine.set_label(label)
+        return reply({"success": True, "new_version": label})
+
+    async def world_size(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /get_world_size"""
+        del request
+        return reply({"world_size": 1})
+
+    async def collective_rpc(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /collective_rpc: the one method `reload_weights` with kwargs.weights_path."""
+        body = parse_body(await request.read())
+        if body.get("method") != "reload_weights":
+            raise invalid("method", f"{body.get('method')!r} is not supported, only 'reload_weights'")
+        kwargs = body.get("kwargs")
+        path = kwargs.get("weights_path") if isinstance(kwargs, dict) else None
+        if not isinstance(path, str) or not path:
+            raise invalid("kwargs.weights_path", "must name a folder that this engine can read")
+        started = time.monotonic()
+        try:
+            await self._engine.reload(Path(path))
+        except (ModelError, OSError) as error:
+            log.warning("reload_refused", extra={"fields": {"path": path, "reason": str(error)}})
+            raise internal(f"reload_weights: {error}") from error
+        log.info("weights_reloaded", extra={"fields": {"path": path, "seconds": round(time.monotonic() - started, 3)}})
+        return reply({"results": [None]})
+
+    async def models(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /v1/models"""
+        del request
+        options = self._engine.options
+        card = {"id": options.served_model_name, "object": "model", "created": self._started, "owned_by": "whetstone"}
+        card |= {"root": str(options.model), "parent": None, "max_model_len": self._engine.max_len}
+        return reply({"object": "list", "data": [card]})
+
+    async def health(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /health: 503 once the step thread has died. Paused is healthy."""
+        del request
+        return web.Response(status=200 if self._engine.steps.alive else 503)
+
+    async def version(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /version"""
+        del request
+        return reply({"version": VERSION, "engine": "whetstone"})
+
+    async def server_info(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /server_info: only what a gateway probes."""
+        del request
+        model = {"logprobs_mode": "processed_logprobs", "max_model_len": self._engine.max_len}
+        return reply({"vllm_config": {"model_config": model, "cache_config": {"enable_prefix_caching": True}}})
+
+    async def load(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /load: requests being answered."""
+        del request
+        return reply({"server_load": sum(map(len, self._engine.live.values()))})
+
+    async def metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /metrics"""
+        del request
+        engine = self._engine
+        text = render(engine.options.served_model_name, engine.scheduler.counters, engine.gauges())
+        return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
+def reply(body: dict[str, Any], status: int = 200) -> web.Response:
+    """A JSON answer."""
+    return web.Response(body=encode(body).encode(), status=status, headers={"Content-Type": "application/json"})
+
+
+def _flag(request: web.BaseRequest, name: str, default: bool) -> bool:
+    value = request.query.get(name, str(default)).lower()
+    if value not in ("true", "false", "1", "0"):
+        raise ApiError(400, f"{name} must be true or false, got {value!r}", "Bad Request", f"query.{name}")
+    return value in ("true", "1")
+
+
+def _request_ids(body: dict[str, Any], required: bool) -> list[str] | None:
+    ids = body.get("request_ids")
+    if ids is None and not required:
+        return None
+    if not isinstance(ids, list) or not all(isinstance(request_id, str) for request_id in ids):
+        raise invalid("request_ids", "must be a list of request ids")
+    return ids

@@ -1,0 +1,196 @@
+"""The engine as the routes see it: submit, abort, pause, reload. Every method belongs to the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from whetstone_models.config import ModelConfig, read_config
+from whetstone_models.errors import ModelError
+from whetstone_models.folder import load_model
+from whetstone_models.manifest import MANIFEST, verify_manifest
+from whetstone_models.transformer import Transformer
+
+from whetstone_engine.errors import ApiError
+from whetstone_engine.kv_cache import BLOCK, BlockPool
+from whetstone_engine.metrics import Gauges
+from whetstone_engine.runner import Runner
+from whetstone_engine.scheduler import Scheduler
+from whetstone_engine.sequence import Output, Sequence
+from whetstone_engine.slots import SlotTable
+from whetstone_engine.step_loop import StepLoop
+from whetstone_engine.tokenizer import TextCodec
+from whetstone_engine.wire import Call, Limits
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Lengths and sizes are in tokens; 0 for `max_model_len` and `kv_cache_tokens` means "choose"."""
+
+    model: Path
+    served_model_name: str = "policy"
+    max_num_seqs: int = 256
+    max_model_len: int = 0
+    kv_cache_tokens: int = 0
+    max_waiting: int = 4096
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    step_tokens: int = 4096
+
+
+class Engine:
+    """One model being served. Raises ModelError from the constructor if the folder cannot be."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self.codec = TextCodec(options.model)
+        model = self._load(options.model, None)
+        config = model.config
+        self.max_len = min(options.max_model_len or config.max_position, config.max_position)
+        eos = _end_tokens(options.model, config, self.codec)
+        self.limits = Limits((options.served_model_name, str(options.model)), config.vocab_size, self.max_len, eos)
+        blocks = -(-_cache_tokens(options, config, self.max_len) // BLOCK) + 1
+        self.runner = Runner(model, blocks)
+        table = SlotTable(options.max_num_seqs, self.max_len)
+        self.scheduler = Scheduler(table, BlockPool(blocks), self.max_len, eos, options.step_tokens)
+        self.steps = StepLoop(self.scheduler, self.runner, options.max_waiting)
+        self.live: dict[str, list[Sequence]] = {}
+        self._reloading = asyncio.Lock()
+
+    @property
+    def label(self) -> str:
+        """The weight version that new tokens carry."""
+        return self.scheduler.label
+
+    def submit(self, call: Call, prefix: str, header_id: str | None, sink: Callable[[Output], None]) -> Sequence:
+        """Queues a request. Raises ApiError 429 when the waiting queue is full."""
+        request_id = f"{prefix}{header_id or call.request_id or uuid.uuid4().hex}"
+        sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, call.salt)
+        self.steps.submit(sequence)
+        self.live.setdefault(request_id, []).append(sequence)
+        return sequence
+
+    def forget(self, sequence: Sequence) -> None:
+        """The response has ended; if the sequence has not, its slot is freed (I9)."""
+        same = self.live.get(sequence.request_id, [])
+        if sequence in same:
+            same.remove(sequence)
+        if not same:
+            self.live.pop(sequence.request_id, None)
+        if not sequence.done:
+            self.steps.post(lambda: self.scheduler.abort([sequence]))
+
+    async def abort(self, request_ids: list[str] | None) -> None:
+        """Ends requests by id, or all of them; their responses carry the partial tokens."""
+        groups = list(self.live.values()) if request_ids is None else [self.live.get(i, []) for i in request_ids]
+        chosen = [sequence for group in groups for sequence in group]
+        await self.steps.call(lambda: self.scheduler.abort(chosen))
+
+    async def pause(self, mode: str, clear_cache: bool) -> None:
+        """Stops sampling; returns when no further token will be sampled. Idempotent.
+
+        abort ends running and queued requests; wait lets running ones finish; keep freezes them. Requests that arrive
+        while paused are queued and survive a repeated pause, unlike in vLLM 0.32.
+        """
+        await self.steps.call(lambda: self._begin_pause(mode))
+        if mode == "wait":
+            await self.steps.drain()
+        await self.steps.call(lambda: self._end_pause(mode, clear_cache))
+
+    def _begin_pause(self, mode: str) -> None:
+        scheduler = self.scheduler
+        already, scheduler.paused = scheduler.paused, True
+        scheduler.draining = mode == "wait"
+        if mode == "abort":
+            frozen = [sequence for sequence in scheduler.waiting if sequence.slot >= 0]
+            scheduler.abort([*scheduler.running, *(frozen if already else scheduler.waiting)])
+
+    def _end_pause(self, mode: str, clear_cache: bool) -> None:
+        if mode == "wait":
+            self.scheduler.draining = False
+        if clear_cache and self.scheduler.paused:  # resumed while draining: the cache is in use again, and valid
+            self.scheduler.preempt_all()  # keep: frozen requests are computed anew after resume, as in vLLM
+            self.scheduler.pool.reset_cache()
+
+    async def resume(self) -> None:
+        """Samples again."""
+        await self.steps.call(self._resume)
+
+    def _resume(self) -> None:
+        self.scheduler.paused = self.scheduler.draining = False
+
+    async def set_label(self, label: str) -> None:
+        """Labels tokens sampled from now on."""
+        await self.steps.call(lambda: self.scheduler.set_label(label))
+
+    async def reset_prefix_cache(self, preempt: bool) -> None:
+        """Forgets cached prefixes; `preempt` also recomputes what running requests hold."""
+
+        def reset() -> None:
+            if preempt:
+                self.scheduler.preempt_all()
+            self.scheduler.pool.reset_cache()
+
+        await self.steps.call(reset)
+
+    async def reload(self, directory: Path) -> None:
+        """Replaces the weights. On any error nothing has changed: old weights, old label, same pause state (I7).
+
+        Raises ModelError for a bad folder, ApiError 400 when requests are being sampled: their tokens would carry the
+        label of the old weights (I5).
+        """
+        async with self._reloading:
+            model = await asyncio.to_thread(self._load, directory, self.runner.model.config)
+            if model.config.vocab_size != self.limits.vocab_size or model.config.max_position < self.max_len:
+                raise ModelError("config.json", "vocabulary or context differ from the served model; restart the engine")
+            await self.steps.call(lambda: self._swap(model))
+
+    def _swap(self, model: Transformer) -> None:
+        scheduler = self.scheduler
+        if not scheduler.paused and (scheduler.running or scheduler.waiting):
+            raise ApiError(400, "pause the engine before reloading its weights")
+        if self.runner.swap(model):
+            scheduler.abort([*scheduler.running, *(s for s in scheduler.waiting if s.slot >= 0)])
+        # vLLM leaves this to the caller, who may forget: a prefix computed by old weights is never right for new ones.
+        scheduler.pool.reset_cache()
+
+    def _load(self, directory: Path, current: ModelConfig | None) -> Transformer:
+        """A complete model, or an error before anything is replaced. A folder of bare weights fits `current`."""
+        if not directory.is_dir():
+            raise ModelError("model", f"{directory} is not a folder")
+        if (directory / MANIFEST).is_file():
+            verify_manifest(directory)
+        config = current if current and not (directory / "config.json").is_file() else read_config(directory)
+        return load_model(directory, self.options.dtype, self.options.device, config).eval().requires_grad_(False).fuse()
+
+    def gauges(self) -> Gauges:
+        """Values for /metrics. Read without a lock: each is a single number."""
+        scheduler = self.scheduler
+        frozen = sum(sequence.slot >= 0 for sequence in list(scheduler.waiting))
+        return Gauges(len(scheduler.running), self.steps.queued - frozen, scheduler.pool.usage)
+
+
+def _cache_tokens(options: EngineOptions, config: ModelConfig, max_len: int) -> int:
+    """At least one longest sequence; by default all slots full, within 512 MiB (CPU) or 8 GiB (GPU)."""
+    if options.kv_cache_tokens:
+        return max(options.kv_cache_tokens, max_len)
+    per_token = 2 * config.num_layers * config.kv_size * options.dtype.itemsize
+    memory = (512 << 20) if options.device == "cpu" else (8 << 30)
+    return max(min(memory // per_token, options.max_num_seqs * max_len), max_len)
+
+
+def _end_tokens(directory: Path, config: ModelConfig, codec: TextCodec) -> tuple[int, ...]:
+    """Every id that the folder calls end-of-sequence: chat models often name one in each of three files."""
+    ids = list(config.eos_token_ids)
+    path = directory / "generation_config.json"
+    if path.is_file():
+        value = json.loads(path.read_text()).get("eos_token_id")
+        ids += value if isinstance(value, list) else [value]
+    eos = codec.specials.get("eos_token")
+    ids.append(codec.token_id(eos) if eos else None)
+    return tuple(dict.fromkeys(token for token in ids if isinstance(token, int)))

@@ -1,0 +1,53 @@
+"""Counters and their Prometheus text, under vLLM's names, so that one dashboard serves both engines.
+
+Written as text by hand: the step thread adds to plain integers, which costs nothing per token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start, in tokens or requests. Only the step thread writes them."""
+
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    cache_queries: int = 0
+    cache_hits: int = 0
+    preemptions: int = 0
+    steps: int = 0
+    finished: dict[str, int] = field(default_factory=lambda: {"stop": 0, "length": 0, "abort": 0, "error": 0})
+
+
+@dataclass(slots=True)
+class Gauges:
+    """Values of this moment; `kv_usage` is the share of cache blocks held by running sequences, 0..1."""
+
+    running: int
+    waiting: int
+    kv_usage: float
+
+
+def render(model: str, counters: Counters, gauges: Gauges) -> str:
+    """The text of GET /metrics."""
+    label = f'model_name="{model}"'
+    lines: list[str] = []
+
+    def put(name: str, kind: str, help_text: str, samples: list[tuple[str, float]]) -> None:
+        lines.append(f"# HELP vllm:{name} {help_text}")
+        lines.append(f"# TYPE vllm:{name} {kind}")
+        lines.extend(f"vllm:{name}{{{labels}}} {value}" for labels, value in samples)
+
+    put("num_requests_running", "gauge", "Requests in the running batch.", [(label, gauges.running)])
+    put("num_requests_waiting", "gauge", "Requests waiting to be admitted.", [(label, gauges.waiting)])
+    put("kv_cache_usage_perc", "gauge", "Share of cache blocks in use, 0 to 1.", [(label, gauges.kv_usage)])
+    put("prefix_cache_queries_total", "counter", "Prompt tokens looked up.", [(label, counters.cache_queries)])
+    put("prefix_cache_hits_total", "counter", "Prompt tokens found cached.", [(label, counters.cache_hits)])
+    put("prompt_tokens_total", "counter", "Prompt tokens of admitted requests.", [(label, counters.prompt_tokens)])
+    put("generation_tokens_total", "counter", "Tokens sampled.", [(label, counters.generation_tokens)])
+    put("num_preemptions_total", "counter", "Sequences that lost their blocks.", [(label, counters.preemptions)])
+    finished = [(f'{label},finished_reason="{reason}"', count) for reason, count in sorted(counters.finished.items())]
+    put("request_success_total", "counter", "Finished requests by reason.", [(k, float(v)) for k, v in finished])
+    return "\n".join(lines) + "\n"

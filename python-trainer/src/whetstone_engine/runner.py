@@ -1,0 +1,52 @@
+"""Runs one step of the model: packed tokens in, one sampled token a sequence out. Owned by the step thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from whetstone_models.transformer import Transformer
+
+from whetstone_engine.attention import PagedAttention, make_plan
+from whetstone_engine.sampler import Sampled, sample
+from whetstone_engine.scheduler import Batch
+from whetstone_engine.slots import SlotTable
+
+
+class Runner:
+    """A model with its KV cache. `swap` replaces the weights between two steps."""
+
+    def __init__(self, model: Transformer, blocks: int) -> None:
+        self.model, self.blocks = model, blocks
+        weight = model.model.embed_tokens.weight
+        self.device, self.dtype = weight.device, weight.dtype
+        self.attention = PagedAttention(model.config, blocks, self.dtype, self.device)
+
+    def swap(self, model: Transformer) -> bool:
+        """Serves `model` from the next step on. True if its shape differs, which makes a fresh, empty KV cache."""
+        changed = model.config != self.model.config
+        self.model = model
+        if changed:
+            self.attention = PagedAttention(model.config, self.blocks, self.dtype, self.device)
+        return changed
+
+    @torch.inference_mode()
+    def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled]:
+        """Computes the batch and samples. Returns the slots in the order of the sampled tokens."""
+        plan = make_plan(table, batch.slots, batch.starts, self.device, self.dtype)
+        slots = batch.slots[plan.order]
+        self.attention.plan = plan
+        hidden = self.model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
+        logits = self.model.logits(hidden).float()
+        _forbid_early_stops(logits, table, slots)
+        return slots, sample(logits, table.rows(slots), table.length[slots])
+
+
+def _forbid_early_stops(logits_SV: Tensor, table: SlotTable, slots: np.ndarray) -> None:
+    """min_tokens: the end tokens of a sequence cannot be sampled before it has that many."""
+    early = np.flatnonzero(table.length[slots] < table.floor[slots])
+    if not len(early):
+        return
+    stops = table.stops[slots[early]]
+    rows = np.repeat(early, (stops >= 0).sum(1))
+    logits_SV[torch.from_numpy(rows), torch.from_numpy(stops[stops >= 0])] = -torch.inf

@@ -1,0 +1,92 @@
+"""The HTTP server: one table of routes over aiohttp's low-level server, which skips its application layers.
+
+Measured: for answers of one or two tokens the HTTP side costs as much as the model, so each layer counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from whetstone_engine.control import Control, reply
+from whetstone_engine.data_plane import DataPlane
+from whetstone_engine.engine import Engine
+from whetstone_engine.errors import ApiError, internal
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+log = logging.getLogger("whetstone_engine")
+KEEP_ALIVE_S = 120.0  # longer than any client pool's idle time, so that the client closes first
+SHUTDOWN_S = 0.5
+
+
+def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
+    """Every route of IEP/1 that this engine serves."""
+    data, control = DataPlane(engine), Control(engine)
+    return {
+        ("POST", "/inference/v1/generate"): data.generate,
+        ("POST", "/v1/completions"): data.completions,
+        ("POST", "/tokenize"): data.tokenize,
+        ("POST", "/detokenize"): data.detokenize,
+        ("POST", "/pause"): control.pause,
+        ("POST", "/resume"): control.resume,
+        ("GET", "/is_paused"): control.is_paused,
+        ("POST", "/abort_requests"): control.abort_requests,
+        ("POST", "/inference/v1/abort_requests"): control.abort_requests_v1,
+        ("POST", "/reset_prefix_cache"): control.reset_prefix_cache,
+        ("GET", "/weight_info"): control.weight_info,
+        ("POST", "/update_weight_version"): control.update_weight_version,
+        ("GET", "/get_world_size"): control.world_size,
+        ("POST", "/collective_rpc"): control.collective_rpc,
+        ("GET", "/v1/models"): control.models,
+        ("GET", "/health"): control.health,
+        ("GET", "/ping"): control.health,
+        ("GET", "/version"): control.version,
+        ("GET", "/server_info"): control.server_info,
+        ("GET", "/load"): control.load,
+        ("GET", "/metrics"): control.metrics,
+    }
+
+
+def make_handler(engine: Engine) -> Handler:
+    """Routes a request and turns every error into vLLM's error object."""
+    table = routes(engine)
+    paths = {path for _, path in table}
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        handler = table.get((request.method, path))
+        if handler is None:
+            return reply({"detail": "Method Not Allowed" if path in paths else "Not Found"}, 405 if path in paths else 404)
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return reply(error.body(), error.status)
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            # The cause is logged, not sent: it may hold paths or prompts.
+            log.exception("request_failed", extra={"fields": {"path": path}})
+            return reply(internal("internal error").body(), 500)
+
+    return handle
+
+
+async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set, then closes every connection. Raises OSError if the address is taken."""
+    # handler_cancellation: a client that goes away cancels its handler, which frees the slot (I9).
+    server = web.Server(make_handler(engine), handler_cancellation=True, keepalive_timeout=KEEP_ALIVE_S, access_log=None)
+    runner = web.ServerRunner(server)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, backlog=4096, shutdown_timeout=SHUTDOWN_S)
+    engine.steps.start()
+    try:
+        await site.start()
+        address = runner.addresses[0]
+        log.info("listening", extra={"fields": {"host": address[0], "port": address[1]}})
+        await stop.wait()
+    finally:
+        engine.steps.stop()
+        await runner.cleanup()

@@ -1,0 +1,200 @@
+"""Parses request bodies into `Sequence` parts; refuses by name what IEP/1 leaves out.
+
+Left out are features that break "abort, then resubmit the partial answer as prompt": several choices, penalties, stop
+strings, structured outputs, and whatever else looks at the whole answer. Unknown fields are ignored, as in vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from whetstone_engine.errors import ApiError, invalid
+from whetstone_engine.sequence import SamplingParams
+from whetstone_engine.slots import MAX_STOPS
+
+MAX_LOGPROBS = 20
+_FORBIDDEN: dict[str, tuple[Any, ...]] = {  # field → values that mean "off"
+    "n": (1, None),
+    "best_of": (1, None),
+    "presence_penalty": (0, None),
+    "frequency_penalty": (0, None),
+    "repetition_penalty": (1, None),
+    "stop": ([], "", None),
+    "bad_words": ([], None),
+    "structured_outputs": (None,),
+    "guided_json": (None,),
+    "guided_regex": (None,),
+    "guided_choice": (None,),
+    "guided_grammar": (None,),
+    "response_format": (None, {"type": "text"}),
+    "logit_bias": ({}, None),
+    "allowed_token_ids": (None,),
+    "logprob_token_ids": (None,),
+    "prompt_logprobs": (None,),
+    "use_beam_search": (False, None),
+    "echo": (False, None),
+    "suffix": ("", None),
+}
+_MASK = (1 << 64) - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """What a request is checked against. `served` are the accepted model names."""
+
+    served: tuple[str, ...]
+    vocab_size: int
+    max_len: int
+    eos: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Call:
+    """A parsed request of either data-plane route."""
+
+    prompt: list[int]
+    params: SamplingParams
+    request_id: str | None
+    salt: str
+    stream: bool
+    include_usage: bool
+    return_token_ids: bool
+
+
+def parse_body(raw: bytes) -> dict[str, Any]:
+    """The JSON object of a request. Raises ApiError 400."""
+    try:
+        body = json.loads(raw)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ApiError(400, f"invalid JSON: {error}", "Bad Request", "body") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, "the body must be a JSON object", "Bad Request", "body")
+    return body
+
+
+def parse_generate(body: dict[str, Any], limits: Limits) -> Call:
+    """POST /inference/v1/generate."""
+    sampling = body.get("sampling_params") or {}
+    if not isinstance(sampling, dict):
+        raise invalid("sampling_params", "must be an object")
+    prompt = check_tokens(body.get("token_ids"), "token_ids", limits)
+    return _call(body, sampling, prompt, _params(sampling, "sampling_params.", len(prompt), limits), limits)
+
+
+def parse_completion(body: dict[str, Any], prompt: list[int], limits: Limits) -> Call:
+    """POST /v1/completions, whose prompt has been turned into checked token ids already."""
+    sampling = {"max_tokens": 16, **body}  # the OpenAI default
+    return _call(body, sampling, prompt, _params(sampling, "", len(prompt), limits), limits)
+
+
+def _call(body: dict[str, Any], sampling: dict[str, Any], prompt: list[int], params: SamplingParams, limits: Limits) -> Call:
+    check_model(body, limits)
+    for name, neutral in _FORBIDDEN.items():
+        if name in sampling and sampling[name] not in neutral:
+            raise invalid(name, "is not supported by this engine")
+    options = body.get("stream_options") or {}
+    request_id = body.get("request_id")
+    if request_id is not None and not isinstance(request_id, str):
+        raise invalid("request_id", "must be a string")
+    return Call(
+        prompt=prompt,
+        params=params,
+        request_id=request_id,
+        salt=_salt(body.get("cache_salt")),
+        stream=bool(body.get("stream", False)),
+        include_usage=isinstance(options, dict) and bool(options.get("include_usage")),
+        return_token_ids=bool(body.get("return_token_ids", False)),
+    )
+
+
+def check_model(body: dict[str, Any], limits: Limits) -> None:
+    """404 for a model that is not served; a missing name means the served one."""
+    model = body.get("model")
+    if model and model not in limits.served:
+        raise ApiError(404, f"The model `{model}` does not exist.", "NotFoundError", "model")
+
+
+def check_tokens(value: Any, field: str, limits: Limits) -> list[int]:
+    """A non-empty list of ids of the vocabulary that leaves room for at least one more token. Raises ApiError 400."""
+    if not isinstance(value, list) or not value:
+        raise invalid(field, "must be a non-empty list of token ids")
+    if not all(type(token) is int for token in value):
+        raise invalid(field, "every token id must be an integer")
+    if min(value) < 0:
+        raise invalid(field, f"token id {min(value)} is negative")
+    if max(value) >= limits.vocab_size:
+        raise ApiError(400, f"Token id {max(value)} is out of vocabulary", param=field)
+    if len(value) >= limits.max_len:
+        reason = f"the prompt has {len(value)} tokens, but the maximum context is {limits.max_len} tokens including output"
+        raise ApiError(400, reason, param=field)
+    return value
+
+
+def _params(raw: dict[str, Any], prefix: str, prompt_length: int, limits: Limits) -> SamplingParams:
+    room = limits.max_len - prompt_length
+    max_tokens = _integer(raw, "max_tokens", prefix, room, 1)
+    min_tokens = _integer(raw, "min_tokens", prefix, 0, 0)
+    if min_tokens > max_tokens:
+        raise invalid(f"{prefix}min_tokens", f"{min_tokens} is more than max_tokens {max_tokens}")
+    logprobs = raw.get("logprobs")
+    if logprobs is not None:
+        logprobs = _integer(raw, "logprobs", prefix, 0, 0, MAX_LOGPROBS)
+    seed = raw.get("seed")
+    return SamplingParams(
+        max_tokens=max_tokens,
+        seed=random.getrandbits(64) if seed is None else _integer(raw, "seed", prefix, 0, -(1 << 63), _MASK) & _MASK,
+        temperature=_number(raw, "temperature", prefix, 1.0, 0.0, 2.0),
+        top_p=_number(raw, "top_p", prefix, 1.0, 1e-9, 1.0),
+        top_k=max(_integer(raw, "top_k", prefix, 0, -1), 0),
+        min_p=_number(raw, "min_p", prefix, 0.0, 0.0, 1.0),
+        min_tokens=min(min_tokens, room),
+        stop_token_ids=_stops(raw.get("stop_token_ids"), prefix, limits),
+        ignore_eos=bool(raw.get("ignore_eos", False)),
+        logprobs=logprobs,
+    )
+
+
+def _integer(raw: dict[str, Any], name: str, prefix: str, default: int, low: int, high: int | None = None) -> int:
+    value = raw.get(name)
+    if value is None:
+        return default
+    if type(value) is not int:
+        raise invalid(prefix + name, f"must be an integer, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise invalid(prefix + name, f"{value} is outside {low}..{'' if high is None else high}")
+    return value
+
+
+def _number(raw: dict[str, Any], name: str, prefix: str, default: float, low: float, high: float) -> float:
+    value = raw.get(name)
+    if value is None:
+        return default
+    if type(value) not in (int, float):
+        raise invalid(prefix + name, f"must be a number, got {value!r}")
+    if not low <= value <= high:  # also refuses NaN
+        raise invalid(prefix + name, f"{value} is outside {low:g}..{high:g}")
+    return float(value)
+
+
+def _stops(value: Any, prefix: str, limits: Limits) -> tuple[int, ...]:
+    if not value:
+        return ()
+    if not isinstance(value, list) or not all(type(token) is int for token in value):
+        raise invalid(f"{prefix}stop_token_ids", "must be a list of token ids")
+    if not all(0 <= token < limits.vocab_size for token in value):
+        raise invalid(f"{prefix}stop_token_ids", "holds an id outside the vocabulary")
+    if len(value) + len(limits.eos) > MAX_STOPS:
+        raise invalid(f"{prefix}stop_token_ids", f"at most {MAX_STOPS - len(limits.eos)} ids are supported")
+    return tuple(value)
+
+
+def _salt(value: Any) -> str:
+    """Separates prefix caches. The same limits as vLLM, which refuses `policy@v42` but takes `policy:v42`."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not 1 <= len(value) <= 128 or any(c in value for c in "@/\\\0"):
+        raise invalid("cache_salt", "must be 1..128 characters without '@', '/', '\\' and NUL")
+    return value
