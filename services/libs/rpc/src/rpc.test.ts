@@ -36,10 +36,10 @@ async function failure(work: Promise<unknown>): Promise<WhetstoneError> {
 
 describe("unary calls", () => {
   it("carries a message both ways", async () => {
-    await using server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { name } }) });
+    await using server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { uid: name } }) });
     await using client = createClient(JobService, server.address);
     const { job } = await client.getJob({ name: "fl-1" });
-    expect(job?.name).toBe("fl-1");
+    expect(job?.uid).toBe("fl-1");
   });
 
   it("answers UNIMPLEMENTED where a handler is missing", async () => {
@@ -137,26 +137,26 @@ describe("server streams", () => {
   it("delivers in order and ends", async () => {
     await using server = await jobServer({
       async *watchJob() {
-        for (let i = 0; i < 500; i += 1) yield { job: { name: `j${i}` } };
+        for (let i = 0; i < 500; i += 1) yield { job: { uid: `j${i}` } };
       },
     });
     await using client = createClient(JobService, server.address);
     const names: (string | undefined)[] = [];
-    for await (const { job } of client.watchJob({ name: "a" })) names.push(job?.name);
+    for await (const { job } of client.watchJob({ name: "a" })) names.push(job?.uid);
     expect(names).toEqual(Array.from({ length: 500 }, (_, i) => `j${i}`));
   });
 
   it("delivers what came before an error, then the error", async () => {
     await using server = await jobServer({
       async *watchJob() {
-        yield { job: { name: "first" } };
+        yield { job: { uid: "first" } };
         await sleep(20);
         throw new WhetstoneError("NOT_FOUND", "job is gone");
       },
     });
     await using client = createClient(JobService, server.address);
     const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
-    expect((await stream.next()).value?.job?.name).toBe("first");
+    expect((await stream.next()).value?.job?.uid).toBe("first");
     expect((await failure(stream.next())).code).toBe("NOT_FOUND");
     expect((await stream.next()).done).toBe(true);
   });
@@ -167,7 +167,7 @@ describe("server streams", () => {
       async *watchJob(_, { signal }) {
         try {
           for (;;) {
-            yield { job: { name: "x" } };
+            yield { job: { uid: "x" } };
             await sleep(5, signal);
           }
         } finally {
@@ -186,7 +186,7 @@ describe("server streams", () => {
     const text = "x".repeat(64 * 1024);
     await using server = await jobServer({
       async *watchJob() {
-        for (; sent < 2_000; sent += 1) yield { job: { name: text } };
+        for (; sent < 2_000; sent += 1) yield { job: { uid: text } };
       },
     });
     await using client = createClient(JobService, server.address);
@@ -324,8 +324,8 @@ describe("server life cycle", () => {
     await using client = createClient(JobService, `127.0.0.1:${port}`);
     const call = client.getJob({ name: "early" });
     await sleep(150);
-    await using _server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { name } }) }, { port });
-    expect((await call).job?.name).toBe("early");
+    await using _server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { uid: name } }) }, { port });
+    expect((await call).job?.uid).toBe("early");
   });
 
   it("counts calls by method and code", async () => {

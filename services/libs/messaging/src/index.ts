@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
+export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
+export {
+  type KvCallOptions,
+  type KvChange,
+  type KvRecord,
+  openKv,
+  type OpenKvOptions,
+  type TypedKv,
+} from "./kv.ts";
+export type { Published, PublishFn, PublishOptions } from "./publish.ts";
+export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
+export type { Headers, StoredMessage } from "./stored-message.ts";
+export {
+  ADVISORY_STREAM,
+  CLAIMS_BUCKET,
+  DEAD_LETTER_STREAM,
+  deadSubject,
+  DEFAULT_POOL,
+  deleteJobStreams,
+  ensureJobStreams,
+  ensurePlatform,
+  EVENT_STREAM,
+  episodeStream,
+  episodeSubject,
+  eventSubject,
+  JOBS_BUCKET,
+  type JobStreamLimits,
+  LEDGER_BUCKET,
+  taskStream,
+  taskSubject,
+} from "./topology.ts";
+export { type GetOptions, openStreams, type ReadOptions, type TypedStreams } from "./typed-streams.ts";

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+import { JetStreamApiError } from "@nats-io/jetstream";
+import { errors } from "@nats-io/nats-core";
+import { isAbort, WhetstoneError } from "@whetstone/core";
+
+/** Error codes of the JetStream API that we tell apart (nats-server: server/errors.json). */
+export const API = {
+  consumerNotFound: 10014,
+  messageNotFound: 10037,
+  streamNameInUse: 10058,
+  streamNotFound: 10059,
+  wrongLastSequence: 10071,
+  storeFailed: 10077,
+  wrongLastSequenceUnknown: 10164,
+} as const;
+
+export function apiCode(error: unknown): number | undefined {
+  return error instanceof JetStreamApiError ? error.code : undefined;
+}
+
+export function isWrongLastSequence(error: unknown): boolean {
+  const code = apiCode(error);
+  return code === API.wrongLastSequence || code === API.wrongLastSequenceUnknown;
+}
+
+/** A stream that discards new messages refuses with one of these; only the text tells which. */
+export function storeRefusal(error: unknown): "subject" | "stream" | undefined {
+  if (apiCode(error) !== API.storeFailed) return undefined;
+  const text = (error as Error).message;
+  if (text.includes("per subject exceeded")) return "subject";
+  return /maximum (messages|bytes) exceeded/.test(text) ? "stream" : undefined;
+}
+
+/** Whatever the client or server threw, as ours: `what` names the attempt, such as `publish ws.fl-1.task.default`. */
+export function natsError(error: unknown, what: string): WhetstoneError {
+  if (error instanceof WhetstoneError) return error;
+  if (isAbort(error)) return WhetstoneError.from(error);
+  const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+  const code = apiCode(error);
+  if (code === API.streamNotFound || code === API.consumerNotFound) {
+    return new WhetstoneError("NOT_FOUND", message, { cause: error });
+  }
+  if (isWrongLastSequence(error)) return new WhetstoneError("CONFLICT", message, { cause: error });
+  if (isTransient(error)) return new WhetstoneError("UNAVAILABLE", message, { retry: "safe", cause: error });
+  return new WhetstoneError("INTERNAL", message, { cause: error });
+}
+
+/** The server is away, starting or electing: the same call may succeed soon. */
+export function isTransient(error: unknown): boolean {
+  if (error instanceof JetStreamApiError) return error.status === 503;
+  if (error instanceof errors.RequestError) return error.isNoResponders() || isTransient(error.cause);
+  return (
+    error instanceof errors.TimeoutError ||
+    error instanceof errors.NoRespondersError ||
+    error instanceof errors.ConnectionError ||
+    error instanceof errors.ClosedConnectionError
+  );
+}
