@@ -21,11 +21,13 @@ export async function main(argv: readonly string[], context: CommandContext): Pr
   }
 }
 
-const interrupt = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => interrupt.abort());
+const [interrupt, force] = [new AbortController(), new AbortController()];
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(signal, () => (interrupt.signal.aborted ? force : interrupt).abort());
+}
 // `whet … | head` closes the pipe: that is an end, not a failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) =>
   process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.other),
 );
-const context = { terminal: createTerminal(), environment: process.env, signal: interrupt.signal };
+const context = { terminal: createTerminal(), environment: process.env, signal: interrupt.signal, force: force.signal };
 process.exitCode = await main(process.argv.slice(2), context);

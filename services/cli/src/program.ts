@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The commands of `whet` and their options. Each command's code is loaded when it runs, so that `--help` is quick. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 
 import type { CommandContext } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
-import { PORT_NAMES } from "./runtime/services.ts";
+import type { CommandNode, Shell } from "./domain/completion.ts";
+import { SHELLS, completionScript } from "./domain/completion.ts";
+import { PORT_NAMES } from "./runtime/port-names.ts";
 
 /** Where a command leaves an exit code that is not an error, e.g. 3: the job failed. */
 export interface Outcome {
@@ -16,16 +18,19 @@ const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anyth
 export function buildProgram(context: CommandContext, argv: readonly string[], outcome: Outcome): Command {
   const program = new Command("whet")
     .description("Post-trains language agents by reinforcement learning, on this machine or against a controller.")
-    .configureHelp({ showGlobalOptions: true })
     .addHelpText("after", EXIT_CODES)
     .exitOverride();
-  addRuntimeCommands(program, context, argv);
-  void outcome;
+  addRuntimeCommands(program, context, argv, outcome);
+  addTrainingCommands(program, context, outcome);
+  addJobCommands(program, context, outcome);
+  addEpisodeCommands(program, context);
+  addModelCommands(program, context);
+  addCompletion(program, context);
   return program;
 }
 
 /** Every command speaks JSON and knows its data directory. */
-export function command(parent: Command, name: string, description: string): Command {
+function command(parent: Command, name: string, description: string): Command {
   return parent
     .command(name)
     .description(description)
@@ -34,28 +39,146 @@ export function command(parent: Command, name: string, description: string): Com
     .exitOverride();
 }
 
-function addRuntimeCommands(program: Command, context: CommandContext, argv: readonly string[]): void {
-  const up = command(program, "up", "start the local runtime: nats-server, engines, trainer and all services");
-  runtimeOptions(up)
+function addRuntimeCommands(
+  program: Command,
+  context: CommandContext,
+  argv: readonly string[],
+  outcome: Outcome,
+): void {
+  runtimeOptions(command(program, "up", "start the local runtime: nats-server, engines, trainer and all services"))
+    .option("--model <dir>", "model folder (default: a random tiny model, made on the spot)")
     .option("--detach", "return when everything is ready")
-    .action(async (flags: RuntimeFlags & { detach?: boolean }) =>
-      (await import("./commands/up.ts")).up(flags, context, argv),
-    );
+    .action(async (flags: RuntimeFlags) => (await import("./commands/up.ts")).up(flags, context, argv));
   command(program, "down", "stop the local runtime").action(async (flags: object) =>
     (await import("./commands/down.ts")).down(flags, context),
   );
   command(program, "status", "services, engines and the running job").action(async (flags: object) =>
     (await import("./commands/status.ts")).status(flags, context),
   );
+  command(program, "doctor", "check this machine, and say what to do").action(async (flags: object) =>
+    (await import("./commands/doctor.ts")).doctor(flags, context, outcome),
+  );
 }
 
-/** What `up`, and `train` when it starts a runtime itself, can be told. */
-export function runtimeOptions(target: Command): Command {
+/** What `up`, and commands that start a runtime themselves, can be told. */
+function runtimeOptions(target: Command): Command {
   target
-    .option("--model <dir>", "model folder (default: a random tiny model, made on the spot)")
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)");
   for (const name of PORT_NAMES)
     target.option(`--${name}-port <port>`, `fix the port of ${name} (default: a free one)`);
   return target;
+}
+
+function addTrainingCommands(program: Command, context: CommandContext, outcome: Outcome): void {
+  const collect = (value: string, before: string[]): string[] => [...before, value];
+  runtimeOptions(command(program, "train <job>", "submit a job file and watch it; starts a runtime if none is up"))
+    .option("--model <dir>", "model folder, in place of the job's model.path")
+    .option("--set <path=value>", "change a setting of the job file, e.g. loop.steps=5 (repeatable)", collect, [])
+    .option("--watch", "watch until the job is finished (default)")
+    .option("--no-watch", "only submit")
+    .action(async (file: string, flags: RuntimeFlags) =>
+      (await import("./commands/train.ts")).train(file, flags, context, outcome),
+    );
+  runtimeOptions(command(program, "eval", "pass@k of a model, without training"))
+    .option("--model <dir>", "model folder (default: the job file's, else the runtime's own)")
+    .option("--job <file>", "job file whose agent, environment, limits and sampling are used")
+    .option("--environment <kind>", "without --job: environment and agent (default: frozenlake)")
+    .option("--attempts <n>", "episodes a task", "1")
+    .option("--k <list>", "values of k", "1")
+    .option("--tasks <first:count>", "task seeds (default: the job file's validation dataset)")
+    .action(async (flags: object) =>
+      (await import("./commands/eval.ts")).evaluate(flags as { attempts: string; k: string }, context, outcome),
+    );
+}
+
+function addJobCommands(program: Command, context: CommandContext, outcome: Outcome): void {
+  const jobs = program.command("jobs").description("jobs: list, look at, watch, steer, audit").exitOverride();
+  const load = (): Promise<typeof import("./commands/jobs.ts")> => import("./commands/jobs.ts");
+  command(jobs, "ls", "all jobs, newest first").action(async (flags: object) =>
+    (await load()).listJobs(flags, context),
+  );
+  command(jobs, "get <job>", "one job").action(async (name: string, flags: object) =>
+    (await load()).getJob(name, flags, context),
+  );
+  command(jobs, "watch <job>", "watch a job until it is finished").action(async (name: string, flags: object) =>
+    (await load()).watch(name, flags, context, outcome),
+  );
+  const wishes = {
+    cancel: ["cancelJob", "end a job; what is in flight is voided"],
+    suspend: ["suspendJob", "stop a job after its running step; nothing is lost"],
+    resume: ["resumeJob", "go on with a suspended job"],
+  } as const;
+  for (const [name, [method, description]] of Object.entries(wishes)) {
+    command(jobs, `${name} <job>`, description).action(async (job: string, flags: object) =>
+      (await load()).wish(method, job, flags, context),
+    );
+  }
+  command(
+    jobs,
+    "audit <job>",
+    "recount a job's books from its streams and checkpoint: lost, duplicated, stale, unlabelled",
+  ).action(async (name: string, flags: object) =>
+    (await import("./commands/audit.ts")).audit(name, flags, context, outcome),
+  );
+  command(jobs, "checkpoints <job>", "checkpoints of a job, newest first").action(async (name: string, flags: object) =>
+    (await load()).listCheckpoints(name, flags, context),
+  );
+}
+
+function addEpisodeCommands(program: Command, context: CommandContext): void {
+  const episodes = program.command("episodes").description("episodes: list, read turn by turn").exitOverride();
+  const load = (): Promise<typeof import("./commands/episodes.ts")> => import("./commands/episodes.ts");
+  command(episodes, "ls <job>", "sealed episodes of a job, newest first")
+    .option("--group <name>", "only this group, e.g. g12")
+    .option("--purpose <purpose>", "train, validation or demonstration")
+    .option("--last <n>", "newest n (default: 20; all of a group and with --failed; 0: all)")
+    .option("--failed", "only those that failed")
+    .action(async (job: string, flags: object) => (await load()).listEpisodes(job, flags, context));
+  command(episodes, "show <episode>", "one episode, turn by turn")
+    .option("--tokens", "ids, log-probabilities and version labels of every token")
+    .action(async (id: string, flags: object) => (await load()).showEpisode(id, flags, context));
+}
+
+function addModelCommands(program: Command, context: CommandContext): void {
+  const models = program.command("models").description("model folders: make, import, check").exitOverride();
+  const load = (): Promise<typeof import("./commands/models.ts")> => import("./commands/models.ts");
+  command(models, "init <dir>", "make a random model with its own tokenizer and chat template")
+    .option("--preset <name>", "tiny (0.36 M parameters), small (10 M), llama-135m")
+    .option("--seed <n>", "seed of the weights")
+    .option("--vocab-size <n>", "at least 262")
+    .option("--max-position <n>", "longest context in tokens")
+    .action(async (directory: string, flags: object) => (await load()).initModel(directory, flags, context));
+  command(models, "import <dir>", "import a Hugging Face folder or a .gguf file")
+    .requiredOption("--source <path>", "where it is")
+    .action(async (directory: string, flags: object) =>
+      (await load()).importModel(directory, flags as { source: string }, context),
+    );
+  command(models, "check <dir>", "can this folder be trained?").action(async (directory: string, flags: object) =>
+    (await load()).check(directory, flags, context),
+  );
+}
+
+function addCompletion(program: Command, context: CommandContext): void {
+  const shells = [...SHELLS];
+  const completion = program
+    .command("completion")
+    .description(`print a completion script: ${shells.join(", ")}`)
+    .exitOverride();
+  for (const shell of shells) {
+    completion
+      .command(shell)
+      .description(`for ${shell}`)
+      .exitOverride()
+      .action(() => context.terminal.line(completionScript(shell satisfies Shell, treeOf(program)).trimEnd()));
+  }
+}
+
+/** The commands as data, for completion. */
+export function treeOf(node: Command): CommandNode {
+  const options = node.options.map((option: Option) => ({
+    flag: option.long ?? option.short ?? "",
+    description: option.description,
+  }));
+  return { name: node.name(), description: node.description(), options, children: node.commands.map(treeOf) };
 }

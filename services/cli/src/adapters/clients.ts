@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Typed clients that close with their scope: `await using jobs = jobClient("127.0.0.1:4001")`. */
+/** Typed clients; they close with their scope: `await using jobs = jobClient("127.0.0.1:4001")`. */
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { JobService } from "@whetstone/proto/jobs/v1/jobs";
-import type { Client } from "@whetstone/rpc";
 import { createClient } from "@whetstone/rpc";
+import type { RpcClient } from "@whetstone/rpc";
 
-export interface ScopedClient<C> extends AsyncDisposable {
-  readonly client: C;
+/** A controller that is there answers at once; one that starts again is back within seconds. */
+const UNARY_DEADLINE_MS = 20_000;
+
+export type JobClient = RpcClient<typeof JobService>;
+export type FleetClient = RpcClient<typeof FleetService>;
+
+export function jobClient(address: string): JobClient {
+  return createClient(JobService, address, { deadlineMs: UNARY_DEADLINE_MS, connectTimeoutMs: UNARY_DEADLINE_MS });
 }
 
-export type JobClient = Client<typeof JobService>;
-
-export function jobClient(address: string): ScopedClient<JobClient> {
-  return scoped(createClient(JobService, address));
-}
-
-export function fleetClient(address: string): ScopedClient<Client<typeof FleetService>> {
-  return scoped(createClient(FleetService, address));
-}
-
-function scoped<C extends { close(): void }>(client: C): ScopedClient<C> {
-  return { client, [Symbol.asyncDispose]: async () => client.close() };
+export function fleetClient(address: string): FleetClient {
+  return createClient(FleetService, address, { deadlineMs: UNARY_DEADLINE_MS, connectTimeoutMs: UNARY_DEADLINE_MS });
 }

@@ -7,6 +7,8 @@ export interface CommandContext {
   readonly environment: NodeJS.ProcessEnv;
   /** Aborted by Ctrl-C or SIGTERM. */
   readonly signal: AbortSignal;
+  /** Aborted by the second one: no more waiting. */
+  readonly force: AbortSignal;
 }
 
 /** Options that every command has. */

@@ -8,8 +8,9 @@ import { badInput } from "../domain/cli-error.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { preflight } from "../runtime/preflight.ts";
 import { Runtime } from "../runtime/runtime.ts";
-import type { FixedPorts } from "../runtime/services.ts";
-import { PORT_NAMES, serviceTable } from "../runtime/services.ts";
+import type { FixedPorts } from "../runtime/port-names.ts";
+import { PORT_NAMES } from "../runtime/port-names.ts";
+import { serviceTable } from "../runtime/services.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { startProgress } from "./start-progress.ts";
 
@@ -46,6 +47,7 @@ export async function openRuntime(flags: RuntimeFlags, context: CommandContext):
   };
   const progress = startProgress(context.terminal, flags.json === true);
   const runtime = new Runtime({ paths, model, services: () => serviceTable(table), onChange: progress.update });
+  context.force.addEventListener("abort", () => void runtime.kill());
   return startOrStop(runtime, progress, context.signal);
 }
 

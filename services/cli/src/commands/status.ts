@@ -90,7 +90,7 @@ async function askEngines(state: RuntimeState): Promise<EngineStatus[] | undefin
   if (port === undefined) return undefined;
   await using fleet = fleetClient(`${HOST}:${port}`);
   try {
-    const { engines } = await fleet.client.listEngines({}, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });
+    const { engines } = await fleet.listEngines({}, { deadlineMs: ASK_WITHIN_MS });
     return engines.map((engine) => ({
       id: engine.id,
       state: enumShortName(EngineStateSchema, engine.state ?? EngineState.UNSPECIFIED),
@@ -114,7 +114,7 @@ async function askJobs(state: RuntimeState): Promise<RunningJob[] | undefined> {
   if (port === undefined) return undefined;
   await using jobs = jobClient(`${HOST}:${port}`);
   try {
-    const answer = await jobs.client.listJobs({ pageSize: 100 }, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });
+    const answer = await jobs.listJobs({ pageSize: 100 }, { deadlineMs: ASK_WITHIN_MS });
     const running = answer.jobs.filter((job) => job.status?.phase === JobPhase.RUNNING);
     return running.map((job) => ({
       name: job.spec?.name ?? "",

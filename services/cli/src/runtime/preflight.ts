@@ -10,7 +10,7 @@ import type { DataPaths } from "./layout.ts";
 import { readLock } from "./lock.ts";
 import { findNatsServer } from "./nats-server.ts";
 import { isPortFree } from "./ports.ts";
-import type { FixedPorts } from "./services.ts";
+import type { FixedPorts } from "./port-names.ts";
 
 export interface PreflightInput {
   readonly paths: DataPaths;

@@ -6,22 +6,10 @@ import { join } from "node:path";
 import type { DataPaths } from "./layout.ts";
 import { CHECKOUT, pythonEnvironment, pythonPath } from "./layout.ts";
 import { natsConfig } from "./nats-server.ts";
+import { PORT_NAMES } from "./port-names.ts";
+import type { FixedPorts } from "./port-names.ts";
 import { HOST, freePorts } from "./ports.ts";
 import type { ServiceSpec } from "./service-spec.ts";
-
-/** Ports that a user may fix, by service and purpose. */
-export const PORT_NAMES = [
-  "nats",
-  "engine",
-  "gateway",
-  "gateway-grpc",
-  "env-runner",
-  "trainer",
-  "orchestrator",
-  "controller",
-] as const;
-export type PortName = (typeof PORT_NAMES)[number];
-export type FixedPorts = Readonly<Partial<Record<PortName, number>>>;
 
 export interface TableOptions {
   readonly paths: DataPaths;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `whet episodes …`: what was played, down to the token. */
+import { toJson } from "@bufbuild/protobuf";
+import { isAbort } from "@whetstone/core";
+import { GetEpisodeResponseSchema } from "@whetstone/proto/jobs/v1/jobs";
+import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
+import {
+  EpisodeSummarySchema,
+  FailureClass,
+  FailureClassSchema,
+  Purpose,
+  PurposeSchema,
+  TerminationReasonSchema,
+} from "@whetstone/proto/types/v1/types";
+
+import { CliError, badInput } from "../domain/cli-error.ts";
+import { enumShortName, shortNames } from "../domain/enum-names.ts";
+import { episodeText } from "../domain/episode-text.ts";
+import { formatNumber, formatTable } from "../domain/format.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+import { connect } from "./jobs.ts";
+
+export interface ListFlags extends CommonOptions {
+  readonly group?: string;
+  readonly last?: string;
+  readonly purpose?: string;
+  readonly failed?: boolean;
+}
+
+const LAST_BY_DEFAULT = 20;
+const MOST = 10_000;
+
+export async function listEpisodes(job: string, flags: ListFlags, context: CommandContext): Promise<void> {
+  const last = flags.last === undefined ? defaultLast(flags) : Number(flags.last);
+  if (!Number.isInteger(last) || last < 0 || last > MOST)
+    throw badInput([{ path: "--last", reason: `must be a whole number from 0 (all) to ${MOST}` }]);
+  const request = { name: job, group: flags.group ?? "", last, purpose: purposeOf(flags.purpose), follow: false };
+  await using client = connect(flags, context);
+  const rows: string[][] = [];
+  try {
+    for await (const { summary, sequence } of client.streamEpisodes(request, { signal: context.signal })) {
+      if (!summary || (flags.failed === true && !isFailed(summary))) continue;
+      if (flags.json === true)
+        context.terminal.json({ sequence, ...(toJson(EpisodeSummarySchema, summary) as object) });
+      else rows.push(rowOf(summary));
+    }
+  } catch (error) {
+    if (!isAbort(error)) throw error;
+  }
+  if (flags.json === true) return;
+  if (rows.length === 0) return context.terminal.line("no such episodes");
+  const header = ["EPISODE", "PURPOSE", "REWARD", "OK", "STEPS", "TOKENS", "VERSIONS", "ENDED BY", "FAILURE"];
+  for (const line of formatTable(header, rows)) context.terminal.line(line);
+}
+
+/** A group or all failures are wanted whole. */
+function defaultLast(flags: ListFlags): number {
+  return flags.group === undefined && flags.failed !== true ? LAST_BY_DEFAULT : 0;
+}
+
+export async function showEpisode(
+  id: string,
+  flags: CommonOptions & { tokens?: boolean },
+  context: CommandContext,
+): Promise<void> {
+  await using client = connect(flags, context);
+  const answer = await client.getEpisode({ episodeId: id });
+  if (!answer.episode) throw new CliError("CONTRACT_VIOLATION", "the controller answered without the episode");
+  if (flags.json === true) return context.terminal.json(toJson(GetEpisodeResponseSchema, answer));
+  const options = {
+    tokens: flags.tokens === true,
+    paint: context.terminal.paint,
+    ...(answer.trainedInStep === undefined ? {} : { trainedInStep: answer.trainedInStep }),
+  };
+  for (const line of episodeText(answer.episode, options)) context.terminal.line(line);
+}
+
+function isFailed(summary: EpisodeSummary): boolean {
+  return summary.failureClass !== FailureClass.NONE && summary.failureClass !== FailureClass.UNSPECIFIED;
+}
+
+function rowOf(summary: EpisodeSummary): string[] {
+  const { minPolicyVersion: oldest, maxPolicyVersion: newest } = summary;
+  const versions = oldest === undefined ? "–" : oldest === newest ? `v${oldest}` : `v${oldest}–v${newest}`;
+  return [
+    summary.episodeId,
+    enumShortName(PurposeSchema, summary.purpose).toLowerCase(),
+    formatNumber(summary.reward),
+    summary.isCorrect ? "yes" : "no",
+    String(summary.steps),
+    String(summary.sampledTokens),
+    versions,
+    enumShortName(TerminationReasonSchema, summary.terminationReason),
+    isFailed(summary) ? `${enumShortName(FailureClassSchema, summary.failureClass)}: ${summary.failureMessage}` : "",
+  ];
+}
+
+function purposeOf(text: string | undefined): Purpose {
+  if (text === undefined) return Purpose.UNSPECIFIED;
+  const found = [...shortNames(PurposeSchema)].find(([number, name]) => number !== 0 && name === text.toUpperCase());
+  if (found) return found[0] as Purpose;
+  throw badInput([{ path: "--purpose", reason: `"${text}" is none of train, validation, demonstration` }]);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `whet jobs …`: what is known of jobs, and the wishes a user may have of them. */
+import { toJson } from "@bufbuild/protobuf";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Job } from "@whetstone/proto/jobs/v1/jobs";
+import { CheckpointSchema, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { isAbort } from "@whetstone/core";
+
+import type { JobClient } from "../adapters/clients.ts";
+import { jobClient } from "../adapters/clients.ts";
+import { controllerAddress } from "../adapters/endpoint.ts";
+import { CliError } from "../domain/cli-error.ts";
+import { formatTable } from "../domain/format.ts";
+import { phaseName, validationLine, watchScreen } from "../domain/watch-view.ts";
+import type { Outcome } from "../program.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+import { exitCodeOf } from "./submit.ts";
+import { watchJob } from "./watch.ts";
+
+export async function listJobs(flags: CommonOptions, context: CommandContext): Promise<void> {
+  await using client = connect(flags, context);
+  const jobs: Job[] = [];
+  let pageToken = "";
+  do {
+    const page = await client.listJobs({ pageSize: 500, pageToken });
+    jobs.push(...page.jobs);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  if (flags.json === true) return context.terminal.json({ jobs: jobs.map((job) => toJson(JobSchema, job)) });
+  if (jobs.length === 0) return context.terminal.line("no jobs yet; submit one with `whet train job.yaml`");
+  const rows = jobs.map((job) => [
+    job.spec?.name ?? "",
+    phaseName(job),
+    `${job.status?.step ?? 0}/${job.spec?.loop?.steps ?? 0}`,
+    timeText(job.createdAt),
+    job.status?.reason ?? "",
+  ]);
+  for (const line of formatTable(["NAME", "PHASE", "STEP", "CREATED", "REASON"], rows)) context.terminal.line(line);
+}
+
+export async function getJob(name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
+  await using client = connect(flags, context);
+  const job = present((await client.getJob({ name })).job);
+  const { terminal } = context;
+  if (flags.json === true) return terminal.json(toJson(JobSchema, job));
+  const steps = job.status?.lastStep ? [job.status.lastStep] : [];
+  for (const line of watchScreen({ job, steps, validations: [] }, terminal.columns(), terminal.paint))
+    terminal.line(line);
+  for (const result of job.status?.validations ?? []) terminal.line(validationLine(result));
+  if (job.status?.modelPath) terminal.line(`weights     ${job.status.modelPath}`);
+  terminal.line(terminal.paint("dim", `uid ${job.uid}, created ${timeText(job.createdAt)}; the whole record: --json`));
+}
+
+/** Until the job is finished; an interrupt only ends the watching. */
+export async function watch(
+  name: string,
+  flags: CommonOptions,
+  context: CommandContext,
+  outcome: Outcome,
+): Promise<void> {
+  await using client = connect(flags, context);
+  await client.getJob({ name }); // an unknown name is bad input, at once
+  try {
+    outcome.exitCode = exitCodeOf(await watchJob(client, name, flags.json === true, context));
+  } catch (error) {
+    if (!context.signal.aborted || !isAbort(error)) throw error;
+    if (flags.json !== true) context.terminal.line(`\ndetached; ${name} goes on`);
+  }
+}
+
+type Wish = "cancelJob" | "suspendJob" | "resumeJob";
+
+export async function wish(method: Wish, name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
+  await using client = connect(flags, context);
+  const job = present((await client[method]({ name })).job);
+  if (flags.json === true) context.terminal.json(toJson(JobSchema, job));
+  else context.terminal.line(`${name}: ${phaseName(job)}${job.status?.message ? `, ${job.status.message}` : ""}`);
+}
+
+export async function listCheckpoints(name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
+  await using client = connect(flags, context);
+  const { checkpoints } = await client.listCheckpoints({ name });
+  if (flags.json === true)
+    return context.terminal.json({ checkpoints: checkpoints.map((one) => toJson(CheckpointSchema, one)) });
+  const rows = checkpoints.map((one) => [
+    String(one.step),
+    `v${one.policyVersion}`,
+    timeText(one.createdAt),
+    one.modelPath,
+  ]);
+  for (const line of formatTable(["STEPS", "VERSION", "CREATED", "WEIGHTS"], rows)) context.terminal.line(line);
+}
+
+export function connect(flags: CommonOptions, context: CommandContext): JobClient {
+  return jobClient(controllerAddress(flags.data, context.environment));
+}
+
+function present(job: Job | undefined): Job {
+  if (job) return job;
+  throw new CliError("CONTRACT_VIOLATION", "the controller answered without the job");
+}
+
+function timeText(time: Timestamp | undefined): string {
+  return time ? new Date(Number(time.seconds) * 1000).toISOString().slice(0, 19).replace("T", " ") : "–";
+}

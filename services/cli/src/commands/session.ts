@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/** A controller to talk to: the one that is there, or a runtime of our own for as long as the command runs. */
+import type { JobClient } from "../adapters/clients.ts";
+import { jobClient } from "../adapters/clients.ts";
+import { findController } from "../adapters/endpoint.ts";
+import { HOST } from "../runtime/ports.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { portOf } from "../runtime/state-file.ts";
+import type { CommandContext } from "./context.ts";
+import type { RuntimeFlags } from "./open-runtime.ts";
+import { openRuntime } from "./open-runtime.ts";
+
+export interface Session extends AsyncDisposable {
+  readonly jobs: JobClient;
+  /** The runtime was started by this command and ends with it. */
+  readonly owned: boolean;
+}
+
+/** Uses the running controller, else starts a runtime whose engines begin with `flags.model`. */
+export async function openSession(flags: RuntimeFlags, context: CommandContext): Promise<Session> {
+  const address = findController(flags.data, context.environment);
+  if (address !== undefined) return session(address, undefined);
+  if (flags.json !== true) context.terminal.line("no runtime is up: starting one for this command");
+  const runtime = await openRuntime(flags, context);
+  return session(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime);
+}
+
+function session(address: string, runtime: Runtime | undefined): Session {
+  const jobs = jobClient(address);
+  const close = async (): Promise<void> => {
+    await jobs[Symbol.asyncDispose]();
+    await runtime?.stop();
+  };
+  return { jobs, owned: runtime !== undefined, [Symbol.asyncDispose]: close };
+}

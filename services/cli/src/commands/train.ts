@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `whet train job.yaml`. */
+import { resolve } from "node:path";
+
+import { toJson } from "@bufbuild/protobuf";
+import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
+
+import { findController, runningRuntime } from "../adapters/endpoint.ts";
+import { applyAssignments, jobFolder, parseFile } from "../adapters/job-file-reader.ts";
+import { checkModel } from "../adapters/models-tool.ts";
+import { badInput } from "../domain/cli-error.ts";
+import { readJobSpec } from "../domain/job-file.ts";
+import { setPath } from "../domain/set-path.ts";
+import type { Outcome } from "../program.ts";
+import type { CommandContext } from "./context.ts";
+import type { RuntimeFlags } from "./open-runtime.ts";
+import { openSession } from "./session.ts";
+import { submitJob, watchToEnd } from "./submit.ts";
+
+export interface TrainFlags extends RuntimeFlags {
+  readonly set?: readonly string[];
+  readonly watch?: boolean;
+}
+
+export async function train(file: string, flags: TrainFlags, context: CommandContext, outcome: Outcome): Promise<void> {
+  const json = flags.json === true;
+  const document = parseFile(file);
+  applyAssignments(document, flags.set ?? []);
+  if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
+  else useRuntimesModel(document, flags, context);
+  const spec = readJobSpec(document, jobFolder(file));
+  refuseUnwatched(flags, context);
+  if (spec.model) await checkModel(spec.model.path, "model.path", context.signal);
+  await using session = await openSession({ ...flags, ...(spec.model ? { model: spec.model.path } : {}) }, context);
+  const { job, created } = await submitJob(session.jobs, spec);
+  if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
+  if (flags.watch === false) {
+    if (json) context.terminal.json({ job: toJson(JobSchema, job), created });
+    else context.terminal.line(`watch it with \`whet jobs watch ${spec.name}\``);
+    return;
+  }
+  outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
+}
+
+/** A job that names no model trains the one that the local runtime started with. */
+function useRuntimesModel(document: Record<string, unknown>, flags: TrainFlags, context: CommandContext): void {
+  if ("model" in document) return;
+  const model = runningRuntime(flags.data, context.environment)?.model;
+  if (model === undefined) return;
+  setPath(document, ["model", "path"], model);
+  if (flags.json !== true) context.terminal.line(`model: ${model} (the runtime's own)`);
+}
+
+/** A runtime of this command's own would end as soon as the job is submitted. */
+function refuseUnwatched(flags: TrainFlags, context: CommandContext): void {
+  if (flags.watch !== false || findController(flags.data, context.environment) !== undefined) return;
+  throw badInput([{ path: "--no-watch", reason: "no runtime is up; start one first with `whet up --detach`" }]);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The books of a job, counted again from what lies in its streams, its ledger and its checkpoint (I1, I2, I3, I5).
+ * Nothing that a service says of itself is believed. Facts are fed in one at a time, in the order of `Auditor`'s methods,
+ * so that bodies pass through and only ids stay in memory. Pure: no I/O, no clock.
+ */
+import type { BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
+import type { Episode } from "@whetstone/proto/types/v1/types";
+import { Purpose } from "@whetstone/proto/types/v1/types";
+
+import type { Violation } from "./audit-report.ts";
+import { AuditReport } from "./audit-report.ts";
+import type { TokenCheck } from "./audit-tokens.ts";
+import { checkTokens } from "./audit-tokens.ts";
+
+/** What the job's record says; it decides what still may be on its way. */
+export interface JobFacts {
+  readonly name: string;
+  readonly phase: "running" | "succeeded" | "ended";
+  /** Steps between two checkpoints, at least 1. */
+  readonly checkpointEvery: number;
+}
+
+/** A manifest as it lies in the ledger. `digest`: SHA-256 of its bytes, lower-case hex. */
+export interface LedgerBatch {
+  readonly manifest: BatchManifest;
+  readonly digest: string;
+}
+
+/** `state.json` of the newest checkpoint. */
+export interface CheckpointFacts {
+  /** Steps done. */
+  readonly step: number;
+  readonly consumed: readonly { readonly step: number; readonly batchDigest: string; readonly episodes: number }[];
+}
+
+/** A message of the EPISODE stream. `digest`: of the body's bytes as they were read. */
+export interface SealedEpisode {
+  readonly id: string;
+  readonly sequence: bigint;
+  readonly digest: string;
+  /** Absent: the body could not be decoded. */
+  readonly episode?: Episode;
+}
+
+interface Entry {
+  readonly step: number;
+  readonly sequence: bigint;
+  readonly digest: string;
+  readonly maxPolicyLag: number;
+  bodyFound: boolean;
+}
+
+export interface AuditResult {
+  readonly job: string;
+  readonly dispatched: number;
+  readonly trained: number;
+  readonly voided: number;
+  readonly inFlight: number;
+  readonly lost: number;
+  readonly duplicated: number;
+  readonly stale: number;
+  readonly unlabelled: number;
+  /** Trained episodes whose tokens were read. */
+  readonly checkedEpisodes: number;
+  /** The first 20. */
+  readonly violations: readonly Violation[];
+}
+
+export class Auditor {
+  readonly #job: JobFacts;
+  readonly #report = new AuditReport();
+  readonly #batches = new Map<number, LedgerBatch>();
+  readonly #entries = new Map<string, Entry>();
+  readonly #voided = new Set<string>();
+  readonly #dispatched = new Map<string, number>();
+  /** Seen in the TASK or EPISODE stream. */
+  readonly #seen = new Set<string>();
+  readonly #sealed = new Set<string>();
+  readonly #records = new Map<number, string>();
+  readonly #tokens: TokenCheck = { stale: 0, unlabelled: 0 };
+  #checked = 0;
+
+  constructor(job: JobFacts) {
+    this.#job = job;
+  }
+
+  /** First: what the ledger claims. An id may be in one list of one manifest (I1). */
+  addBatch(batch: LedgerBatch): void {
+    const { manifest } = batch;
+    this.#batches.set(manifest.step, batch);
+    for (const entry of manifest.entries) {
+      if (!this.#claim(entry.episodeId, manifest.step)) continue;
+      const { sequence, digest } = entry;
+      this.#entries.set(entry.episodeId, {
+        step: manifest.step,
+        sequence,
+        digest,
+        maxPolicyLag: manifest.maxPolicyLag,
+        bodyFound: false,
+      });
+    }
+    for (const { episodeId } of manifest.voided) if (this.#claim(episodeId, manifest.step)) this.#voided.add(episodeId);
+  }
+
+  #claim(id: string, step: number): boolean {
+    const before = this.#entries.get(id);
+    if (!before && !this.#voided.has(id)) return true;
+    const where = before ? `the batch of step ${before.step}` : "a voided list";
+    this.#report.add("duplicated", id, `listed again in the batch of step ${step}, after ${where}`);
+    return false;
+  }
+
+  /** Second, and after all manifests: what was dispatched. Refills that a manifest names are in the record by then. */
+  addDispatch(record: DispatchRecord): void {
+    const first = record.step * record.samples.length;
+    record.samples.forEach((samples, index) => {
+      for (let sample = 0; sample < samples; sample += 1) {
+        this.#dispatched.set(`${this.#job.name}/g${first + index}/s${sample}`, record.step);
+      }
+    });
+  }
+
+  /** The digest that a step's record says was trained. */
+  addStepRecord(step: number, batchDigest: string): void {
+    this.#records.set(step, batchDigest);
+  }
+
+  /** Third: tasks not yet acknowledged. Before the episodes: a task leaves its stream after its episode is sealed. */
+  addTask(id: string): void {
+    this.#seen.add(id);
+  }
+
+  /** Fourth: every message of the EPISODE stream. */
+  addSealed(message: SealedEpisode): void {
+    if (this.#sealed.has(message.id)) {
+      this.#report.add("duplicated", message.id, `sealed twice, again at sequence ${message.sequence}`);
+      return;
+    }
+    this.#sealed.add(message.id);
+    this.#seen.add(message.id);
+    const entry = this.#entries.get(message.id);
+    if (entry) this.#checkBody(message, entry);
+  }
+
+  #checkBody({ id, sequence, digest, episode }: SealedEpisode, entry: Entry): void {
+    entry.bodyFound = true;
+    if (sequence !== entry.sequence) {
+      return this.#report.add("lost", id, `its batch names sequence ${entry.sequence}, it lies at ${sequence}`);
+    }
+    if (digest !== entry.digest)
+      return this.#report.add("lost", id, "its body is not the one its batch names: digests differ");
+    if (!episode || episode.id !== id)
+      return this.#report.add("lost", id, "its body cannot be read or is another episode");
+    this.#checked += 1;
+    if (episode.purpose === Purpose.DEMONSTRATION) return; // not sampled: no version to be of
+    const found = checkTokens(episode, entry.step, entry.maxPolicyLag);
+    this.#tokens.stale += found.stale;
+    this.#tokens.unlabelled += found.unlabelled;
+    if (found.stale > 0)
+      this.#report.add(
+        "stale",
+        id,
+        `${found.reason ?? ""}, trained in step ${entry.step} with lag ${entry.maxPolicyLag}`,
+      );
+    if (found.unlabelled > 0) this.#report.add("unlabelled", id, `${found.unlabelled} sampled tokens have no version`);
+  }
+
+  /** Dispatched ids of batches without a manifest that were nowhere: in an unfinished job they may be on their way. */
+  missing(): string[] {
+    if (this.#job.phase === "ended") return [];
+    return [...this.#dispatched]
+      .filter(([id, step]) => !this.#batches.has(step) && !this.#seen.has(id))
+      .map(([id]) => id);
+  }
+
+  /** Last: the checkpoint, read after everything else, and the sums. Undefined: there is none. */
+  finish(checkpoint: CheckpointFacts | undefined): AuditResult {
+    this.#checkDispatched();
+    this.#checkBodies();
+    this.#checkRecords();
+    this.#checkConsumed(checkpoint);
+    return this.#sum(checkpoint);
+  }
+
+  #checkDispatched(): void {
+    for (const [id, step] of this.#dispatched) {
+      if (this.#batches.has(step) && !this.#entries.has(id) && !this.#voided.has(id)) {
+        this.#report.add("lost", id, `the batch of step ${step} neither trains nor voids it`);
+      }
+    }
+    for (const id of this.missing())
+      this.#report.add("lost", id, "dispatched, but neither a task nor an episode of it exists");
+    for (const id of [...this.#entries.keys(), ...this.#voided]) {
+      if (!this.#dispatched.has(id)) this.#report.add("lost", id, "in a batch, but no record says it was dispatched");
+    }
+  }
+
+  #checkBodies(): void {
+    for (const [id, entry] of this.#entries) {
+      if (!entry.bodyFound)
+        this.#report.add("lost", id, `trained by step ${entry.step}, but its body is not in the stream`);
+    }
+  }
+
+  #checkRecords(): void {
+    for (const [step, digest] of this.#records) {
+      const batch = this.#batches.get(step);
+      if (batch?.digest === digest) continue;
+      const reason = batch
+        ? "its record names another batch than the ledger"
+        : "trained, but the ledger has no batch of it";
+      this.#report.add("lost", `${this.#job.name} step ${step}`, reason, sizeOf(batch));
+    }
+  }
+
+  #checkConsumed(checkpoint: CheckpointFacts | undefined): void {
+    const consumed = new Map<number, string>();
+    for (const { step, batchDigest, episodes } of checkpoint?.consumed ?? []) {
+      const batch = this.#batches.get(step);
+      const name = `${this.#job.name} step ${step}`;
+      if (consumed.has(step))
+        this.#report.add("duplicated", name, "the checkpoint has consumed its batch twice", sizeOf(batch));
+      else if (batch?.digest !== batchDigest)
+        this.#report.add("lost", name, "the checkpoint has trained another batch than the ledger's", sizeOf(batch));
+      else if (batch.manifest.entries.length !== episodes)
+        this.#report.add(
+          "lost",
+          name,
+          `the checkpoint counts ${episodes} episodes, the batch has ${batch.manifest.entries.length}`,
+        );
+      consumed.set(step, batchDigest);
+    }
+    for (let step = 0; step < this.#mustBeConsumed(checkpoint); step += 1) {
+      if (consumed.has(step)) continue;
+      this.#report.add(
+        "lost",
+        `${this.#job.name} step ${step}`,
+        "done, but the checkpoint has not consumed its batch",
+        sizeOf(this.#batches.get(step)),
+      );
+    }
+  }
+
+  /** Steps that a checkpoint must know: up to the newest that had to be written, or all of a job that succeeded. */
+  #mustBeConsumed(checkpoint: CheckpointFacts | undefined): number {
+    const done = this.#stepsDone();
+    const every = this.#job.phase === "succeeded" ? 1 : this.#job.checkpointEvery;
+    return Math.max(Math.floor(done / every) * every, Math.min(checkpoint?.step ?? 0, done));
+  }
+
+  #stepsDone(): number {
+    return Math.max(0, ...[...this.#records.keys()].map((step) => step + 1));
+  }
+
+  #sum(checkpoint: CheckpointFacts | undefined): AuditResult {
+    const done = Math.max(this.#stepsDone(), checkpoint?.step ?? 0);
+    const trained = [...this.#entries.values()].filter((entry) => entry.step < done).length;
+    const unfinished = [...this.#dispatched.keys()].filter(
+      (id) => !this.#entries.has(id) && !this.#voided.has(id),
+    ).length;
+    const waiting = this.#entries.size - trained;
+    // An ended job voids whatever was on its way; a batch may never be made of it.
+    const ended = this.#job.phase === "ended";
+    const lostInFlight = ended ? 0 : this.#report.lostIds((id) => this.#dispatched.has(id) && !this.#entries.has(id));
+    const { lost, duplicated } = this.#report.counts;
+    return {
+      job: this.#job.name,
+      dispatched: this.#dispatched.size,
+      trained,
+      voided: this.#voided.size + (ended ? unfinished + waiting : 0),
+      inFlight: ended ? 0 : unfinished + waiting - lostInFlight,
+      lost,
+      duplicated,
+      ...this.#tokens,
+      checkedEpisodes: this.#checked,
+      violations: this.#report.first,
+    };
+  }
+}
+
+function sizeOf(batch: LedgerBatch | undefined): number {
+  return Math.max(1, batch?.manifest.entries.length ?? 1);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What a watched job looks like: as a screen that is redrawn, and as lines for logs. */
+import type { Job, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobPhaseSchema } from "@whetstone/proto/jobs/v1/jobs";
+import type { Duration } from "@bufbuild/protobuf/wkt";
+
+import { renderCurve } from "./curve.ts";
+import { enumShortName } from "./enum-names.ts";
+import { formatBar, formatCount, formatNumber, formatSeconds } from "./format.ts";
+
+export type Painter = (colour: "bold" | "dim" | "red" | "green" | "yellow" | "cyan", text: string) => string;
+
+/** All that is known of a watched job. */
+export interface WatchedJob {
+  readonly job: Job | undefined;
+  readonly steps: readonly StepRecord[];
+  readonly validations: readonly ValidationResult[];
+}
+
+export function isFinished(phase: JobPhase | undefined): boolean {
+  return phase === JobPhase.SUCCEEDED || phase === JobPhase.FAILED || phase === JobPhase.CANCELLED;
+}
+
+export function seconds(duration: Duration | undefined): number {
+  return duration ? Number(duration.seconds) + duration.nanos / 1e9 : 0;
+}
+
+export function phaseName(job: Job | undefined): string {
+  return enumShortName(JobPhaseSchema, job?.status?.phase ?? 0);
+}
+
+/** One step as one line. */
+export function stepLine(step: StepRecord, steps: number): string {
+  const number = `${String(step.step + 1).padStart(String(steps).length)}/${steps}`;
+  const reward = metric(step, "reward/mean");
+  const loss = metric(step, "loss");
+  const parts = [`step ${number}`, reward && `reward ${reward}`, loss && `loss ${loss}`, `${step.episodes} episodes`];
+  if (step.voided > 0) parts.push(`${step.voided} voided`);
+  return [...parts, timingText(step)].filter(Boolean).join("  ");
+}
+
+/** One validation as one line. */
+export function validationLine(result: ValidationResult): string {
+  const passes = passAtK(result).map(([k, value]) => `pass@${k} ${percent(value)}`);
+  const voided = result.voided > 0 ? `, ${result.voided} voided` : "";
+  const scores = [
+    `success ${percent(result.success)}`,
+    `reward ${formatNumber(result.meanReward)}`,
+    ...passes.slice(passes.length > 1 ? 0 : 1),
+  ];
+  return `validation after step ${result.step}, ${result.variant}: ${scores.join("  ")}  (${result.episodes} episodes${voided}, ${formatSeconds(seconds(result.duration))})`;
+}
+
+export function passAtK(result: ValidationResult): [number, number][] {
+  return Object.entries(result.passAtK)
+    .map(([k, value]): [number, number] => [Number(k), value])
+    .sort(([a], [b]) => a - b);
+}
+
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(1)}%`;
+}
+
+const CURVE_ROWS = 6;
+const LABEL = 12;
+
+/** The screen of a running job. */
+export function watchScreen(watched: WatchedJob, columns: number, paint: Painter): string[] {
+  const { job } = watched;
+  if (!job) return [paint("dim", "waiting for the job …")];
+  return [
+    headline(job, paint),
+    ...progressLines(watched, columns),
+    ...bookLines(job),
+    ...rewardLines(watched, columns, paint),
+    ...watched.validations.slice(-3).map((result) => paint("cyan", validationLine(result))),
+  ];
+}
+
+function headline(job: Job, paint: Painter): string {
+  const phase = job.status?.phase;
+  const colour =
+    phase === JobPhase.FAILED || phase === JobPhase.CANCELLED
+      ? "red"
+      : phase === JobPhase.SUSPENDED
+        ? "yellow"
+        : "green";
+  const why = [job.status?.reason, job.status?.message].filter(Boolean).join(": ");
+  return `${paint("bold", job.spec?.name ?? "")}  ${paint(colour, phaseName(job))}  ${paint("dim", why)}`.trimEnd();
+}
+
+function progressLines({ job, steps }: WatchedJob, columns: number): string[] {
+  const total = job?.spec?.loop?.steps ?? 0;
+  const done = job?.status?.step ?? 0;
+  if (total === 0) return [];
+  const recent = steps.slice(-10);
+  const pace = recent.reduce((sum, step) => sum + seconds(step.timing?.total), 0) / Math.max(1, recent.length);
+  const left =
+    pace > 0 && done < total ? `  ${formatSeconds(pace)}/step, about ${formatSeconds(pace * (total - done))} left` : "";
+  const bar = formatBar(done / total, Math.max(10, Math.min(40, columns - LABEL - 45)));
+  const last = steps.at(-1);
+  const timing = last ? [label("last step") + timingText(last)] : [];
+  return [`${label("steps")}▕${bar}▏ ${done}/${total}${left}`, ...timing];
+}
+
+function bookLines(job: Job): string[] {
+  const counts = job.status?.episodes;
+  if (!counts) return [];
+  const { dispatched, trained, voided, inFlight } = counts;
+  const books = [
+    `dispatched ${formatCount(dispatched)}`,
+    `trained ${formatCount(trained)}`,
+    `voided ${formatCount(voided)}`,
+    `in flight ${formatCount(inFlight)}`,
+  ];
+  const tokens = job.status?.tokensSampled ?? 0n;
+  return [
+    label("episodes") + books.join("  "),
+    `${label("tokens")}${formatCount(tokens)} sampled, policy v${job.status?.policyVersion ?? 0n}`,
+  ];
+}
+
+function rewardLines({ steps }: WatchedJob, columns: number, paint: Painter): string[] {
+  const rewards = steps.map((step) => step.metrics["reward/mean"] ?? NaN);
+  const curve = renderCurve(rewards, { columns: Math.max(10, Math.min(72, columns - 12)), rows: CURVE_ROWS });
+  if (curve.length === 0) return [];
+  const last = rewards.findLast((reward) => Number.isFinite(reward)) ?? NaN;
+  return [
+    `${label("reward")}${paint("bold", formatNumber(last))} mean of the last step`,
+    ...curve.map((line) => paint("green", line)),
+  ];
+}
+
+/** "0.8s: sampling 0.3s, training 0.4s"; parts that took no time are left out. */
+function timingText({ timing }: StepRecord): string {
+  if (!timing) return "";
+  const parts = (["sampling", "training", "syncing", "waiting", "validating"] as const)
+    .filter((part) => seconds(timing[part]) >= 0.05)
+    .map((part) => `${part} ${formatSeconds(seconds(timing[part]))}`);
+  return `${formatSeconds(seconds(timing.total))}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}`;
+}
+
+function metric(step: StepRecord, name: string): string | undefined {
+  const value = step.metrics[name];
+  return value === undefined ? undefined : formatNumber(value);
+}
+
+function label(text: string): string {
+  return text.padEnd(LABEL);
+}
