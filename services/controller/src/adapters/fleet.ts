@@ -35,11 +35,10 @@ export class EngineFleet implements Fleet {
     this.#wanted = policy;
     for (;;) {
       const serving = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
-      if (serving > 0) break;
+      this.#keeper ??= this.#keep();
+      if (serving > 0) return serving;
       await sleep(REPAIR_EVERY_MS, signal);
     }
-    this.#keeper ??= this.#keep();
-    return 1;
   }
 
   async release(policy: string): Promise<void> {

@@ -77,12 +77,12 @@ export class TrainerClient implements Trainer {
   }
 
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
-  async #patiently<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #patiently<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
       try {
-        return await attempt();
+        return await work();
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });

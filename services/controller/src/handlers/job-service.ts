@@ -24,14 +24,14 @@ export interface JobServiceDeps {
   readonly records: JobRecords;
   checkWorld(spec: JobSpec): Promise<Violation[]>;
   /** Tells the scheduler that something about a job has changed. */
-  wake(name: string): void;
+  wake(job: Job): void;
 }
 
 /** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
 export function jobService(deps: JobServiceDeps) {
   const wish = (to: JobWish) => async (request: { name: string }): Promise<{ job: Job }> => {
     const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
-    deps.wake(request.name);
+    deps.wake(job);
     return { job };
   };
   return implement(JobService, {
@@ -41,7 +41,7 @@ export function jobService(deps: JobServiceDeps) {
     watchJob: ({ name }, context) => watch(deps, name, context),
     updateJob: async (request) => {
       const job = await deps.store.change(request.name, (stored) => update(stored, request));
-      deps.wake(request.name);
+      deps.wake(job);
       return { job };
     },
     suspendJob: wish(JobWish.SUSPEND),
@@ -66,7 +66,7 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
   if (existing) return { job: sameJob(existing, spec), created: false };
   if (request.dryRun) return { job: { spec }, created: false };
   const job = await deps.store.create(spec);
-  deps.wake(spec.name);
+  deps.wake(job);
   return { job, created: true };
 }
 

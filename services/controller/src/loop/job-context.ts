@@ -1,3 +1,4 @@
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
 import type { CompiledJob } from "../domain/compiled-job.ts";
@@ -12,6 +13,8 @@ export interface JobContext {
   /** Aborts when the process has to go, or the job's epoch was taken over: even a running step is left then. */
   readonly shutdown: AbortSignal;
   onTrainProgress(progress: TrainProgress): void;
+  /** The newest version: trained and published, perhaps not yet served. */
+  onPolicy(policy: PolicyRecord): Promise<void>;
   onStep(record: StepRecord): Promise<void>;
   onValidation(results: readonly ValidationResult[]): Promise<void>;
   /** Called when episodes were dispatched or sealed; cheap, may be called often. */

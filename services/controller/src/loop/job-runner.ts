@@ -69,6 +69,7 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
     fleet: parts.fleet,
     shutdown,
     onTrainProgress: (progress) => parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share }),
+    onPolicy: (policy) => parts.board.policy(policy),
     onStep: (step: StepRecord) => parts.board.step(step),
     onValidation: (results) => parts.board.validated(results),
     onCounts: () => parts.board.touch(),

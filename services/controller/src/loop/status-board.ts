@@ -1,6 +1,6 @@
-import { create, fromBinary } from "@bufbuild/protobuf";
-import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
-import { type EpisodeCounts, type JobStatus, JobStatusSchema, type StepRecord, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import { fromBinary } from "@bufbuild/protobuf";
+import { BatchManifestSchema, type PolicyRecord } from "@whetstone/proto/events/v1/events";
+import { type EpisodeCounts, type JobStatus, type StepRecord, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 
 /** At most one write of counts in this time; steps and validations are written at once. */
 const COUNTS_EVERY_MS = 1000;
@@ -38,9 +38,15 @@ export class StatusBoard {
     await this.#sinks.onStep(record);
     await this.#write((status) => {
       status.step = record.step + 1;
-      status.policyVersion = record.policyVersion;
       status.tokensSampled += record.tokensSampled;
       status.lastStep = record;
+    });
+  }
+
+  async policy(policy: PolicyRecord): Promise<void> {
+    await this.#write((status) => {
+      status.policyVersion = policy.policyVersion;
+      status.modelPath = policy.path;
     });
   }
 
@@ -92,8 +98,4 @@ export class StatusBoard {
       });
     return this.#writing;
   }
-}
-
-export function emptyStatus(): JobStatus {
-  return create(JobStatusSchema, {});
 }

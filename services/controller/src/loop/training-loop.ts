@@ -87,7 +87,9 @@ async function savePolicy(context: JobContext, ledger: Ledger, { weights }: Trai
   if (!weights) throw new Error("the trainer answered without weights");
   const { policyVersion, path, manifestDigest } = weights;
   const job = context.job.name;
-  await ledger.savePolicy(create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, epoch: ledger.epoch }));
+  const policy = create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, epoch: ledger.epoch });
+  await ledger.savePolicy(policy);
+  await context.onPolicy(policy);
 }
 
 async function servePolicy(context: JobContext, parts: LoopParts, signal: AbortSignal): Promise<void> {

@@ -10,6 +10,7 @@ export {
   type TypedKv,
 } from "./kv.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
+export { purgeTasks } from "./purge.ts";
 export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
 export type { Headers, StoredMessage } from "./stored-message.ts";
 export {
@@ -24,6 +25,7 @@ export {
   EVENT_STREAM,
   episodeStream,
   episodeSubject,
+  episodeTaskSubject,
   eventSubject,
   JOBS_BUCKET,
   type JobStreamLimits,

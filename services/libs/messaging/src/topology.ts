@@ -39,6 +39,9 @@ export const taskSubject = (job: string, pool: string = DEFAULT_POOL): string =>
   `ws.${jobId(job)}.task.${token("pool", pool)}`;
 export const episodeSubject = (job: string, group: number | string, sample: number): string =>
   `ws.${jobId(job)}.episode.${groupName(group)}.${sample}`;
+/** Subject of one task: at most one message of an episode is queued or in flight. */
+export const episodeTaskSubject = (job: string, group: string, sample: number, pool: string = DEFAULT_POOL): string =>
+  `${taskSubject(job, pool)}.${groupName(group)}.${sample}`;
 export const eventSubject = (job: string, kind: string): string => `ws.${jobId(job)}.event.${token("event kind", kind)}`;
 export const deadSubject = (job: string, stream: string): string => `ws.${jobId(job)}.dead.${token("stream", stream)}`;
 

@@ -1,0 +1,82 @@
+// The whole loop on one machine: a random-weight model learns to cross frozen lakes. `make quickstart` runs it.
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { fromJson, type JsonObject } from "@bufbuild/protobuf";
+import { type Job, JobPhase, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import { writeDemonstrations } from "./src/demonstrations.ts";
+import { parseOptions, type QuickstartOptions } from "./src/options.ts";
+import { Platform, whet } from "./src/platform.ts";
+import { progressPrinter } from "./src/progress.ts";
+import { GRPO_STEPS, grpoJob, sftJob, trainSeeds } from "./src/recipe.ts";
+import { writeReport } from "./src/report.ts";
+import { replaysOf } from "./src/replays.ts";
+import { type AuditCounts, type FinishedJob, type QuickstartResult, resultOf } from "./src/result.ts";
+
+const options = parseOptions(process.argv.slice(2), GRPO_STEPS);
+const data = resolve(options.data);
+const result = await quickstart(options, data);
+console.log(closingWords(result, data));
+
+async function quickstart(options: QuickstartOptions, data: string): Promise<QuickstartResult> {
+  const startedAt = performance.now();
+  const { model, demonstrations } = prepare(options, data);
+  await using platform = await Platform.start(data, model);
+  const setupWallSeconds = (performance.now() - startedAt) / 1000;
+  console.log(`services are up after ${setupWallSeconds.toFixed(1)} s; logs are in ${join(options.data, "logs")}`);
+
+  const sft = await runJob(platform, sftJob(options, model, demonstrations));
+  const grpo = await runJob(platform, grpoJob(options, sft.job.status?.modelPath ?? ""));
+  const result = resultOf(sft, grpo, { seed: options.seed, lag: options.lag, setupWallSeconds });
+  writeFileSync(join(data, "result.json"), `${JSON.stringify(result, null, 2)}\n`);
+  writeReport(join(data, "report.html"), result, { sft, grpo, replays: await replaysOf(platform, grpo.job, options.heldOut) });
+  return result;
+}
+
+/** A fresh data folder with a random model and the demonstrations. */
+function prepare(options: QuickstartOptions, data: string): { model: string; demonstrations: string } {
+  rmSync(data, { recursive: true, force: true });
+  mkdirSync(data, { recursive: true });
+  const model = join(data, "models/start");
+  whet("models", "init", model, "--preset", "tiny", "--seed", String(options.seed));
+  const demonstrations = join(data, "demonstrations.jsonl");
+  writeDemonstrations(demonstrations, trainSeeds(options.seed).demonstrations, 2048);
+  return { model, demonstrations };
+}
+
+async function runJob(platform: Platform, spec: JsonObject): Promise<FinishedJob> {
+  const name = spec["name"] as string;
+  await platform.jobs.submitJob({ spec: fromJson(JobSpecSchema, spec) });
+  const steps: StepRecord[] = [];
+  const printer = progressPrinter(name);
+  for await (const { event } of platform.jobs.streamMetrics({ name, follow: true })) {
+    if (event.case === "step") steps.push(event.value);
+    printer.show(event);
+  }
+  const { job } = await platform.jobs.getJob({ name });
+  if (job?.status?.phase !== JobPhase.SUCCEEDED) throw new Error(`${name} ended as ${phaseOf(job)}: ${job?.status?.message}`);
+  return { job, steps, audit: platform.whet("jobs", "audit", name) as AuditCounts };
+}
+
+function phaseOf(job: Job | undefined): string {
+  return JobPhase[job?.status?.phase ?? JobPhase.UNSPECIFIED];
+}
+
+function closingWords(result: QuickstartResult, data: string): string {
+  const percent = (value: number): string => `${(100 * value).toFixed(1).padStart(5)} %`;
+  const row = (name: string, { greedy, sampled }: { greedy: number; sampled: number }): string =>
+    `  ${name.padEnd(22)} ${percent(greedy)}  ${percent(sampled)}`;
+  const { start, afterSft, afterGrpo } = result.heldOut;
+  const audit = Object.entries(result.audit).map(([name, count]) => `${count} ${name}`);
+  return [
+    "",
+    "success on held-out maps   greedy  sampled",
+    row("random weights", start),
+    row("after SFT (format)", afterSft),
+    row("after GRPO (goal)", afterGrpo),
+    "",
+    `${result.episodes} episodes and ${result.steps} steps in ${result.trainWallSeconds} s of training; audit: ${audit.join(", ")}`,
+    `report: ${join(data, "report.html")}    figures: ${join(data, "result.json")}`,
+    "",
+    "Next: README.md, \"Train something\" shows the same loop by the `whet` command; ARCHITECTURE.md how it works.",
+  ].join("\n");
+}

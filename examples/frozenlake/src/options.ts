@@ -1,0 +1,47 @@
+import { parseArgs } from "node:util";
+
+export interface QuickstartOptions {
+  readonly seed: number;
+  /** How many versions older than the trained one a token may be. */
+  readonly lag: number;
+  /** GRPO steps. */
+  readonly steps: number;
+  /** Held-out maps. */
+  readonly heldOut: number;
+  readonly data: string;
+}
+
+const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--data .whetstone/quickstart]`;
+
+/** @throws Error with the option's name and what it must be. */
+export function parseOptions(argv: readonly string[], defaultSteps: number): QuickstartOptions {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      seed: { type: "string", default: "1" },
+      lag: { type: "string", default: "1" },
+      steps: { type: "string", default: String(defaultSteps) },
+      "held-out": { type: "string", default: "200" },
+      data: { type: "string", default: ".whetstone/quickstart" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  return {
+    seed: integer("--seed", values.seed, 0, 1_000_000),
+    lag: integer("--lag", values.lag, 0, 8),
+    steps: integer("--steps", values.steps, 1, 100_000),
+    heldOut: integer("--held-out", values["held-out"], 1, 100_000),
+    data: values.data,
+  };
+}
+
+function integer(name: string, text: string, low: number, high: number): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < low || value > high)
+    throw new Error(`${name}: must be a whole number from ${low} to ${high}, got "${text}"`);
+  return value;
+}

@@ -1,0 +1,83 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { QuickstartOptions } from "./options.ts";
+
+/** GRPO steps of the quickstart. */
+export const GRPO_STEPS = 80;
+/** Seeds of maps: training, demonstrations and held-out maps never share one. */
+const TRAIN_SEEDS = 100_000_000;
+const HELD_OUT_SEEDS = 2_000_000_000;
+const SEEDS_PER_RUN = 1_000_000;
+
+/** First seed of a run's training maps and of its demonstrations; runs of different SEED share none. */
+export function trainSeeds(seed: number): { first: number; demonstrations: number } {
+  const first = TRAIN_SEEDS + (seed % 500) * 2 * SEEDS_PER_RUN;
+  return { first, demonstrations: first + SEEDS_PER_RUN };
+}
+
+/** How the maps look to a tiny model: one character a cell, one letter an answer. */
+const ENVIRONMENT: JsonObject = {
+  kind: "frozenlake",
+  args: { size: 4, frozenProbability: 0.8, observation: "compact", maxSteps: 6, stepDiscount: 0.9 },
+};
+const AGENT: JsonObject = { kind: "frozenlake", args: { variant: "compact" } };
+/** A letter and the end of the turn; every turn stands for itself. */
+const SAMPLING: JsonObject = { temperature: 1, maxTokens: 2 };
+const LIMITS: JsonObject = { maxSteps: 6, maxPromptTokens: 64, maxResponseTokens: 8, enforcePromptLimitEachStep: true, episodeTimeout: "120s" };
+
+/** Held-out maps, greedy and sampled, before the first step and after the last. */
+function validation(options: QuickstartOptions, atStart: boolean): JsonObject {
+  return {
+    dataset: { seeds: { first: String(HELD_OUT_SEEDS), count: String(options.heldOut) } },
+    atStart,
+    atEnd: true,
+    variants: [
+      { name: "greedy", sampling: { ...SAMPLING, temperature: 0 } },
+      { name: "sampled", sampling: SAMPLING },
+    ],
+  };
+}
+
+/** SFT on random legal moves: teaches the format of an answer, not the way. */
+export function sftJob(options: QuickstartOptions, modelPath: string, demonstrations: string): JsonObject {
+  return {
+    name: `quickstart-sft-${options.seed}`,
+    model: { path: modelPath },
+    agent: AGENT,
+    environment: ENVIRONMENT,
+    train: { jsonl: demonstrations },
+    validation: validation(options, true),
+    algorithm: {
+      sft: { optimizer: { learningRate: 0.001, beta2: 0.95 }, batching: { miniBatches: 64, epochs: 6, microBatchTokens: 16384 } },
+    },
+    loop: { steps: 1, batchGroups: 2048 },
+    sampling: SAMPLING,
+    limits: LIMITS,
+    seed: String(options.seed),
+  };
+}
+
+/** GRPO on random maps: teaches to reach the goal. */
+export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObject {
+  return {
+    name: `quickstart-grpo-${options.seed}`,
+    model: { path: modelPath },
+    agent: AGENT,
+    environment: ENVIRONMENT,
+    train: { seeds: { first: String(trainSeeds(options.seed).first), count: String(SEEDS_PER_RUN) } },
+    validation: validation(options, false),
+    algorithm: {
+      grpo: {
+        groupSize: 8,
+        clipLow: 0.2,
+        clipHigh: 0.28,
+        entropyCoefficient: 0.001,
+        optimizer: { learningRate: 0.0005, beta2: 0.95 },
+        batching: { miniBatches: 16, epochs: 2, microBatchTokens: 16384 },
+      },
+    },
+    loop: { steps: options.steps, batchGroups: 32, maxPolicyLag: options.lag, checkpointsKept: 2 },
+    sampling: SAMPLING,
+    limits: LIMITS,
+    seed: String(options.seed),
+  };
+}

@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import { clone, create } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { WhetstoneError } from "@whetstone/core";
+import { JOBS_BUCKET, type Nats, openKv, type TypedKv } from "@whetstone/messaging";
+import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+
+/** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
+const ATTEMPTS = 20;
+
+/** Jobs in the KV bucket ws-jobs, each under its name. */
+export class JobStore {
+  readonly #kv: TypedKv<typeof JobSchema>;
+
+  private constructor(kv: TypedKv<typeof JobSchema>) {
+    this.#kv = kv;
+  }
+
+  static async open(nats: Nats): Promise<JobStore> {
+    return new JobStore(await openKv(nats, JOBS_BUCKET, JobSchema));
+  }
+
+  async create(spec: JobSpec): Promise<Job> {
+    const job = create(JobSchema, {
+      spec,
+      uid: randomUUID(),
+      createdAt: timestampNow(),
+      wish: JobWish.RUN,
+      status: { phase: JobPhase.QUEUED, episodes: {} },
+    });
+    await this.#kv.create(spec.name, job);
+    return job;
+  }
+
+  async find(name: string): Promise<Job | undefined> {
+    return (await this.#kv.get(name))?.value;
+  }
+
+  async get(name: string): Promise<Job> {
+    const job = await this.find(name);
+    if (!job) throw new WhetstoneError("NOT_FOUND", `there is no job "${name}"; \`whet jobs ls\` lists them`);
+    return job;
+  }
+
+  async all(): Promise<Job[]> {
+    const jobs = await Promise.all((await this.#kv.keys()).map((name) => this.find(name)));
+    return jobs.filter((job) => job !== undefined);
+  }
+
+  /** Newest first. The token is the number of jobs that came before. */
+  async list(pageSize: number, pageToken: string): Promise<{ jobs: Job[]; nextPageToken: string }> {
+    const jobs = (await this.all()).sort((a, b) => Number((b.createdAt?.seconds ?? 0n) - (a.createdAt?.seconds ?? 0n)));
+    const from = Number(pageToken || "0");
+    const to = from + Math.min(pageSize, 1000);
+    return { jobs: jobs.slice(from, to), nextPageToken: to < jobs.length ? String(to) : "" };
+  }
+
+  /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */
+  async change(name: string, apply: (job: Job) => void): Promise<Job> {
+    for (let attempt = 1; ; attempt++) {
+      const record = await this.#kv.get(name);
+      if (!record) return this.get(name); // Throws NOT_FOUND.
+      const job = clone(JobSchema, record.value);
+      apply(job);
+      try {
+        await this.#kv.update(name, job, record.revision);
+        return job;
+      } catch (error) {
+        if (WhetstoneError.from(error).code !== "CONFLICT" || attempt === ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  /** The job now, then after every change. */
+  async *watch(name: string, signal: AbortSignal): AsyncGenerator<Job> {
+    for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
+  }
+}

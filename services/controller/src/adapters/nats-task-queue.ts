@@ -1,0 +1,46 @@
+import { Gate, sleep, WhetstoneError } from "@whetstone/core";
+import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
+import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import type { TaskQueue } from "../loop/ports.ts";
+
+const PUBLISHING_AT_ONCE = 64;
+const FULL_RETRY_MS = 200;
+
+/**
+ * The TASK stream of one job. A task's subject holds at most one message, so publishing what is queued or in flight already
+ * changes nothing: after a crash the same tasks are simply published again.
+ */
+export class NatsTaskQueue implements TaskQueue {
+  readonly #nats: Nats;
+  readonly #streams: TypedStreams;
+  readonly #job: string;
+  readonly #gate = new Gate(PUBLISHING_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
+
+  constructor(nats: Nats, streams: TypedStreams, job: string) {
+    this.#nats = nats;
+    this.#streams = streams;
+    this.#job = job;
+  }
+
+  async publish(tasks: readonly RolloutTask[], signal: AbortSignal): Promise<void> {
+    await Promise.all(tasks.map((task) => this.#gate.run(() => this.#publishOne(task, signal), signal)));
+  }
+
+  async purge(): Promise<void> {
+    await purgeTasks(this.#nats, this.#job);
+  }
+
+  async #publishOne(task: RolloutTask, signal: AbortSignal): Promise<void> {
+    const subject = episodeTaskSubject(this.#job, task.group, task.sample);
+    for (;;) {
+      try {
+        await this.#streams.publish(subject, RolloutTaskSchema, task, { firstOnSubject: true, signal });
+        return;
+      } catch (error) {
+        // A full queue is back pressure (I8): wait until orchestrators have taken some.
+        if (WhetstoneError.from(error).code !== "RESOURCE_EXHAUSTED") throw error;
+        await sleep(FULL_RETRY_MS, signal);
+      }
+    }
+  }
+}

@@ -1,0 +1,189 @@
+import { join } from "node:path";
+import { hostname } from "node:os";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { connectNats, ensureJobStreams, ensurePlatform, eventSubject, type Nats, openStreams, requireServerVersion, type TypedStreams } from "@whetstone/messaging";
+import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import { JobEventSchema } from "@whetstone/proto/events/v1/events";
+import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
+import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
+import { createClient, type RpcServer, startServer } from "@whetstone/rpc";
+import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { loadDataset } from "./adapters/dataset-file.ts";
+import { EngineFleet } from "./adapters/fleet.ts";
+import { JobRecords } from "./adapters/job-records.ts";
+import { JobStore } from "./adapters/job-store.ts";
+import { checkWorld } from "./adapters/job-world.ts";
+import { KvLedger, readLedger } from "./adapters/kv-ledger.ts";
+import { NatsTaskQueue } from "./adapters/nats-task-queue.ts";
+import { StreamEpisodeIndex } from "./adapters/stream-episode-index.ts";
+import { TrainerClient } from "./adapters/trainer-client.ts";
+import type { Config } from "./config.ts";
+import { listTasks, type TaskList } from "./domain/dataset.ts";
+import { isFinished } from "./domain/job-phase.ts";
+import { jobService } from "./handlers/job-service.ts";
+import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
+import { Scheduler } from "./loop/scheduler.ts";
+import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
+
+/** Oldest nats-server whose streams keep our promises; docs/decisions. */
+const NATS_NEEDED = "2.12.0";
+
+export interface App {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** Starts the controller: JobService, and the scheduler that runs jobs. */
+export async function startApp(config: Config, logger: Logger): Promise<App> {
+  const stack = new AsyncDisposableStack();
+  const shutdown = new AbortController();
+  const nats = stack.use(await connectNats({ servers: config.natsUrl, name: "controller", logger }));
+  requireServerVersion(nats, NATS_NEEDED);
+  await ensurePlatform(nats);
+  const world = await openWorld(config, nats, logger, stack);
+  const scheduler = new Scheduler({
+    logger,
+    jobs: () => world.store.all(),
+    setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
+    run: (job, signals) => playJob(world, job, signals),
+  });
+  const running = scheduler.run(shutdown.signal);
+  const server = await serveJobs(config, world, scheduler);
+  if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
+  return {
+    port: server.port,
+    async close() {
+      await server.close(1000);
+      shutdown.abort();
+      await running;
+      await stack.disposeAsync();
+    },
+  };
+}
+
+interface World {
+  readonly config: Config;
+  readonly nats: Nats;
+  readonly streams: TypedStreams;
+  readonly store: JobStore;
+  readonly records: JobRecords;
+  readonly fleet: EngineFleet;
+  readonly trainer: TrainerClient;
+  readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
+  readonly agents: () => Promise<string[]>;
+  readonly metrics: ReturnType<typeof createMetrics>;
+  readonly logger: Logger;
+}
+
+async function openWorld(config: Config, nats: Nats, logger: Logger, stack: AsyncDisposableStack): Promise<World> {
+  const streams = await openStreams(nats, { logger });
+  const fleetClient = stack.use(createClient(FleetService, config.fleetAddress));
+  const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress));
+  const environments = stack.use(createClient(EnvironmentService, config.envAddress));
+  const rollouts = stack.use(createClient(RolloutService, config.orchestratorAddress));
+  const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
+  const metrics = createMetrics({ component: "controller" });
+  const quarantines = metrics.counter({ name: "engine_quarantines_total", help: "Engines found quarantined, by reason" });
+  return {
+    config,
+    nats,
+    streams,
+    logger,
+    metrics,
+    environments,
+    store: await JobStore.open(nats),
+    records: new JobRecords(streams, await readLedger(nats), runPathOf),
+    fleet: new EngineFleet({
+      client: fleetClient,
+      logger,
+      onQuarantine: (engine, reason) => {
+        quarantines.inc();
+        logger.warn("engine_quarantined", { engine, reason });
+      },
+    }),
+    trainer: new TrainerClient({ client: trainerClient, runPathOf, logger }),
+    agents: async () => (await rollouts.describeAgents({})).kinds.map((agent) => agent.kind),
+  };
+}
+
+function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<RpcServer> {
+  const service = jobService({
+    store: world.store,
+    records: world.records,
+    checkWorld: (spec) => checkWorld(spec, world.environments, world.agents),
+    wake: (job) => scheduler.noteWish(job.spec?.name ?? "", job.wish),
+  });
+  return startServer({ host: config.host, port: config.grpcPort, services: [service], logger: world.logger, metrics: world.metrics });
+}
+
+/** Opens all that a job's run needs, runs it, and closes it again. */
+async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending> {
+  const name = job.spec?.name ?? "";
+  try {
+    await using stack = new AsyncDisposableStack();
+    const parts = await openJob(world, job, stack);
+    stack.defer(() => world.fleet.release(name));
+    return await runJob(job, parts, signals);
+  } catch (error) {
+    if (signals.shutdown.aborted) return { phase: "left" };
+    world.logger.error("job_not_started", { job: name, error });
+    return { phase: JobPhase.FAILED, reason: "NotStarted", message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Promise<JobParts> {
+  const { nats, streams, config } = world;
+  const name = job.spec?.name ?? "";
+  const logger = world.logger.child({ job: name });
+  await ensureJobStreams(nats, name, { maxTasks: config.maxTasks, maxEpisodeBytes: config.maxEpisodeBytes });
+  const ledger = await KvLedger.take(nats, name, `${hostname()}/${process.pid}`);
+  return {
+    ledger,
+    episodes: stack.use(new StreamEpisodeIndex(streams, name, logger)),
+    queue: new NatsTaskQueue(nats, streams, name),
+    trainer: world.trainer,
+    fleet: world.fleet,
+    train: await tasksOf(job.spec?.train),
+    validation: await tasksOf(job.spec?.validation?.dataset),
+    board: new StatusBoard(sinksOf(world, name, ledger.epoch), job.status?.validations ?? []),
+    logger,
+  };
+}
+
+async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): Promise<TaskList> {
+  return dataset ? loadDataset(dataset) : listTasks([]);
+}
+
+function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
+  const publish = (kind: "step" | "validation", value: object): Promise<unknown> =>
+    world.streams.publish(eventSubject(name, kind), JobEventSchema, { job: name, at: timestampNow(), kind: { case: kind, value } as never });
+  return {
+    onStep: async (record) => void (await publish("step", record)),
+    onValidation: async (result) => void (await publish("validation", result)),
+    write: async (change) => {
+      await world.store.change(name, (job) => {
+        if (job.status && !isFinished(job.status.phase)) {
+          change(job.status);
+          job.status.epoch = epoch;
+        }
+      });
+    },
+  };
+}
+
+async function setPhase(world: World, name: string, to: Pick<JobStatus, "phase" | "reason" | "message">): Promise<void> {
+  let from = JobPhase.UNSPECIFIED;
+  await world.store.change(name, (job) => {
+    if (!job.status) return;
+    from = job.status.phase;
+    Object.assign(job.status, to);
+    if (to.phase === JobPhase.RUNNING) job.status.startedAt ??= timestampNow();
+    if (isFinished(to.phase)) job.status.finishedAt = timestampNow();
+  });
+  world.logger.info("job_phase", { job: name, from: JobPhase[from], to: JobPhase[to.phase], reason: to.reason });
+  const value = { from, to: to.phase, reason: to.reason, message: to.message };
+  const event = { job: name, at: timestampNow(), kind: { case: "phaseChanged" as const, value } };
+  await world.streams.publish(eventSubject(name, "phase"), JobEventSchema, event);
+}
