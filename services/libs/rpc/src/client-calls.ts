@@ -25,6 +25,18 @@ export interface Connection {
   readonly deadlineMs: number;
   readonly connectTimeoutMs: number;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Calls in progress: closing a channel would leave them running. */
+  readonly calls: Set<{ cancel(): void }>;
+}
+
+interface Cancellable {
+  cancel(): void;
+  on(event: "status", listener: () => void): unknown;
+}
+
+function track(connection: Connection, call: Cancellable): void {
+  connection.calls.add(call);
+  call.on("status", () => connection.calls.delete(call));
 }
 
 export function unaryCall(
@@ -47,6 +59,7 @@ export function unaryCall(
       else reject(toError(connection, method, error, options.signal));
     },
   );
+  track(connection, call);
   return withCancel(promise, call, options.signal);
 }
 
@@ -69,6 +82,7 @@ export async function clientStream(
       else reject(toError(connection, method, error, options.signal));
     },
   );
+  track(connection, call);
   const ended = new AbortController();
   send(call as never, method, requests, ended.signal).catch((error: unknown) => {
     reject(error as Error);
@@ -114,6 +128,7 @@ async function openStream(
   const call = bidi
     ? connection.client.makeBidiStreamRequest(...wire, metadata, callOptions(deadlineMs))
     : connection.client.makeServerStreamRequest(...wire, create(method.input, requests as Fields), metadata, callOptions(deadlineMs));
+  track(connection, call);
   const queue = readStream(connection, method, call, options.signal);
   if (bidi) sendAll(call as ClientDuplexStream<Message, Message>, method, requests as AsyncIterable<Fields>, queue);
   return queue;
@@ -132,7 +147,9 @@ function readStream(
   };
   const queue = new MessageQueue<Message>(call, cancel);
   call.on("error", (error: ServiceError) => {
-    queue.finish({ error: toError(connection, method, error, signal) });
+    const reason = toError(connection, method, error, signal);
+    if (signal?.aborted) queue.finish({ error: reason, drop: true });
+    else queue.fail(reason);
   });
   call.on("status", () => signal?.removeEventListener("abort", cancel));
   if (signal?.aborted) cancel();
@@ -151,7 +168,7 @@ function sendAll(
     ended.abort();
   });
   send(call, method, requests, ended.signal).catch((error: unknown) => {
-    queue.finish({ error });
+    queue.finish({ error, drop: true });
     call.cancel();
   });
 }

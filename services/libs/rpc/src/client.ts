@@ -15,7 +15,7 @@ export interface ClientOptions {
   readonly credentials?: ChannelCredentials | undefined;
 }
 
-/** Disposing closes the connection; calls in progress end with CANCELLED or UNAVAILABLE. */
+/** Disposing closes the connection; calls in progress end with CANCELLED. */
 export type RpcClient<S extends DescService> = ServiceClient<S> & AsyncDisposable;
 
 const RECONNECT = {
@@ -41,11 +41,13 @@ export function createClient<S extends DescService>(
     deadlineMs: options.deadlineMs ?? 30_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     metadata: options.metadata ?? {},
+    calls: new Set(),
   };
   const methods = service.methods.map((method) => [method.localName, bindMethod(connection, method)]);
   return {
     ...Object.fromEntries(methods),
     [Symbol.asyncDispose]: () => {
+      for (const call of connection.calls) call.cancel();
       client.close();
       return Promise.resolve();
     },

@@ -8,13 +8,19 @@ import type { Readable, Writable } from "node:stream";
 const HIGH = 64;
 const LOW = 16;
 
+export interface QueueEnd {
+  readonly error?: unknown;
+  readonly drop?: boolean;
+}
+
 export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefined> {
   readonly #source: Readable;
   readonly #onReturn: () => void;
   #messages: T[] = [];
   #head = 0;
   #waiting: PromiseWithResolvers<IteratorResult<T, undefined>> | undefined;
-  #end: { readonly error?: unknown } | undefined;
+  #end: QueueEnd | undefined;
+  #failure: QueueEnd = {};
 
   /** @param onReturn  called when the reader leaves before the end. */
   constructor(source: Readable, onReturn: () => void = () => undefined) {
@@ -24,20 +30,32 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
       this.#push(message);
     });
     source.on("end", () => {
-      this.finish({});
+      // A reset stream says "end" just before it says "cancelled", and a handler must not take a vanished peer for one
+      // that has said all it wanted. One turn of the event loop later the difference is known.
+      setImmediate(() => {
+        this.finish(this.#failure);
+      });
     });
   }
 
-  /** Ends the queue after what is already queued; with an error, at once. The first call wins. */
-  finish(end: { readonly error?: unknown }): void {
+  /** Ends the queue after what is queued; with `drop`, at once. The first call wins. */
+  finish(end: QueueEnd): void {
     if (this.#end !== undefined) return;
     this.#end = end;
-    if ("error" in end) this.#drop();
+    if (end.drop === true) this.#drop();
     const waiting = this.#waiting;
     this.#waiting = undefined;
-    if (waiting === undefined) return;
-    if ("error" in end) waiting.reject(end.error);
-    else waiting.resolve({ done: true, value: undefined });
+    if (waiting !== undefined) this.#atEnd(end).then(waiting.resolve, waiting.reject);
+  }
+
+  /** The call failed: what the stream still holds is handed over first, then the error. */
+  fail(error: unknown): void {
+    if (this.#source.readableLength === 0) {
+      this.finish({ error });
+      return;
+    }
+    this.#failure = { error };
+    this.#source.resume(); // At most its own buffer, a few messages.
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
@@ -49,7 +67,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
 
   return(): Promise<IteratorResult<T, undefined>> {
     const early = this.#end === undefined;
-    this.finish({});
+    this.finish({ drop: true });
     this.#drop();
     if (early) this.#onReturn();
     return Promise.resolve({ done: true, value: undefined });
@@ -59,7 +77,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
     return this;
   }
 
-  #atEnd(end: { readonly error?: unknown }): Promise<IteratorResult<T, undefined>> {
+  #atEnd(end: QueueEnd): Promise<IteratorResult<T, undefined>> {
     if (!("error" in end)) return Promise.resolve({ done: true, value: undefined });
     this.#end = {}; // An iterator throws once, then it is done.
     return Promise.reject(end.error as Error);
@@ -74,7 +92,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
       return;
     }
     this.#messages.push(message);
-    if (this.#messages.length - this.#head >= HIGH) this.#source.pause();
+    if (this.#messages.length - this.#head >= HIGH && !("error" in this.#failure)) this.#source.pause();
   }
 
   #shift(): T {

@@ -117,7 +117,7 @@ function requestQueue(call: ServerDuplexStream<Message, Message>, open: OpenCall
   const queue = new MessageQueue<Message>(call);
   const { signal } = open.context;
   signal.addEventListener("abort", () => {
-    queue.finish({ error: abortReason(signal) });
+    queue.finish({ error: abortReason(signal), drop: true });
   });
   return queue;
 }
