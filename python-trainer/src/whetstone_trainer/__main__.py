@@ -1,0 +1,100 @@
+"""`python -m whetstone_trainer`: the trainer service."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+
+import torch
+
+from whetstone_trainer.server import ServerConfig, start_server
+
+log = logging.getLogger("whetstone_trainer")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, as in services/libs/telemetry."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "level": "warn" if record.levelname == "WARNING" else record.levelname.lower(),
+            "time": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "component": "trainer",
+            "event": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in _PLAIN},
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Flags win over WHETSTONE_* variables."""
+    environment = os.environ
+    parser = argparse.ArgumentParser(prog="python -m whetstone_trainer", description=__doc__)
+    parser.add_argument("--host", default=environment.get("WHETSTONE_HOST", "127.0.0.1"))
+    parser.add_argument("--port", type=int, default=int(environment.get("WHETSTONE_GRPC_PORT", "7400")))
+    parser.add_argument("--nats", default=environment.get("WHETSTONE_NATS_URL", "nats://127.0.0.1:4222"))
+    parser.add_argument("--threads", type=int, default=1, help="threads of one computation on a CPU")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--dtype", choices=tuple(DTYPES), default="float32", help="of weights and activations")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=os.environ.get("WHETSTONE_LOG_LEVEL", "info").upper(), handlers=[handler])
+    arguments = parse_arguments()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("--device cuda: PyTorch sees no CUDA device; use --device cpu or auto")
+    torch.set_num_threads(arguments.threads)
+    asyncio.run(serve(arguments))
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Runs until SIGTERM, SIGINT, or, when supervised, until standard input closes."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if os.environ.get("WHETSTONE_SUPERVISED") == "1":
+        _stop_with_parent(loop, stop)
+    on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
+    device = torch.device("cuda" if on_cuda else "cpu")
+    config = ServerConfig(arguments.host, arguments.port, arguments.nats, device, DTYPES[arguments.dtype])
+    server = await start_server(config)
+    log.info("ready", extra={"host": arguments.host, "port": server.port, "device": device.type})
+    await stop.wait()
+    # A second signal, or a micro-batch that takes longer than this, ends the process without waiting.
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(server.close(), 4.0)
+    log.info("stopped")
+    logging.shutdown()
+    os._exit(0)
+
+
+def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Whatever starts this process holds its standard input; when that closes, nobody is left to stop it."""
+
+    def on_input() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            stop.set()
+
+    loop.add_reader(0, on_input)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Token losses and how they become one number.
+
+I10: a loss is a weighted sum over trained tokens, and the weights come from denominators of the whole mini-batch.
+So its gradient does not depend on how the mini-batch is split, and a masked token, having no weight, has none.
+Source: verl core_algos (`agg_loss`, `compute_policy_loss_vanilla`). Vectors: proto/golden/{agg_loss,policy_loss,sft}.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from whetstone_trainer.settings import AlgorithmSettings
+
+LOG_RATIO_BOUND = 20.0
+
+
+@dataclass(frozen=True)
+class TokenLossInput:
+    """What a token loss may look at; all [N], N trained tokens. Unit of log-probabilities: nats."""
+
+    logprobs_N: Tensor
+    behaviour_N: Tensor
+    advantages_N: Tensor
+
+
+@dataclass(frozen=True)
+class TokenLossOutput:
+    """Losses [N] with gradient; ratio and clipped [N] without, for the metrics."""
+
+    losses_N: Tensor
+    ratio_N: Tensor
+    clipped_N: Tensor
+
+
+TokenLoss = Callable[[TokenLossInput, AlgorithmSettings], TokenLossOutput]
+
+
+def clipped(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
+    """PPO's clipped surrogate: max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
+
+    The ratio is current to behaviour policy, its logarithm bounded to ±20. Source: arXiv 1707.06347; dual clip: 1912.09729.
+    """
+    log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
+    plain = -advantages_N * ratio_N
+    bounded = -advantages_N * ratio_N.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+    losses_N = torch.maximum(plain, bounded)
+    if settings.clip_dual is not None:
+        dual = torch.minimum(losses_N, -advantages_N * settings.clip_dual)
+        losses_N = torch.where(advantages_N < 0, dual, losses_N)
+    return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
+
+
+def nll(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
+    """Negative log-likelihood: supervised fine-tuning. There is no behaviour policy, so the ratio is 1."""
+    del settings
+    ones = torch.ones_like(given.logprobs_N)
+    return TokenLossOutput(-given.logprobs_N, ones, torch.zeros_like(ones, dtype=torch.bool))
+
+
+TOKEN_LOSSES: dict[str, TokenLoss] = {"clipped": clipped, "nll": nll}
+
+
+def token_weights(
+    lengths_R: Tensor,
+    mode: str,
+    total_tokens: float,
+    total_rows: float,
+    scale_factor: float,
+    workers: int = 1,
+) -> Tensor:
+    """Weight of each token of row r, [R] float: the aggregated loss is Σ_r weight_r · Σ_t loss_rt.
+
+    `lengths_R`: trained tokens of each row. `total_*`: of the whole mini-batch, over all workers; rows without a
+    trained token are not counted. `scale_factor`: divisor of seq-mean-token-sum-norm. `workers`: gradients will be
+    averaged over that many.
+    """
+    lengths_R = lengths_R.to(torch.float64)
+    if mode == "token-mean":
+        weights_R = torch.full_like(lengths_R, 1.0 / total_tokens)
+    elif mode == "token-sum":
+        weights_R = torch.ones_like(lengths_R)
+    elif mode == "seq-mean-token-sum":
+        weights_R = torch.full_like(lengths_R, 1.0 / total_rows)
+    elif mode == "seq-mean-token-sum-norm":
+        weights_R = torch.full_like(lengths_R, 1.0 / (total_rows * scale_factor))
+    elif mode == "seq-mean-token-mean":
+        weights_R = 1.0 / (total_rows * (lengths_R + 1e-8))
+    else:
+        raise ValueError(f"unknown loss aggregation {mode!r}")
+    return weights_R * workers
+
+
+def agg_loss(
+    losses_RT: Tensor,
+    mask_RT: Tensor,
+    mode: str,
+    workers: int = 1,
+    total_tokens: float | None = None,
+    total_rows: float | None = None,
+    scale_factor: float | None = None,
+) -> Tensor:
+    """The same on padded matrices, with verl's defaults: what is absent is taken from this batch."""
+    mask = mask_RT.bool()
+    lengths_R = mask.sum(1)
+    weights_R = token_weights(
+        lengths_R,
+        mode,
+        float(lengths_R.sum()) if total_tokens is None else total_tokens,
+        float((lengths_R > 0).sum()) if total_rows is None else total_rows,
+        float(mask.shape[1]) if scale_factor is None else scale_factor,
+        workers,
+    )
+    # where, not a product: NaN outside the mask must vanish too.
+    kept = torch.where(mask, losses_RT, torch.zeros_like(losses_RT))
+    return (kept.sum(1) * weights_R.to(losses_RT.dtype)).sum()

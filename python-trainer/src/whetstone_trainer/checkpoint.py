@@ -1,0 +1,190 @@
+"""The run folder: weights/v<version>/ and checkpoints/step-<steps done>/.
+
+What holds after a kill at any moment: a folder with its final name is complete, because it was built under a temporary
+name, flushed, and renamed; state.json is written last and names the weights it belongs to.
+Order of a step: weights, then checkpoint. So a checkpoint's weights exist; weights without a checkpoint are done again
+(and kept as they are, since a version is immutable).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from whetstone_models.errors import ManifestError
+from whetstone_models.manifest import MANIFEST, verify_manifest
+from whetstone_trainer.errors import TrainerError
+
+FORMAT, RUN_FORMAT = "whetstone.checkpoint/v1", "whetstone.run/v1"
+
+
+@dataclass
+class State:
+    """What state.json holds."""
+
+    job_uid: str
+    step: int
+    weights_path: str
+    # Empty for version 0, the user's own folder.
+    manifest_digest: str
+    # {"step", "batchDigest", "episodes"} of every step behind these weights, oldest first.
+    consumed: list[dict[str, Any]] = field(default_factory=list)
+    # JSON form of the TrainResult of the last step; absent before the first.
+    last_result: dict[str, Any] | None = None
+
+
+class RunFolder:
+    """Paths and durable writes of one run. Version = steps done, so both are called `step` or `version` below."""
+
+    def __init__(self, root: Path, model_path: Path) -> None:
+        self.root, self.model_path = root, model_path
+
+    def claim(self, job_uid: str, epoch: int) -> None:
+        """Takes the folder for a job and epoch. Raises TrainerError for another job's folder or an older epoch."""
+        path = self.root / "run.json"
+        if path.is_file():
+            held = json.loads(path.read_text())
+            if held.get("jobUid") != job_uid:
+                raise TrainerError(
+                    "FAILED_PRECONDITION",
+                    f"{self.root} belongs to job {held.get('jobUid')}, not {job_uid}; give each job its own run_path",
+                )
+            if held.get("epoch", 0) > epoch:
+                raise TrainerError(
+                    "STALE_EPOCH", f"epoch {epoch} is older than {held['epoch']}, which holds {self.root}"
+                )
+            if held.get("epoch") == epoch:
+                return
+        self.root.mkdir(parents=True, exist_ok=True)
+        temporary = self.root / f".run.{uuid.uuid4().hex[:8]}.tmp"
+        temporary.write_text(json.dumps({"format": RUN_FORMAT, "jobUid": job_uid, "epoch": epoch}) + "\n")
+        _sync(temporary)
+        temporary.rename(path)
+        _sync(self.root)
+
+    def clean(self) -> None:
+        """Removes what a killed process left under temporary names."""
+        for parent in (self.root, self.root / "weights", self.root / "checkpoints"):
+            for leftover in parent.glob(".*.tmp") if parent.is_dir() else ():
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+    def weights(self, version: int) -> Path:
+        return self.model_path if version == 0 else self.root / "weights" / f"v{version}"
+
+    def checkpoint(self, step: int) -> Path:
+        return self.root / "checkpoints" / f"step-{step}"
+
+    def steps(self) -> list[int]:
+        """Steps with a checkpoint, oldest first."""
+        return sorted(int(path.parent.name[5:]) for path in self.root.glob("checkpoints/step-*/state.json"))
+
+    def read_state(self, step: int, job_uid: str) -> State:
+        """Raises TrainerError if the checkpoint is unreadable, another job's, or its weights are not what it says."""
+        path = self.checkpoint(step) / "state.json"
+        try:
+            raw = json.loads(path.read_text())
+            weights = raw["weights"]
+            state = State(
+                raw["jobUid"],
+                raw["step"],
+                weights["path"],
+                weights["manifestDigest"],
+                raw["consumed"],
+                raw["lastResult"],
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TrainerError("DATA_LOSS", f"{path}: not a checkpoint: {error!r}") from error
+        if state.job_uid != job_uid:
+            raise TrainerError("FAILED_PRECONDITION", f"{path}: belongs to job {state.job_uid}, not {job_uid}")
+        if step > 0:
+            self.verified_digest(step, state.manifest_digest)
+        return state
+
+    def verified_digest(self, version: int, expected: str | None = None) -> str:
+        """SHA-256 of the manifest of a version, after checking every file that it lists. Raises TrainerError."""
+        directory = self.weights(version)
+        try:
+            verify_manifest(directory)
+        except ManifestError as error:
+            raise TrainerError("DATA_LOSS", f"{directory}: {error}") from error
+        digest = manifest_digest(directory)
+        if expected is not None and digest != expected:
+            raise TrainerError("DATA_LOSS", f"{directory}: manifest digest {digest}, the checkpoint says {expected}")
+        return digest
+
+    def write_checkpoint(self, state: State, optimizer: torch.optim.Optimizer) -> Path:
+        """Writes optimizer.pt, then state.json, then renames. An existing checkpoint of that step is replaced."""
+        directory = self.checkpoint(state.step)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        staging = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
+        staging.mkdir()
+        # No generator states: every random choice follows from the job's seed, the step and the epoch.
+        torch.save({"optimizer": optimizer.state_dict()}, staging / "optimizer.pt")
+        _sync(staging / "optimizer.pt")
+        (staging / "state.json").write_text(json.dumps(_state_json(state), indent=1) + "\n")
+        _sync(staging / "state.json")
+        _sync(staging)
+        self.discard(directory)
+        staging.rename(directory)
+        _sync(directory.parent)
+        return directory
+
+    def read_optimizer(self, step: int, device: torch.device) -> dict[str, Any]:
+        saved = torch.load(self.checkpoint(step) / "optimizer.pt", map_location=device, weights_only=True)
+        return saved["optimizer"]
+
+    def discard(self, directory: Path) -> None:
+        """Removes a folder so that no half of it is ever seen under its name."""
+        if directory.exists():
+            doomed = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
+            directory.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def prune(self, step: int, checkpoints_kept: int, max_policy_lag: int) -> None:
+        """Keeps the newest checkpoints with their weights, and the weights that running episodes may still name.
+
+        One version more than the lag window stays: engines load it until the controller has switched them.
+        """
+        steps = self.steps()
+        kept = set(steps[-checkpoints_kept:])
+        for old in steps:
+            if old not in kept:
+                self.discard(self.checkpoint(old))
+        oldest = step - max_policy_lag - 1
+        for path in self.root.glob("weights/v*"):
+            version = int(path.name[1:])
+            if version not in kept and version < oldest:
+                self.discard(path)
+
+
+def manifest_digest(directory: Path) -> str:
+    return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
+
+
+def _state_json(state: State) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "jobUid": state.job_uid,
+        "step": state.step,
+        "policyVersion": state.step,
+        "weights": {"path": state.weights_path, "manifestDigest": state.manifest_digest},
+        "consumed": state.consumed,
+        "lastResult": state.last_result,
+    }
+
+
+def _sync(path: Path) -> None:
+    """fsync of a file or a folder; a rename is durable only once its folder is."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

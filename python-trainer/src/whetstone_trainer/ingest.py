@@ -1,0 +1,166 @@
+"""Reads sealed episodes from a job's EPISODE stream by sequence, in order of the manifest, and checks every byte.
+
+Reads are direct gets, many in flight on one subscription: a batch of 512 is one round trip's wait, not 512.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+import nats.errors
+import nats.js.errors
+from google.protobuf.message import DecodeError
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from whetstone.events.v1 import events_pb2 as events
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.errors import ContractError, TrainerError
+
+CLAIM_HEADER = "Whetstone-Claim"
+# Bodies up to 512 KiB travel in the message, so this many in flight are at most 32 MiB.
+WINDOW = 64
+REPLY_TIMEOUT_S = 10.0
+
+
+def episode_stream(job: str) -> str:
+    """services/libs/messaging/src/topology.ts names it."""
+    return f"WS_EPISODE_{job}"
+
+
+class EpisodeReader:
+    """Direct gets over one NATS connection, which the caller owns."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def read(
+        self, job: str, entries: Sequence[events.BatchEntry], on_share: Callable[[float], None]
+    ) -> list[bytes]:
+        """Bodies in the order of `entries`, digests checked.
+
+        Raises TrainerError: UNAVAILABLE (NATS is away), DATA_LOSS (a message is gone or its bytes differ).
+        """
+        if not self._client.is_connected:
+            raise TrainerError("UNAVAILABLE", "not connected to NATS; it is retried, repeat the call")
+        try:
+            messages = await _Fetch(self._client, episode_stream(job), on_share).run(
+                [entry.sequence for entry in entries]
+            )
+            return [await self._body(message, entry) for message, entry in zip(messages, entries, strict=True)]
+        except (nats.errors.Error, TimeoutError) as error:
+            raise TrainerError("UNAVAILABLE", f"reading episodes of {job} from NATS failed: {error!r}") from error
+
+    async def _body(self, message: Msg, entry: events.BatchEntry) -> bytes:
+        claim = (message.headers or {}).get(CLAIM_HEADER)
+        body = message.data if claim is None else await self._claimed(claim, entry.episode_id)
+        digest = hashlib.sha256(body).hexdigest()
+        if digest != entry.digest:
+            raise TrainerError(
+                "DATA_LOSS",
+                f"{entry.episode_id} (sequence {entry.sequence}): digest {digest}, the manifest says {entry.digest}",
+            )
+        return body
+
+    async def _claimed(self, header: str, episode_id: str) -> bytes:
+        """The body of a claim check: {bucket, name, sha256, size} in the object store."""
+        try:
+            claim = json.loads(header)
+            bucket, name, size = str(claim["bucket"]), str(claim["name"]), int(claim["size"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ContractError(f"{episode_id}: header {CLAIM_HEADER} is not a claim: {error!r}") from error
+        try:
+            store = await self._client.jetstream().object_store(bucket)
+            body = (await store.get(name)).data or b""
+        except nats.js.errors.NotFoundError as error:
+            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {bucket}") from error
+        if len(body) != size or hashlib.sha256(body).hexdigest() != claim.get("sha256"):
+            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} in object bucket {bucket} differs from its claim")
+        return body
+
+
+class _Fetch:
+    """One pipelined read: requests go out while replies come in, at most WINDOW unanswered."""
+
+    def __init__(self, client: Client, stream: str, on_share: Callable[[float], None]) -> None:
+        self._client, self._stream, self._on_share = client, stream, on_share
+        self._subject = f"$JS.API.DIRECT.GET.{stream}"
+        self._inbox = client.new_inbox()
+        self._replies: dict[int, Msg] = {}
+        self._window = asyncio.Semaphore(WINDOW)
+        self._done = asyncio.Event()
+
+    async def run(self, sequences: Sequence[int]) -> list[Msg]:
+        if not sequences:
+            return []
+        wanted = len(sequences)
+
+        async def on_reply(message: Msg) -> None:
+            self._replies[int(message.subject.rpartition(".")[2])] = message
+            self._window.release()
+            if len(self._replies) == wanted:
+                self._done.set()
+
+        subscription = await self._client.subscribe(f"{self._inbox}.*", cb=on_reply)
+        try:
+            for index, sequence in enumerate(sequences):
+                await asyncio.wait_for(self._window.acquire(), REPLY_TIMEOUT_S)
+                if index % WINDOW == 0:
+                    self._on_share(len(self._replies) / wanted)
+                await self._client.publish(self._subject, b'{"seq":%d}' % sequence, f"{self._inbox}.{index}")
+            await asyncio.wait_for(self._done.wait(), REPLY_TIMEOUT_S)
+        finally:
+            await subscription.unsubscribe()
+        return [self._checked(self._replies[index], sequence) for index, sequence in enumerate(sequences)]
+
+    def _checked(self, message: Msg, sequence: int) -> Msg:
+        """Replies of errors carry a status: 404 the message is gone, 503 nobody serves the stream."""
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status == "503":
+            raise TrainerError("UNAVAILABLE", f"stream {self._stream} does not answer direct gets; is it there?")
+        if status is not None:
+            description = headers.get("Description", "")
+            raise TrainerError("DATA_LOSS", f"{self._stream} sequence {sequence}: {status} {description}")
+        if headers.get("Nats-Sequence") != str(sequence):
+            raise ContractError(f"{self._stream}: asked for {sequence}, got {headers.get('Nats-Sequence')}")
+        return message
+
+
+def parse_episodes(manifest: events.BatchManifest, bodies: Sequence[bytes], mask_deadline: bool) -> list[types.Episode]:
+    """Bodies → episodes, each the one that its entry names. Raises ContractError."""
+    return [
+        _parse_episode(manifest.job, entry, body, mask_deadline)
+        for entry, body in zip(manifest.entries, bodies, strict=True)
+    ]
+
+
+def _parse_episode(job: str, entry: events.BatchEntry, body: bytes, mask_deadline: bool) -> types.Episode:
+    try:
+        episode = types.Episode.FromString(body)
+    except DecodeError as error:
+        raise ContractError(f"{entry.episode_id}: the body is not an Episode: {error}") from error
+    if (episode.id, episode.job) != (entry.episode_id, job):
+        raise ContractError(f"sequence {entry.sequence}: holds {episode.id} of {episode.job}, not {entry.episode_id}")
+    if episode.reward != entry.reward:
+        raise ContractError(f"{episode.id}: reward {episode.reward}, the manifest says {entry.reward}")
+    if episode.purpose not in (types.PURPOSE_TRAIN, types.PURPOSE_DEMONSTRATION):
+        raise ContractError(f"{episode.id}: purpose {types.Purpose.Name(episode.purpose)} is never trained")
+    if mask_deadline and episode.termination_reason == types.TERMINATION_REASON_DEADLINE:
+        episode.masked = True
+    return episode
+
+
+def parse_manifest(payload: bytes) -> events.BatchManifest:
+    """The manifest of a TrainStep call. Raises ContractError; an id listed twice would be trained twice (I1)."""
+    try:
+        manifest = events.BatchManifest.FromString(payload)
+    except DecodeError as error:
+        raise ContractError(f"manifest: not a BatchManifest: {error}") from error
+    ids = {entry.episode_id for entry in manifest.entries}
+    if len(ids) != len(manifest.entries):
+        raise ContractError(f"manifest of step {manifest.step}: an episode is listed twice (I1)")
+    return manifest

@@ -1,0 +1,135 @@
+"""One batch's worth of optimizer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whetstone_models.transformer import Transformer
+from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput
+from whetstone_trainer.batch import MicroBatch, micro_batches, mini_batches, row_weights
+from whetstone_trainer.optimizer import apply_settings
+from whetstone_trainer.rows import Row
+from whetstone_trainer.scoring import score
+from whetstone_trainer.settings import TrainSettings
+
+# Called between micro-batches with the share done; may raise to stop.
+OnShare = Callable[[float], None]
+
+
+@dataclass
+class Tally:
+    """Sums over trained tokens and optimizer steps, for the metrics."""
+
+    steps: int = 0
+    tokens: int = 0
+    loss: float = 0.0
+    policy_loss: float = 0.0
+    entropy: float = 0.0
+    grad_norm: float = 0.0
+    clipped: float = 0.0
+    ratio: float = 0.0
+    ratio_max: float = 0.0
+    # Behaviour minus current log-probability, before the first optimizer step of the batch.
+    kl: float = 0.0
+    kl_tokens: int = 0
+    row_updates: int = field(default=0)
+
+
+def train_rows(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    rows: Sequence[Row],
+    advantages_E: np.ndarray,
+    settings: TrainSettings,
+    step: int,
+    on_share: OnShare,
+) -> dict[str, float]:
+    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_E`: one an episode."""
+    rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
+    batching, algorithm = settings.batching, settings.algorithm
+    scale_factor = algorithm.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
+    tally, total = Tally(), max(1, len(rows) * batching.epochs)
+    for epoch in range(batching.epochs):
+        for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
+            weights = row_weights(part, algorithm, scale_factor)
+            optimizer.zero_grad(set_to_none=True)
+            for micro in micro_batches(part, batching.micro_batch_tokens, model_device(model)):
+                accumulate(model, micro, advantages_E, weights, settings, tally)
+                tally.row_updates += len(micro.rows)
+                on_share(tally.row_updates / total)
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip)
+            optimizer.step()
+            tally.steps += 1
+            tally.grad_norm += float(norm)
+    return _metrics(tally, rate)
+
+
+def accumulate(
+    model: Transformer,
+    micro: MicroBatch,
+    advantages_E: np.ndarray,
+    weights: dict[int, float],
+    settings: TrainSettings,
+    tally: Tally,
+) -> None:
+    """Adds one micro-batch's part of the mini-batch's gradient."""
+    algorithm = settings.algorithm
+    coefficient = algorithm.entropy_coefficient
+    logprobs_M, entropies_M = score(model, micro, entropy_gradient=coefficient > 0)
+    logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
+    weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
+    advantages_N = _per_token(micro, [advantages_E[row.episode] for row in micro.rows])
+    behaviour_N = micro.gather([row.logprobs for row in micro.rows])
+    given = TokenLossInput(logprobs_N, behaviour_N, advantages_N)
+    out = TOKEN_LOSSES[algorithm.token_loss](given, algorithm)
+    policy_loss = (out.losses_N * weights_N).sum()
+    entropy = (entropies_N * weights_N).sum()
+    loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss
+    loss.backward()
+    with torch.no_grad():
+        sums = (loss, policy_loss, entropies_N.sum(), out.clipped_N.sum(), out.ratio_N.sum(), out.ratio_N.max())
+        _add(tally, [float(value) for value in sums], len(weights_N))
+        if tally.steps == 0:
+            tally.kl += float((behaviour_N - logprobs_N).sum())
+            tally.kl_tokens += len(weights_N)
+
+
+def model_device(model: Transformer) -> torch.device:
+    return model.model.norm.weight.device
+
+
+def _per_token(micro: MicroBatch, per_row: Sequence[float]) -> Tensor:
+    values_N = np.asarray(per_row, dtype=np.float32)[micro.row_of_N]
+    return torch.from_numpy(values_N).to(micro.token_ids_BT.device)
+
+
+def _add(tally: Tally, sums: list[float], tokens: int) -> None:
+    loss, policy_loss, entropy, clipped, ratio, ratio_max = sums
+    tally.loss += loss
+    tally.policy_loss += policy_loss
+    tally.entropy += entropy
+    tally.clipped += clipped
+    tally.ratio += ratio
+    tally.ratio_max = max(tally.ratio_max, ratio_max)
+    tally.tokens += tokens
+
+
+def _metrics(tally: Tally, rate: float) -> dict[str, float]:
+    steps, tokens = max(1, tally.steps), max(1, tally.tokens)
+    return {
+        "loss": tally.loss / steps,
+        "policy_loss": tally.policy_loss / steps,
+        "entropy": tally.entropy / tokens,
+        "grad_norm": tally.grad_norm / steps,
+        "clip_fraction": tally.clipped / tokens,
+        "ratio/mean": tally.ratio / tokens,
+        "ratio/max": tally.ratio_max,
+        "kl/k1": tally.kl / max(1, tally.kl_tokens),
+        "optimizer_steps": float(tally.steps),
+        "lr": rate,
+    }

@@ -1,0 +1,33 @@
+"""AdamW with warm-up, linear decay and a bounded gradient."""
+
+from __future__ import annotations
+
+import torch
+
+from whetstone_models.transformer import Transformer
+from whetstone_trainer.settings import OptimizerSettings
+
+
+def make_optimizer(model: Transformer, settings: OptimizerSettings) -> torch.optim.AdamW:
+    """One group; every parameter decays alike, which the default of 0 makes irrelevant."""
+    betas = (settings.beta1, settings.beta2)
+    parameters = list(model.parameters())
+    return torch.optim.AdamW(parameters, settings.learning_rate, betas, weight_decay=settings.weight_decay)
+
+
+def apply_settings(optimizer: torch.optim.Optimizer, settings: OptimizerSettings, step: int, steps: int) -> float:
+    """Sets what the job's spec says for batch `step` of `steps`, and returns the learning rate."""
+    rate = learning_rate(settings, step, steps)
+    for group in optimizer.param_groups:
+        group.update(lr=rate, betas=(settings.beta1, settings.beta2), weight_decay=settings.weight_decay)
+    return rate
+
+
+def learning_rate(settings: OptimizerSettings, step: int, steps: int) -> float:
+    """Rises from 0 over `warmup_steps` batches, then falls linearly; batch steps - 1 has final_rate_share of it."""
+    warmup = settings.warmup_steps
+    if step < warmup:
+        return settings.learning_rate * (step + 1) / (warmup + 1)
+    fall = 1 - settings.final_rate_share
+    progress = min(1.0, (step - warmup) / max(1, steps - 1 - warmup))
+    return settings.learning_rate * (1 - fall * progress)

@@ -1,0 +1,165 @@
+"""Episodes → training rows, by exact prefix merge of their calls (I4, I5).
+
+A call that continues its parent lengthens the parent's row: new prompt ids with mask 0, sampled ids with mask 1.
+A root starts a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once,
+in the row that owns them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.errors import ContractError
+
+UNSAMPLED = -1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sequence: its ids [T], and its trained tokens [K]. What is not trained has no entry, so it cannot have a loss."""
+
+    # Index into the batch's episodes.
+    episode: int
+    token_ids: np.ndarray
+    # Where the trained tokens stand in token_ids, ascending; never 0.
+    positions: np.ndarray
+    # Of the policy that sampled them, nats.
+    logprobs: np.ndarray
+    # Policy version that sampled them; UNSAMPLED for demonstrations.
+    versions: np.ndarray
+    # What logits are divided by before the softmax.
+    temperatures: np.ndarray
+    # True: logprobs are those of softmax(logits / temperature), so they can be recomputed.
+    comparable: np.ndarray
+
+
+@dataclass
+class _Draft:
+    """A row in the making; lists grow token by token."""
+
+    token_ids: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    temperatures: list[float] = field(default_factory=list)
+    comparable: list[bool] = field(default_factory=list)
+
+    def sampled(self, token_ids: list[int], logprobs: list[float], versions: list[int]) -> None:
+        start = len(self.token_ids)
+        self.token_ids += token_ids
+        self.positions += range(start, start + len(token_ids))
+        self.logprobs += logprobs
+        self.versions += versions
+
+    def drawn(self, count: int, temperature: float, comparable: bool) -> None:
+        """How the tokens added last were drawn."""
+        self.temperatures += [temperature] * count
+        self.comparable += [comparable] * count
+
+    def finish(self, episode: int) -> Row:
+        return Row(
+            episode,
+            np.array(self.token_ids, dtype=np.int64),
+            np.array(self.positions, dtype=np.int64),
+            np.array(self.logprobs, dtype=np.float32),
+            np.array(self.versions, dtype=np.int64),
+            np.array(self.temperatures, dtype=np.float32),
+            np.array(self.comparable, dtype=bool),
+        )
+
+
+def episode_rows(episode: types.Episode, index: int, step: int) -> list[Row]:
+    """Rows of one episode that have a trained token. `step`: versions above it are impossible.
+
+    Raises ContractError for unlabelled tokens, lengths that do not agree, unknown parents, or no finite log-probability.
+    """
+    drafts: list[_Draft] = []
+    ends: dict[str, tuple[_Draft, int]] = {}
+    for call in episode.calls:
+        draft = _draft_for(call, ends, drafts, episode.id)
+        draft.token_ids += call.prompt_ids
+        _append_completion(draft, call, episode, step)
+        ends[call.id] = (draft, len(draft.token_ids))
+    return [draft.finish(index) for draft in drafts if draft.positions]
+
+
+def _draft_for(
+    call: types.ModelCall, ends: dict[str, tuple[_Draft, int]], drafts: list[_Draft], episode_id: str
+) -> _Draft:
+    """The parent's row if the call is the first to continue it; else a new one, holding the prefix as context."""
+    if call.parent_id and call.parent_id not in ends:
+        raise ContractError(f"{episode_id} call {call.id}: parent {call.parent_id!r} is not an earlier call")
+    parent, end = ends.get(call.parent_id, (None, 0))
+    if parent is not None and len(parent.token_ids) == end:
+        return parent
+    draft = _Draft()
+    if parent is not None:
+        draft.token_ids += parent.token_ids[:end]
+    drafts.append(draft)
+    return draft
+
+
+def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Episode, step: int) -> None:
+    where = f"{episode.id} call {call.id}"
+    token_ids = list(call.completion_ids)
+    if not draft.token_ids and token_ids:
+        raise ContractError(f"{where}: a sampled token without a prompt")
+    if episode.masked:
+        draft.token_ids += token_ids
+    elif episode.purpose == types.PURPOSE_DEMONSTRATION:
+        for token_id, trained in zip(token_ids, _demonstration_mask(call, where), strict=True):
+            if trained:
+                draft.sampled([token_id], [0.0], [UNSAMPLED])
+                draft.drawn(1, 1.0, False)
+            else:
+                draft.token_ids.append(token_id)
+    else:
+        draft.sampled(token_ids, _logprobs(call, where), _versions(call, where, step))
+        draft.drawn(len(token_ids), *_temperature(call.sampling, where))
+
+
+def _demonstration_mask(call: types.ModelCall, where: str) -> list[bool]:
+    if not call.demonstration_mask:
+        return [True] * len(call.completion_ids)
+    if len(call.demonstration_mask) != len(call.completion_ids):
+        raise ContractError(
+            f"{where}: {len(call.completion_ids)} completion ids but {len(call.demonstration_mask)} mask values"
+        )
+    return [value == 1 for value in call.demonstration_mask]
+
+
+def _logprobs(call: types.ModelCall, where: str) -> list[float]:
+    logprobs = list(call.logprobs)
+    if len(logprobs) != len(call.completion_ids):
+        raise ContractError(f"{where}: {len(call.completion_ids)} completion ids but {len(logprobs)} logprobs")
+    if not all(map(math.isfinite, logprobs)):
+        raise ContractError(f"{where}: a log-probability is not finite")
+    return logprobs
+
+
+def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
+    """The label of each completion token. I5: a token outside every span is unlabelled and never trained."""
+    count = len(call.completion_ids)
+    versions = [UNSAMPLED] * count
+    for span in call.version_spans:
+        if not span.start < span.end <= count:
+            raise ContractError(f"{where}: version span [{span.start}, {span.end}) of {count} tokens")
+        if span.policy_version > step:
+            raise ContractError(f"{where}: version {span.policy_version} is newer than step {step} can have sampled")
+        versions[span.start : span.end] = [span.policy_version] * (span.end - span.start)
+    if UNSAMPLED in versions:
+        raise ContractError(f"{where}: token {versions.index(UNSAMPLED)} of {count} has no policy version (I5)")
+    return versions
+
+
+def _temperature(sampling: types.Sampling, where: str) -> tuple[float, bool]:
+    """Temperature, and whether the distribution was left whole (no top-p, no top-k)."""
+    temperature = sampling.temperature if sampling.HasField("temperature") else 1.0
+    if temperature <= 0:
+        raise ContractError(f"{where}: greedy tokens cannot be trained; set sampling.temperature above 0")
+    whole = (not sampling.HasField("top_p") or sampling.top_p >= 1) and sampling.top_k == 0
+    return temperature, whole

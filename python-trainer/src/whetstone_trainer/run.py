@@ -1,0 +1,304 @@
+"""One job in the trainer's memory: model, optimizer and books, and the step that moves them on.
+
+Everything here runs in the service's one worker thread.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from google.protobuf.json_format import MessageToDict, ParseDict
+from whetstone.events.v1 import events_pb2 as events
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_models.errors import ModelError
+from whetstone_models.folder import load_into, load_model, save_weights
+from whetstone_models.transformer import Transformer
+from whetstone_trainer.algorithms import estimate_advantages
+from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
+from whetstone_trainer.errors import SettingsError, TrainerError
+from whetstone_trainer.ingest import parse_episodes
+from whetstone_trainer.learner import train_rows
+from whetstone_trainer.logprob_check import check_logprobs
+from whetstone_trainer.optimizer import make_optimizer
+from whetstone_trainer.rows import UNSAMPLED, Row, episode_rows
+from whetstone_trainer.settings import TrainSettings
+
+# (phase, share in [0, 1]); may raise to stop the step.
+OnProgress = Callable[[str, float], None]
+
+
+class JobRun:
+    """State of a job: `step` steps are done, `model` is version `step`."""
+
+    def __init__(
+        self, settings: TrainSettings, folder: RunFolder, job_uid: str, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError."""
+        self.settings, self.folder, self.job_uid = settings, folder, job_uid
+        self.device, self.dtype = device, dtype
+        folder.clean()
+        self.model = self._load(0)
+        self.optimizer = make_optimizer(self.model, settings.optimizer)
+        self._initial_optimizer = copy.deepcopy(self.optimizer.state_dict())
+        self.state = State(job_uid, 0, str(folder.model_path), "")
+        # Results of the steps done by this process, and older models that tokens may still be labelled with.
+        self._results: dict[int, wire.TrainResult] = {}
+        self._older: dict[int, Transformer] = {}
+        self.recover()
+
+    @property
+    def step(self) -> int:
+        return self.state.step
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def weights(self) -> wire.Weights:
+        state = self.state
+        return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=state.manifest_digest)
+
+    def recover(self) -> None:
+        """Back to the newest checkpoint that is whole; to the starting model if there is none at all."""
+        steps = self.folder.steps()
+        failures: list[TrainerError] = []
+        for step in reversed(steps):
+            try:
+                return self.restore(step)
+            except TrainerError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        self._load_step(0, State(self.job_uid, 0, str(self.folder.model_path), ""))
+
+    def restore(self, step: int) -> None:
+        """Makes checkpoint `step` the present. Raises TrainerError if it is not there or not whole."""
+        if step not in self.folder.steps():
+            raise TrainerError("NOT_FOUND", f"no checkpoint of step {step} in {self.folder.root}")
+        self._load_step(step, self.folder.read_state(step, self.job_uid))
+
+    def forget_after(self, step: int) -> None:
+        """Drops newer checkpoints, so that a restart does not bring back what a restore left."""
+        for newer in self.folder.steps():
+            if newer > step:
+                self.folder.discard(self.folder.checkpoint(newer))
+
+    def _load_step(self, step: int, state: State) -> None:
+        load_into(self.model, self.folder.weights(step))
+        saved = self.folder.read_optimizer(step, self.device) if step else self._initial_optimizer
+        self.optimizer.load_state_dict(copy.deepcopy(saved))
+        self.state = state
+        self._older.clear()
+        self._results.clear()
+        if state.last_result is not None:
+            self._results[step - 1] = ParseDict(state.last_result, wire.TrainResult(), ignore_unknown_fields=True)
+
+    def result_of(self, step: int, digest: str) -> wire.TrainResult:
+        """The first result of a step that was done. Raises TrainerError if the manifest differs or it is not kept."""
+        if step not in self._results:
+            raise TrainerError(
+                "FAILED_PRECONDITION", f"step {step} is done and its result is gone; {self.step} is next"
+            )
+        result = wire.TrainResult()
+        result.CopyFrom(self._results[step])
+        if result.batch_digest != digest:
+            raise TrainerError(
+                "FAILED_PRECONDITION", f"step {step} was done with manifest {result.batch_digest}, not {digest}"
+            )
+        result.replayed = True
+        return result
+
+    def train(
+        self,
+        manifest: events.BatchManifest,
+        digest: str,
+        bodies: Sequence[bytes],
+        read_seconds: float,
+        on_progress: OnProgress,
+    ) -> wire.TrainResult:
+        """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
+        clock = _Clock({"time/read": read_seconds})
+        torch.manual_seed(hash((self.settings.seed, self.step)) & 0x7FFFFFFF)
+        on_progress("checking", 0.0)
+        with clock.part("time/check"):
+            episodes = parse_episodes(manifest, bodies, self.settings.mask_deadline)
+            rows = [row for i, episode in enumerate(episodes) for row in episode_rows(episode, i, self.step)]
+            metrics = check_logprobs(
+                rows,
+                self._model_of,
+                self.settings.batching.micro_batch_tokens,
+                lambda share: on_progress("checking", share),
+            )
+        self._keep_current()
+        on_progress("training", 0.0)
+        with clock.part("time/train"):
+            advantages_E = self._advantages(manifest, episodes)
+            trained = [row for row in rows if advantages_E[row.episode] != 0]
+            metrics |= train_rows(
+                self.model,
+                self.optimizer,
+                trained,
+                advantages_E,
+                self.settings,
+                self.step,
+                lambda share: on_progress("training", share),
+            )
+        metrics |= _batch_metrics(self.step, manifest, episodes, rows, trained, advantages_E)
+        on_progress("saving", 0.0)
+        return self._finish(manifest, digest, metrics, trained, clock)
+
+    def save_checkpoint(self) -> Path:
+        """Writes the present as a checkpoint unless it is one. Step 0 is the model folder and needs none."""
+        if self.step not in self.folder.steps():
+            if self.step == 0:
+                raise TrainerError("FAILED_PRECONDITION", "nothing was trained yet: the model folder is the checkpoint")
+            self.folder.write_checkpoint(self.state, self.optimizer)
+        return self.folder.checkpoint(self.step)
+
+    def publish(self, path: Path) -> wire.Weights:
+        """Writes the current weights to a new folder. Raises TrainerError if it exists."""
+        try:
+            save_weights(self.model, path, self.step, self.folder.model_path)
+        except FileExistsError as error:
+            raise TrainerError("FAILED_PRECONDITION", f"{error}; choose a path that does not exist") from error
+        return wire.Weights(policy_version=self.step, path=str(path), manifest_digest=manifest_digest(path))
+
+    def _finish(
+        self,
+        manifest: events.BatchManifest,
+        digest: str,
+        metrics: dict[str, float],
+        trained: Sequence[Row],
+        clock: _Clock,
+    ) -> wire.TrainResult:
+        done = self.step + 1
+        with clock.part("time/save"):
+            path, weights_digest = self._publish_version(done)
+        tokens = sum(len(row.positions) for row in trained)
+        train_seconds = clock.seconds["time/train"]
+        metrics["tokens_per_second"] = sum(len(row.token_ids) for row in trained) / max(train_seconds, 1e-9)
+        result = wire.TrainResult(
+            step=self.step,
+            weights=wire.Weights(policy_version=done, path=path, manifest_digest=weights_digest),
+            metrics={name: float(value) for name, value in {**metrics, **clock.seconds}.items()},
+            tokens_trained=tokens,
+            rows=len(trained),
+            batch_digest=digest,
+        )
+        result.duration.FromNanoseconds(clock.total_ns())
+        consumed = {"step": self.step, "batchDigest": digest, "episodes": len(manifest.entries)}
+        state = State(self.job_uid, done, path, weights_digest, [*self.state.consumed, consumed], MessageToDict(result))
+        if done % self.settings.checkpoint_every == 0 or done == self.settings.steps:
+            self.folder.write_checkpoint(state, self.optimizer)
+        self.state = state
+        self._results[done - 1] = result
+        self.folder.prune(done, self.settings.checkpoints_kept, self.settings.max_policy_lag)
+        return result
+
+    def _publish_version(self, version: int) -> tuple[str, str]:
+        """Writes weights/v<version>. If they are there from a run that was cut short, those stay and are taken over."""
+        directory = self.folder.weights(version)
+        if directory.exists():
+            try:
+                digest = self.folder.verified_digest(version)
+            except TrainerError:
+                self.folder.discard(directory)
+            else:
+                load_into(self.model, directory)
+                return str(directory), digest
+        save_weights(self.model, directory, version, self.folder.model_path)
+        return str(directory), manifest_digest(directory)
+
+    def _advantages(self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]) -> np.ndarray:
+        groups = [entry.group for entry in manifest.entries]
+        return estimate_advantages([episode.reward for episode in episodes], groups, self.settings.algorithm)
+
+    def _model_of(self, version: int) -> Transformer | None:
+        """The model of a version within the lag window; read from its folder after a restart."""
+        if version == self.step:
+            return self.model
+        if version in self._older:
+            return self._older[version]
+        if version < self.step - self.settings.max_policy_lag or not self.folder.weights(version).is_dir():
+            return None
+        self._older[version] = self._load(version)
+        return self._older[version]
+
+    def _keep_current(self) -> None:
+        """Before training changes it: later batches may hold tokens that this version sampled."""
+        oldest = self.step + 1 - self.settings.max_policy_lag
+        self._older = {version: model for version, model in self._older.items() if version >= oldest}
+        if self.step >= oldest:
+            self._older[self.step] = copy.deepcopy(self.model)
+        self._results = {step: result for step, result in self._results.items() if step >= self.step - 16}
+
+    def _load(self, version: int) -> Transformer:
+        directory = self.folder.weights(version)
+        try:
+            return load_model(directory, self.dtype, self.device)
+        except ModelError as error:
+            if version == 0:
+                raise SettingsError("model.path", f"{directory}: {error}") from error
+            raise TrainerError("DATA_LOSS", f"{directory}: {error}") from error
+
+
+class _Clock:
+    """Seconds by part of a step."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+        self._started = time.monotonic_ns() - int(sum(seconds.values()) * 1e9)
+
+    def part(self, name: str) -> _Part:
+        return _Part(self.seconds, name)
+
+    def total_ns(self) -> int:
+        return time.monotonic_ns() - self._started
+
+
+class _Part:
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self._seconds, self._name = seconds, name
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: Any) -> None:
+        self._seconds[self._name] = time.perf_counter() - self._started
+
+
+def _batch_metrics(
+    step: int,
+    manifest: events.BatchManifest,
+    episodes: Sequence[types.Episode],
+    rows: Sequence[Row],
+    trained: Sequence[Row],
+    advantages_E: np.ndarray,
+) -> dict[str, float]:
+    """What the batch was made of. See docs/metrics.md."""
+    rewards_E = np.array([episode.reward for episode in episodes] or [0.0])
+    groups = [entry.group for entry in manifest.entries]
+    versions_N = np.concatenate([row.versions for row in trained] or [np.zeros(0, dtype=np.int64)])
+    lags_N = step - versions_N[versions_N != UNSAMPLED]
+    return {
+        "reward/mean": float(rewards_E.mean()),
+        "reward/std": float(rewards_E.std(ddof=1)) if len(rewards_E) > 1 else 0.0,
+        "success/mean": float(np.mean([episode.is_correct for episode in episodes] or [0.0])),
+        "episodes": float(len(episodes)),
+        "groups": float(len(set(groups))),
+        "groups_with_signal": float(len({group for group, a in zip(groups, advantages_E, strict=True) if a != 0})),
+        "rows": float(len(rows)),
+        "rows_trained": float(len(trained)),
+        "zero_advantage_rows": float(len(rows) - len(trained)),
+        "tokens_trained": float(sum(len(row.positions) for row in trained)),
+        "lag/mean": float(lags_N.mean()) if len(lags_N) else 0.0,
+        "lag/max": float(lags_N.max()) if len(lags_N) else 0.0,
+    }

@@ -1,0 +1,42 @@
+"""Log-probabilities and entropies of trained tokens. Logits are computed only where a token is trained."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from whetstone_models.transformer import Transformer
+from whetstone_trainer.batch import MicroBatch
+
+# Logits of at most this many elements at a time (256 MiB as float32); more are recomputed in the backward pass.
+MAX_LOGITS = 64 * 1024 * 1024
+
+
+def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropies [M], nats, float32, of softmax(logits / temperature).
+
+    The entropy has a gradient only if asked for.
+    """
+    hidden_MH = model.hidden(batch.token_ids_BT).flatten(0, 1)[batch.predictors_M]
+    chunk = max(1, MAX_LOGITS // model.config.vocab_size)
+    if len(hidden_MH) <= chunk:
+        return _score(model, hidden_MH, batch.targets_M, batch.temperatures_M, entropy_gradient)
+    parts = []
+    for start in range(0, len(hidden_MH), chunk):
+        part = slice(start, start + chunk)
+        given = (model, hidden_MH[part], batch.targets_M[part], batch.temperatures_M[part], entropy_gradient)
+        parts.append(checkpoint(_score, *given, use_reentrant=False) if torch.is_grad_enabled() else _score(*given))
+    return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropies for _, entropies in parts])
+
+
+def _score(
+    model: Transformer, hidden_MH: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    logits_MV = model.logits(hidden_MH).float() / temperatures_M.unsqueeze(1)
+    log_softmax_MV = F.log_softmax(logits_MV, dim=-1)
+    logprobs_M = log_softmax_MV.gather(1, targets_M.unsqueeze(1)).squeeze(1)
+    for_entropy_MV = log_softmax_MV if entropy_gradient else log_softmax_MV.detach()
+    entropies_M = -(for_entropy_MV.exp() * for_entropy_MV).sum(-1)
+    return logprobs_M, entropies_M

@@ -1,0 +1,185 @@
+"""TrainerService over gRPC: requests in, answers out, errors to statuses. The work is in session.py and run.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
+
+from whetstone_models.errors import ModelError
+from whetstone_trainer.batch import micro_batches
+from whetstone_trainer.errors import SettingsError, TrainerError
+from whetstone_trainer.learner import model_device
+from whetstone_trainer.rows import Row
+from whetstone_trainer.run import JobRun
+from whetstone_trainer.scoring import score
+from whetstone_trainer.session import RunningStep, TrainerSession
+
+log = logging.getLogger("whetstone_trainer")
+
+# Progress is sent this often while a step runs, so that a caller can tell slow from dead.
+PROGRESS_INTERVAL_S = 0.5
+# services/libs/rpc reads code, retry class and violations from this trailer.
+ERROR_TRAILER = "whetstone-error-bin"
+
+
+async def _refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
+    """The one seam from errors to statuses. What is not ours leaves as "internal error" and is logged with its cause."""
+    if isinstance(error, ModelError):
+        error = TrainerError("DATA_LOSS", str(error))
+    if not isinstance(error, TrainerError):
+        log.error("internal_error", exc_info=error)
+        error = TrainerError("TRAINER_FAILED", f"internal error: {type(error).__name__}; see the trainer's log")
+    detail: dict[str, Any] = {"code": error.code, "retry": error.retry, "context": error.context}
+    if isinstance(error, SettingsError):
+        detail["violations"] = error.violations
+    trailer = ((ERROR_TRAILER, json.dumps(detail).encode()),)
+    await context.abort(grpc.StatusCode[error.status], str(error), trailer)
+
+
+def _answers(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @wraps(method)
+    async def wrapped(self: TrainerServicer, request: Any, context: grpc.aio.ServicerContext) -> Any:
+        try:
+            return await method(self, request)
+        except Exception as error:
+            await _refuse(context, error)
+
+    return wrapped
+
+
+class TrainerServicer(rpc.TrainerServiceServicer):
+    """One method a call of the contract."""
+
+    def __init__(self, session: TrainerSession) -> None:
+        self._session = session
+
+    @_answers
+    async def Configure(self, request: wire.ConfigureRequest) -> wire.ConfigureResponse:
+        run = await self._session.configure(request)
+        return wire.ConfigureResponse(
+            step=run.step, weights=run.weights(), device=self._session.device.type, parameters=run.parameters
+        )
+
+    async def TrainStep(
+        self, request: wire.TrainStepRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[wire.TrainStepResponse]:
+        try:
+            step = self._session.train(request)
+            if isinstance(step, RunningStep):
+                async for progress in _progress(step):
+                    yield wire.TrainStepResponse(progress=progress)
+                assert step.task is not None
+                step = await asyncio.shield(step.task)
+            yield wire.TrainStepResponse(result=step)
+        except Exception as error:
+            await _refuse(context, error)
+
+    @_answers
+    async def EvaluateLogProbs(self, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:
+        run = self._session.require(self._session.epoch)
+        return await self._session.work(lambda: _evaluate(run, request))
+
+    @_answers
+    async def SaveCheckpoint(self, request: wire.SaveCheckpointRequest) -> wire.SaveCheckpointResponse:
+        run = self._session.require(request.epoch)
+        return await self._session.work(
+            lambda: wire.SaveCheckpointResponse(checkpoint=_checkpoint(run, run.save_checkpoint()))
+        )
+
+    @_answers
+    async def Restore(self, request: wire.RestoreRequest) -> wire.RestoreResponse:
+        run = self._session.require(request.epoch)
+        if self._session.running is not None:
+            raise TrainerError("FAILED_PRECONDITION", f"step {self._session.running.step} is running; wait for it")
+
+        def restore() -> wire.RestoreResponse:
+            run.restore(request.step)
+            run.forget_after(request.step)
+            return wire.RestoreResponse(checkpoint=_checkpoint(run, run.folder.checkpoint(run.step)))
+
+        return await self._session.work(restore)
+
+    @_answers
+    async def PublishWeights(self, request: wire.PublishWeightsRequest) -> wire.PublishWeightsResponse:
+        run = self._session.require(request.epoch)
+        if not request.path:
+            raise TrainerError("INVALID_ARGUMENT", "path: is required")
+        path = Path(request.path)
+        return await self._session.work(lambda: wire.PublishWeightsResponse(weights=run.publish(path)))
+
+    @_answers
+    async def Status(self, request: wire.StatusRequest) -> wire.StatusResponse:
+        del request
+        session, run = self._session, self._session.run
+        return wire.StatusResponse(
+            job_uid=None if run is None else run.job_uid,
+            epoch=session.epoch,
+            step=0 if run is None else run.step,
+            busy=session.running is not None,
+            device=session.device.type,
+        )
+
+
+async def _progress(step: RunningStep) -> AsyncIterator[wire.TrainProgress]:
+    """At once, then at every interval until the step is done."""
+    assert step.task is not None
+    while True:
+        yield wire.TrainProgress(phase=step.phase, share=min(1.0, step.share))
+        done, _ = await asyncio.wait([step.task], timeout=PROGRESS_INTERVAL_S)
+        if done:
+            return
+
+
+def _checkpoint(run: JobRun, path: Path) -> jobs.Checkpoint:
+    checkpoint = jobs.Checkpoint(
+        step=run.step, policy_version=run.step, path=str(path), model_path=run.state.weights_path
+    )
+    checkpoint.created_at.FromSeconds(int(path.stat().st_mtime))
+    return checkpoint
+
+
+def _evaluate(run: JobRun, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:
+    """Log-probabilities of every token after the first, under the current weights."""
+    temperature = request.temperature or 1.0
+    rows = [_scored_row(index, list(row.token_ids), temperature, run) for index, row in enumerate(request.rows)]
+    answers = [[0.0] * len(row.token_ids) for row in request.rows]
+    budget = run.settings.batching.micro_batch_tokens
+    with torch.inference_mode():
+        for micro in micro_batches([row for row in rows if len(row.positions)], budget, model_device(run.model)):
+            logprobs_N = score(run.model, micro)[0][micro.token_of_N].tolist()
+            for row in micro.rows:
+                answers[row.episode][1:], logprobs_N = (
+                    logprobs_N[: len(row.positions)],
+                    logprobs_N[len(row.positions) :],
+                )
+    return wire.EvaluateLogProbsResponse(rows=[wire.LogProbRow(logprobs=answer) for answer in answers])
+
+
+def _scored_row(index: int, token_ids: list[int], temperature: float, run: JobRun) -> Row:
+    vocabulary = run.model.config.vocab_size
+    if any(token_id >= vocabulary for token_id in token_ids):
+        raise TrainerError("INVALID_ARGUMENT", f"rows[{index}].token_ids: an id is not below {vocabulary}")
+    if temperature < 0:
+        raise TrainerError("INVALID_ARGUMENT", "temperature: must be above 0")
+    count = max(0, len(token_ids) - 1)
+    return Row(
+        index,
+        np.array(token_ids, dtype=np.int64),
+        np.arange(1, count + 1),
+        np.zeros(count, dtype=np.float32),
+        np.zeros(count, dtype=np.int64),
+        np.full(count, temperature, dtype=np.float32),
+        np.zeros(count, dtype=bool),
+    )

@@ -1,0 +1,156 @@
+"""What the trainer is doing: one job, at most one running step, one worker thread.
+
+The event loop only waits and answers; all compute and all file work happen in the worker, one piece at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from whetstone.events.v1 import events_pb2 as events
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_trainer.checkpoint import RunFolder
+from whetstone_trainer.errors import TrainerError
+from whetstone_trainer.ingest import EpisodeReader, parse_manifest
+from whetstone_trainer.run import JobRun
+from whetstone_trainer.settings import parse_settings
+
+T = TypeVar("T")
+log = logging.getLogger("whetstone_trainer")
+
+
+class RunningStep:
+    """A step under way. Its work belongs to no caller: callers come, go and come back, and it is done once."""
+
+    def __init__(self, step: int, digest: str) -> None:
+        self.step, self.digest = step, digest
+        self.phase, self.share = "reading", 0.0
+        self.task: asyncio.Task[wire.TrainResult] | None = None
+        self._stop = threading.Event()
+
+    def report(self, phase: str, share: float) -> None:
+        """Called by the worker between micro-batches."""
+        self.phase, self.share = phase, share
+        if self._stop.is_set():
+            raise TrainerError("CANCELLED", f"step {self.step} was stopped: the trainer was given another job")
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+class TrainerSession:
+    """The trainer's state and the rules about who may change it."""
+
+    def __init__(self, reader: EpisodeReader, device: torch.device, dtype: torch.dtype) -> None:
+        self._reader, self.device, self._dtype = reader, device, dtype
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
+        self._configuring = asyncio.Lock()
+        self.run: JobRun | None = None
+        self.running: RunningStep | None = None
+        self.epoch = 0
+
+    async def configure(self, request: wire.ConfigureRequest) -> JobRun:
+        """Idempotent. The same job keeps what it has, a running step included; another job stops it and takes over."""
+        settings = parse_settings(request.spec)
+        if not request.run_path or not request.job_uid:
+            raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
+        folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
+        async with self._configuring:
+            run = self.run
+            if run is not None and (run.job_uid, run.folder.root) == (request.job_uid, folder.root):
+                self._fence(request.epoch)
+                folder.claim(request.job_uid, request.epoch)
+                run.settings = settings
+                return run
+            folder.claim(request.job_uid, request.epoch)
+            await self._stop_running()
+            arguments = (settings, folder, request.job_uid, self.device, self._dtype)
+            self.run = None
+            self.run = await self.work(lambda: JobRun(*arguments))
+            self.epoch = request.epoch
+            log.info("configured", extra={"job": settings.job, "step": self.run.step, "epoch": self.epoch})
+            return self.run
+
+    def train(self, request: wire.TrainStepRequest) -> RunningStep | wire.TrainResult:
+        """Starts the step, joins it if it runs, or gives its first result if it is done."""
+        run = self.require(request.epoch)
+        manifest = parse_manifest(request.manifest)
+        digest = hashlib.sha256(request.manifest).hexdigest()
+        if manifest.job != run.settings.job:
+            raise TrainerError("FAILED_PRECONDITION", f"configured for job {run.settings.job}, not {manifest.job}")
+        if self.running is not None:
+            if (self.running.step, self.running.digest) == (manifest.step, digest):
+                return self.running
+            raise TrainerError("FAILED_PRECONDITION", f"step {self.running.step} is running with {self.running.digest}")
+        if manifest.step < run.step:
+            return run.result_of(manifest.step, digest)
+        if manifest.step > run.step:
+            raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} comes too early: step {run.step} is next")
+        running = RunningStep(manifest.step, digest)
+        running.task = asyncio.create_task(self._train(run, running, manifest))
+        # A failure is reported to whoever waits; without a waiter it must not be logged as never retrieved.
+        running.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self.running = running
+        return running
+
+    def require(self, epoch: int) -> JobRun:
+        """The run, if the caller may use it."""
+        if self.run is None:
+            raise TrainerError("UNAVAILABLE", "the trainer has no job since it started; call Configure, then repeat")
+        self._fence(epoch)
+        return self.run
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """Runs in the worker thread, after whatever it is doing."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function)
+
+    async def close(self) -> None:
+        """Stops a running step at its next micro-batch; what it did is not lost, only not done."""
+        await self._stop_running()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _fence(self, epoch: int) -> None:
+        if epoch < self.epoch:
+            raise TrainerError("STALE_EPOCH", f"epoch {epoch} is older than {self.epoch}; a newer controller took over")
+        self.epoch = epoch
+
+    async def _stop_running(self) -> None:
+        if self.running is not None and self.running.task is not None:
+            self.running.stop()
+            await asyncio.wait([self.running.task])
+
+    async def _train(self, run: JobRun, running: RunningStep, manifest: events.BatchManifest) -> wire.TrainResult:
+        try:
+            started = time.perf_counter()
+            bodies = await self._reader.read(
+                manifest.job, manifest.entries, lambda share: running.report("reading", share)
+            )
+            seconds = time.perf_counter() - started
+            result = await self.work(lambda: run.train(manifest, running.digest, bodies, seconds, running.report))
+            log.info("step_trained", extra={"job": manifest.job, "step": result.step, "rows": result.rows})
+            return result
+        except Exception as error:
+            await self._recover(run, running, error)
+            raise
+        finally:
+            self.running = None
+
+    async def _recover(self, run: JobRun, running: RunningStep, error: Exception) -> None:
+        """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails too."""
+        if not isinstance(error, TrainerError):
+            log.error("step_failed", exc_info=error, extra={"step": running.step})
+        try:
+            await self.work(run.recover)
+        except Exception as failure:
+            log.error("recovery_failed", exc_info=failure, extra={"step": running.step})
+            self.run = None

@@ -1,0 +1,157 @@
+"""The part of a JobSpec that the trainer acts on, checked once and with every default filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.errors import SettingsError
+
+AGGREGATIONS = {
+    jobs.LOSS_AGGREGATION_UNSPECIFIED: "token-mean",
+    jobs.LOSS_AGGREGATION_TOKEN_MEAN: "token-mean",
+    jobs.LOSS_AGGREGATION_TOKEN_SUM: "token-sum",
+    jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: "seq-mean-token-sum",
+    jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: "seq-mean-token-sum-norm",
+    jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: "seq-mean-token-mean",
+}
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """AdamW; defaults as in jobs.v1.Optimizer."""
+
+    learning_rate: float = 1e-5
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.0
+    gradient_clip: float = 1.0
+    warmup_steps: int = 0
+    final_rate_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class BatchingSettings:
+    """How a batch is cut; micro_batch_tokens counts padding."""
+
+    mini_batches: int = 1
+    epochs: int = 1
+    micro_batch_tokens: int = 16_384
+
+
+@dataclass(frozen=True)
+class AlgorithmSettings:
+    """Names look up `algorithms.ADVANTAGES` and `algorithms.TOKEN_LOSSES`; numbers are their arguments."""
+
+    name: str
+    advantage: str
+    token_loss: str
+    aggregation: str = "token-mean"
+    # Groups with fewer members get advantage 0; 1 for algorithms without group statistics.
+    min_group: int = 1
+    normalize_by_std: bool = True
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    # Absent: off.
+    clip_dual: float | None = None
+    entropy_coefficient: float = 0.0
+    # Absent: the batch's longest row.
+    loss_scale_factor: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything one training step needs to know about its job."""
+
+    job: str
+    model_path: str
+    seed: int
+    steps: int
+    max_policy_lag: int
+    checkpoint_every: int
+    checkpoints_kept: int
+    mask_deadline: bool
+    algorithm: AlgorithmSettings
+    optimizer: OptimizerSettings
+    batching: BatchingSettings
+
+
+def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
+    """Raises SettingsError naming the first field that cannot be honoured."""
+    _require(bool(spec.name), "name", "is required")
+    _require(bool(spec.model.path), "model.path", "is required")
+    kind = spec.algorithm.WhichOneof("kind")
+    _require(kind is not None, "algorithm", "is required: sft or grpo")
+    chosen = spec.algorithm.sft if kind == "sft" else spec.algorithm.grpo
+    loop = spec.loop
+    return TrainSettings(
+        job=spec.name,
+        model_path=spec.model.path,
+        seed=spec.seed,
+        steps=loop.steps,
+        max_policy_lag=loop.max_policy_lag,
+        checkpoint_every=loop.checkpoint_every if loop.HasField("checkpoint_every") else 1,
+        checkpoints_kept=loop.checkpoints_kept if loop.HasField("checkpoints_kept") else 2,
+        mask_deadline=loop.deadline_policy == jobs.DEADLINE_POLICY_MASK,
+        algorithm=AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _grpo(spec),
+        optimizer=_optimizer(chosen.optimizer, f"algorithm.{kind}.optimizer"),
+        batching=_batching(chosen.batching, f"algorithm.{kind}.batching"),
+    )
+
+
+def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:
+    grpo, path = spec.algorithm.grpo, "algorithm.grpo"
+    policy = spec.loop.group_policy
+    partial = policy.partial.min_size if policy.WhichOneof("kind") == "partial" else 2
+    clip_dual = grpo.clip_dual if grpo.HasField("clip_dual") else 0.0
+    _require(grpo.loss_aggregation in AGGREGATIONS, f"{path}.lossAggregation", f"{grpo.loss_aggregation} is unknown")
+    _require(clip_dual == 0 or clip_dual > 1, f"{path}.clipDual", "must be above 1, or 0 for off")
+    settings = AlgorithmSettings(
+        name="grpo",
+        advantage="grpo",
+        token_loss="clipped",
+        aggregation=AGGREGATIONS[grpo.loss_aggregation],
+        min_group=max(2, partial),
+        normalize_by_std=grpo.normalize_by_std if grpo.HasField("normalize_by_std") else True,
+        clip_low=grpo.clip_low if grpo.HasField("clip_low") else 0.2,
+        clip_high=grpo.clip_high if grpo.HasField("clip_high") else 0.2,
+        clip_dual=clip_dual or None,
+        entropy_coefficient=grpo.entropy_coefficient,
+        loss_scale_factor=grpo.loss_scale_factor if grpo.HasField("loss_scale_factor") else None,
+    )
+    _require(0 <= settings.clip_low <= 1, f"{path}.clipLow", "must be in [0, 1]")
+    _require(settings.clip_high >= 0, f"{path}.clipHigh", "must be at least 0")
+    _require(settings.entropy_coefficient >= 0, f"{path}.entropyCoefficient", "must be at least 0")
+    factor = settings.loss_scale_factor
+    _require(factor is None or factor > 0, f"{path}.lossScaleFactor", "must be above 0")
+    return settings
+
+
+def _optimizer(wire: jobs.Optimizer, path: str) -> OptimizerSettings:
+    settings = OptimizerSettings(**_present(wire, OptimizerSettings()))
+    _require(settings.learning_rate > 0, f"{path}.learningRate", "must be above 0")
+    _require(0 <= settings.beta1 < 1, f"{path}.beta1", "must be in [0, 1)")
+    _require(0 <= settings.beta2 < 1, f"{path}.beta2", "must be in [0, 1)")
+    _require(settings.weight_decay >= 0, f"{path}.weightDecay", "must be at least 0")
+    _require(settings.gradient_clip > 0, f"{path}.gradientClip", "must be above 0")
+    _require(0 <= settings.final_rate_share <= 1, f"{path}.finalRateShare", "must be in [0, 1]")
+    return settings
+
+
+def _batching(wire: jobs.Batching, path: str) -> BatchingSettings:
+    settings = BatchingSettings(**_present(wire, BatchingSettings()))
+    for name, value in (("miniBatches", settings.mini_batches), ("epochs", settings.epochs)):
+        _require(value >= 1, f"{path}.{name}", "must be at least 1")
+    _require(settings.micro_batch_tokens >= 1, f"{path}.microBatchTokens", "must be at least 1")
+    return settings
+
+
+def _present(wire: jobs.Optimizer | jobs.Batching, defaults: object) -> dict[str, float]:
+    """Fields that the user set; the dataclass has the same names and holds the defaults of the others."""
+    return {name: getattr(wire, name) for name in vars(defaults) if wire.HasField(name)}  # type: ignore[arg-type]
+
+
+def _require(condition: bool, path: str, reason: str) -> None:
+    if not condition:
+        raise SettingsError(path, reason)

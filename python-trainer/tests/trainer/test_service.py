@@ -1,0 +1,319 @@
+"""The service end to end: gRPC in front, a real nats-server behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+import torch
+from trainer_kit import (
+    Sampler,
+    Stream,
+    Turn,
+    configure_request,
+    demonstration,
+    grpo_spec,
+    manifest_of,
+    sft_spec,
+)
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_models.manifest import verify_manifest
+from whetstone_trainer.server import ServerConfig, TrainerServer, start_server
+
+PROMPT = [256, 65, 66, 257]
+
+
+@dataclass
+class Trainer:
+    """A client of one trainer process (here: in this process)."""
+
+    stub: rpc.TrainerServiceStub
+    server: TrainerServer
+    run_path: Path
+
+    async def configure(self, spec: jobs.JobSpec, epoch: int = 1, uid: str = "uid-1") -> wire.ConfigureResponse:
+        return await self.stub.Configure(configure_request(spec, self.run_path, epoch, uid))
+
+    async def train(self, manifest: bytes, epoch: int = 1) -> wire.TrainResult:
+        kinds = []
+        async for response in self.stub.TrainStep(wire.TrainStepRequest(epoch=epoch, manifest=manifest)):
+            kinds.append(response)
+        assert [kind.WhichOneof("kind") for kind in kinds[:-1]] == ["progress"] * (len(kinds) - 1)
+        return kinds[-1].result
+
+
+async def start(nats_url: str, run_path: Path) -> tuple[Trainer, grpc.aio.Channel]:
+    config = ServerConfig("127.0.0.1", 0, nats_url, torch.device("cpu"), torch.float32)
+    server = await start_server(config)
+    channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
+    return Trainer(rpc.TrainerServiceStub(channel), server, run_path), channel
+
+
+@pytest.fixture
+async def trainer(nats_url: str, stream: Stream, tmp_path: Path) -> AsyncIterator[Trainer]:
+    trainer, channel = await start(nats_url, tmp_path / "run")
+    yield trainer
+    await channel.close()
+    await trainer.server.close(grace_s=0.1)
+
+
+def group(sampler: Sampler, index: int = 0, version: int = 0) -> list[types.Episode]:
+    """Four answers to one prompt; token 70 is rewarded."""
+    answers = [(70, 1.0), (71, 0.0), (70, 1.0), (72, 0.0)]
+    turns = [([Turn(PROMPT, [token, 260], version)], reward) for token, reward in answers]
+    return [sampler.episode(index, i, turn, reward) for i, (turn, reward) in enumerate(turns)]
+
+
+async def probability(trainer: Trainer, token: int) -> float:
+    request = wire.EvaluateLogProbsRequest(rows=[wire.TokenRow(token_ids=[*PROMPT, token])], temperature=1)
+    answer = await trainer.stub.EvaluateLogProbs(request)
+    return float(torch.tensor(answer.rows[0].logprobs[-1]).exp())
+
+
+async def refused(call: grpc.aio.UnaryUnaryCall | asyncio.Future) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
+
+
+async def test_grpo_raises_the_probability_of_rewarded_tokens(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    configured = await trainer.configure(grpo_spec(model_path))
+    assert (configured.step, configured.weights.path, configured.device) == (0, str(model_path), "cpu")
+    before = await probability(trainer, 70)
+    result = await trainer.train(await stream.manifest(0, group(sampler)))
+    assert await probability(trainer, 70) > before
+    assert (result.step, result.weights.policy_version, result.rows, result.replayed) == (0, 1, 4, False)
+    assert result.metrics["logprob_diff/max"] < 1e-5
+    assert result.metrics["logprob_diff/episodes_checked"] == 4
+    assert result.metrics["reward/mean"] == 0.5
+    assert result.metrics["ratio/mean"] == pytest.approx(1, abs=1e-5)
+    assert verify_manifest(Path(result.weights.path)).version == 1
+
+
+async def test_sft_lowers_the_loss(trainer: Trainer, stream: Stream, model_path: Path) -> None:
+    await trainer.configure(sft_spec(model_path))
+    losses = []
+    for step in range(3):
+        batch = [demonstration(step * 2 + i, PROMPT, [70 + i, 80, 260]) for i in range(2)]
+        result = await trainer.train(await stream.manifest(step, batch))
+        losses.append(result.metrics["loss"])
+        assert result.tokens_trained == 4
+    assert losses[2] < losses[1] < losses[0]
+
+
+async def test_same_step_again_gives_the_first_result(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, nats_url: str
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    manifest = await stream.manifest(0, group(sampler))
+    first = await trainer.train(manifest)
+    again = await trainer.train(manifest)
+    assert again.replayed
+    again.replayed = False
+    assert again == first
+    restarted, channel = await start(nats_url, trainer.run_path)
+    try:
+        assert (await restarted.configure(grpo_spec(model_path))).step == 1
+        replayed = await restarted.train(manifest)
+        assert (replayed.replayed, replayed.weights, replayed.metrics) == (True, first.weights, first.metrics)
+    finally:
+        await channel.close()
+        await restarted.server.close(0.1)
+
+
+async def test_another_manifest_for_a_done_step_and_a_step_too_early_are_refused(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    await trainer.train(manifest_of(0, entries))
+    for step, words in ((0, "was done with manifest"), (2, "step 1 is next")):
+        error = await refused(asyncio.ensure_future(trainer.train(manifest_of(step, entries[:2]))))
+        assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+        assert words in (error.details() or "")
+
+
+async def test_fencing(trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path) -> None:
+    error = await refused(asyncio.ensure_future(trainer.train(b"")))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    await trainer.configure(grpo_spec(model_path), epoch=2)
+    manifest = await stream.manifest(0, group(sampler))
+    for call in (trainer.train(manifest, epoch=1), trainer.configure(grpo_spec(model_path), epoch=1)):
+        error = await refused(asyncio.ensure_future(call))
+        assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+        trailer = dict(error.trailing_metadata() or ())["whetstone-error-bin"]
+        assert json.loads(trailer)["code"] == "STALE_EPOCH"
+    assert (await trainer.train(manifest, epoch=3)).step == 0
+
+
+async def test_another_jobs_run_folder_is_refused(trainer: Trainer, model_path: Path, nats_url: str) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    error = await refused(asyncio.ensure_future(trainer.configure(grpo_spec(model_path), uid="uid-2")))
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "belongs to job uid-1" in (error.details() or "")
+
+
+async def test_bad_settings_name_their_field(trainer: Trainer, model_path: Path) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.optimizer.learning_rate = -1
+    error = await refused(asyncio.ensure_future(trainer.configure(spec)))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert error.details() == "algorithm.grpo.optimizer.learningRate: must be above 0"
+
+
+async def test_a_digest_that_differs_stops_the_step_and_changes_nothing(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    episodes = group(sampler)
+    entries = [await stream.publish(episode) for episode in episodes[:3]]
+    other = group(sampler)[3]
+    other.reward = 5
+    entries.append(await stream.publish(episodes[3], body=other.SerializeToString()))
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert error.code() == grpc.StatusCode.DATA_LOSS
+    assert "toy/g0/s3" in (error.details() or "")
+    assert (await trainer.stub.Status(wire.StatusRequest())).step == 0
+    assert (await trainer.train(await stream.manifest(0, group(sampler, 1)))).step == 0
+
+
+async def test_an_unlabelled_token_is_never_trained(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    episodes = group(sampler)
+    episodes[1].calls[0].version_spans[0].end = 1
+    error = await refused(asyncio.ensure_future(trainer.train(await stream.manifest(0, episodes))))
+    assert error.code() == grpc.StatusCode.INTERNAL
+    assert "toy/g0/s1 call c0: token 1 of 2 has no policy version" in (error.details() or "")
+
+
+async def test_bodies_in_the_object_store_are_fetched(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    import hashlib
+
+    await trainer.configure(grpo_spec(model_path))
+    store = await stream.js.create_object_store("ws-claims")
+    episodes, entries = group(sampler), []
+    for episode in episodes:
+        body = episode.SerializeToString()
+        await store.put(episode.id, body)
+        claim = {"bucket": "ws-claims", "name": episode.id, "sha256": hashlib.sha256(body).hexdigest()}
+        headers = {"Whetstone-Claim": json.dumps(claim | {"size": len(body)})}
+        entries.append(await stream.publish(episode, body=b"", headers=headers))
+    assert (await trainer.train(manifest_of(0, entries))).rows == 4
+
+
+async def test_a_second_call_joins_the_running_step_even_if_the_first_went_away(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    run = trainer.server.session.run
+    assert run is not None
+    started, original = 0, run.train
+
+    def slow(*arguments, **named):
+        nonlocal started
+        started += 1
+        import time
+
+        time.sleep(0.3)
+        return original(*arguments, **named)
+
+    run.train = slow  # type: ignore[method-assign]
+    manifest = await stream.manifest(0, group(sampler))
+    first = trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=manifest))
+    await first.read()
+    first.cancel()
+    assert (await trainer.stub.Status(wire.StatusRequest())).busy
+    result = await trainer.train(manifest)
+    assert (started, result.replayed, result.step) == (1, False, 0)
+
+
+async def test_a_wrong_logprob_shows(trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    episodes = group(sampler)
+    episodes[2].calls[0].logprobs[1] += 0.01
+    metrics = (await trainer.train(await stream.manifest(0, episodes))).metrics
+    assert metrics["logprob_diff/max"] == pytest.approx(0.01, rel=1e-3)
+    assert metrics["logprob_diff/episodes_over_1e-4"] == 1
+
+
+async def test_lagging_tokens_are_checked_with_the_weights_that_sampled_them(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, nats_url: str
+) -> None:
+    spec = grpo_spec(model_path, max_policy_lag=1)
+    await trainer.configure(spec)
+    await trainer.train(await stream.manifest(0, group(sampler)))
+    lagging = await stream.manifest(1, group(sampler, 1))
+    restarted, channel = await start(nats_url, trainer.run_path)
+    try:
+        await restarted.configure(spec)
+        for one in (trainer, restarted):
+            metrics = (await one.train(lagging)).metrics
+            assert metrics["logprob_diff/max"] < 1e-5
+            assert (metrics["lag/max"], metrics["logprob_diff/tokens_unchecked"]) == (1, 0)
+            assert abs(metrics["kl/k1"]) > 1e-4
+        too_old = (await trainer.train(await stream.manifest(2, group(sampler, 2)))).metrics
+        assert (too_old["logprob_diff/episodes_checked"], too_old["logprob_diff/tokens_unchecked"]) == (0, 8)
+    finally:
+        await channel.close()
+        await restarted.server.close(0.1)
+
+
+async def test_retention_restore_and_publish(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, tmp_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path, checkpoints_kept=2, max_policy_lag=1))
+    for step in range(5):
+        await trainer.train(await stream.manifest(step, group(sampler, step)))
+    run = trainer.run_path
+    assert sorted(path.name for path in run.glob("checkpoints/*")) == ["step-4", "step-5"]
+    assert sorted(path.name for path in run.glob("weights/*")) == ["v3", "v4", "v5"]
+    published = await trainer.stub.PublishWeights(wire.PublishWeightsRequest(epoch=1, path=str(tmp_path / "out")))
+    assert verify_manifest(Path(published.weights.path)).version == 5
+    restored = await trainer.stub.Restore(wire.RestoreRequest(epoch=1, step=4))
+    assert (restored.checkpoint.step, restored.checkpoint.model_path) == (4, str(run / "weights" / "v4"))
+    assert [path.name for path in run.glob("checkpoints/*")] == ["step-4"]
+    error = await refused(trainer.stub.Restore(wire.RestoreRequest(epoch=1, step=2)))
+    assert error.code() == grpc.StatusCode.NOT_FOUND
+
+
+async def test_checkpoints_every_second_step_publish_weights_every_step(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, nats_url: str
+) -> None:
+    spec = grpo_spec(model_path, checkpoint_every=2)
+    await trainer.configure(spec)
+    manifests = [await stream.manifest(step, group(sampler, step)) for step in range(3)]
+    results = [await trainer.train(manifest) for manifest in manifests]
+    assert [path.name for path in trainer.run_path.glob("checkpoints/*")] == ["step-2"]
+    restarted, channel = await start(nats_url, trainer.run_path)
+    try:
+        assert (await restarted.configure(spec)).step == 2
+        again = await restarted.train(manifests[2])
+        assert (again.weights, again.replayed) == (results[2].weights, False)
+        saved = await restarted.stub.SaveCheckpoint(wire.SaveCheckpointRequest(epoch=1))
+        assert saved.checkpoint.step == 3
+    finally:
+        await channel.close()
+        await restarted.server.close(0.1)
+
+
+async def test_an_empty_batch_is_a_step_that_changes_no_weight(
+    trainer: Trainer, stream: Stream, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    result = await trainer.train(manifest_of(0, []))
+    assert (result.weights.policy_version, result.rows, result.tokens_trained) == (1, 0, 0)
