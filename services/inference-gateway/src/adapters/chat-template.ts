@@ -2,6 +2,7 @@
 import { Template } from "@huggingface/jinja";
 import { ApiError } from "../domain/api-error.ts";
 import type { TemplateMessage } from "../domain/chat-message.ts";
+import { rewriteStripCalls, STRIP_FUNCTIONS } from "./python-strip.ts";
 
 /** A chat template, parsed once. Same variables and options as `apply_chat_template` of Hugging Face transformers. */
 export class ChatTemplate {
@@ -11,13 +12,14 @@ export class ChatTemplate {
   /** @throws Error when the template does not parse. */
   constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
     this.#template = new Template(source);
+    rewriteStripCalls(this.#template.parsed);
     this.#specialTokens = specialTokens;
   }
 
   /** @throws ApiError 400 with the template's own words when it refuses the conversation. */
   render(messages: readonly TemplateMessage[], tools: readonly unknown[] | null, generationPrompt: boolean): string {
     // transformers passes None for what is not given, and None is not undefined in Jinja.
-    const variables = { ...this.#specialTokens, messages, tools, documents: null };
+    const variables = { ...STRIP_FUNCTIONS, ...this.#specialTokens, messages, tools, documents: null };
     try {
       return this.#template.render({ ...variables, add_generation_prompt: generationPrompt });
     } catch (error) {

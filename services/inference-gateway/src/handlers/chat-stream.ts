@@ -43,7 +43,7 @@ export class ChatStream {
     this.#response.end(closingChunks(this.#head, this.#call.request, answer));
   }
 
-  /** The status is gone already: the error is the last event, as OpenAI and vLLM do it. */
+  /** The status went out already: the error is the last event, as OpenAI and vLLM do it. */
   fail(error: unknown): void {
     this.#response.end(`${event(toApiError(error).toBody())}data: [DONE]\n\n`);
   }

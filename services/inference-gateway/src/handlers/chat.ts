@@ -88,9 +88,8 @@ export class ChatHandler {
         }),
       );
     } catch (error) {
-      // Before the first byte it can still be a plain error with its status.
-      if (!stream.started) throw error;
-      stream.fail(error);
+      if (stream.started) stream.fail(error);
+      throw error;
     }
   }
 

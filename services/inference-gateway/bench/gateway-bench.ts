@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests a second and CPU milliseconds a request of the gateway, with an engine that answers at once in a process of
+// its own. Prints one line of JSON. `node services/inference-gateway/bench/gateway-bench.ts [seconds] [--prof]`
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { createClient } from "@whetstone/rpc";
+import { Pool } from "undici";
+import { initModel, tempFolder } from "../test/harness.ts";
+
+const seconds = Number(process.argv[2] ?? 5);
+const profile = process.argv.includes("--prof") ? ["--cpu-prof", "--cpu-prof-dir=/tmp/gateway-prof"] : [];
+
+/** A clock tick of /proc/<pid>/stat, milliseconds. */
+const TICK_MS = 10;
+
+const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
+
+function start(args: string[], env: Record<string, string> = {}): ChildProcess {
+  return spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["pipe", "pipe", "pipe"] });
+}
+
+async function firstLine(stream: NodeJS.ReadableStream | null, matches: string): Promise<string> {
+  if (stream === null) throw new Error("no stream");
+  for await (const line of createInterface({ input: stream })) {
+    if (line.includes(matches)) return line;
+  }
+  throw new Error(`the process ended without "${matches}"`);
+}
+
+function cpuMs(child: ChildProcess): number {
+  const fields =
+    readFileSync(`/proc/${String(child.pid)}/stat`, "utf8")
+      .split(") ")[1]
+      ?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}
+
+/** 21 tokens with the tiny model: two markers and nineteen bytes. Few texts, as the states of a small game. */
+function body(index: number): string {
+  const content = `S${String(index % 40).padStart(2, "0")}FFHFHFFFHHFFGFFF`;
+  return JSON.stringify({ model: "job", messages: [{ role: "user", content }], max_tokens: 4, seed: index });
+}
+
+interface Result {
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+  readonly cpuMsPerRequest: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** Sessions of five calls, each read and closed after them, as an episode does. */
+async function measure(pool: Pool, gateway: ChildProcess, concurrency: number, forMs: number): Promise<Result> {
+  const took: number[] = [];
+  const [startMs, startCpuMs] = [performance.now(), cpuMs(gateway)];
+  let sessions = 0;
+  const player = async (): Promise<void> => {
+    while (performance.now() - startMs < forMs) {
+      const session = `/s/bench-${String(concurrency)}-${String(sessions++)}`;
+      for (let turn = 0; turn < 5; turn++) took.push(await chat(pool, session, took.length));
+      const calls = await pool.request({ method: "GET", path: `${session}/calls?close=true`, headers: PROTOBUF });
+      await calls.body.arrayBuffer();
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, player));
+  const [elapsedMs, usedMs] = [performance.now() - startMs, cpuMs(gateway) - startCpuMs];
+  const inOrder = took.toSorted((a, b) => a - b);
+  const round = (value: number): number => Number(value.toFixed(3));
+  return {
+    concurrency,
+    requestsPerSecond: Math.round((took.length * 1000) / elapsedMs),
+    cpuMsPerRequest: round(usedMs / took.length),
+    p50Ms: round(inOrder[Math.floor(took.length / 2)] ?? 0),
+    p99Ms: round(inOrder[Math.floor(took.length * 0.99)] ?? 0),
+  };
+}
+
+const PROTOBUF = { accept: "application/x-protobuf" };
+const JSON_BODY = { "content-type": "application/json" };
+
+async function chat(pool: Pool, session: string, index: number): Promise<number> {
+  const sentMs = performance.now();
+  const options = {
+    method: "POST",
+    path: `${session}/v1/chat/completions`,
+    headers: JSON_BODY,
+    body: body(index),
+  } as const;
+  const { statusCode, body: answer } = await pool.request(options);
+  const text = await answer.text();
+  if (statusCode !== 200) throw new Error(`HTTP ${String(statusCode)}: ${text}`);
+  return performance.now() - sentMs;
+}
+
+using folder = tempFolder();
+const modelPath = initModel(folder);
+const engine = start([path("bench-engine.ts")]);
+const engineUrl = await firstLine(engine.stdout, "http");
+const env = { WHETSTONE_HTTP_PORT: "0", WHETSTONE_GRPC_PORT: "0", WHETSTONE_ENGINES: `e0=${engineUrl}` };
+const gateway = start([...profile, path("../src/main.ts")], { ...env, WHETSTONE_SUPERVISED: "1" });
+const ready = JSON.parse(await firstLine(gateway.stderr, '"ready"')) as { httpUrl: string; grpcAddress: string };
+await using fleet = createClient(FleetService, ready.grpcAddress);
+await fleet.unfenceEngine({ id: "e0", policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath } });
+const results: Result[] = [];
+for (const concurrency of [64, 512]) {
+  const pool = new Pool(ready.httpUrl, { connections: concurrency });
+  await measure(pool, gateway, concurrency, 1000);
+  results.push(await measure(pool, gateway, concurrency, seconds * 1000));
+  await pool.close();
+}
+process.stdout.write(`${JSON.stringify({ bench: "inference-gateway", seconds, results })}\n`);
+for (const child of [gateway, engine]) {
+  child.stdin?.end();
+  if (child.exitCode === null) await once(child, "exit");
+}
