@@ -1,2 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-export {};
+/** `whet jobs audit`: recounts a job's books and says whether all is well. */
+import { connectNats } from "@whetstone/messaging";
+import { silentLogger } from "@whetstone/telemetry";
+
+import { auditJob } from "../adapters/audit-reader.ts";
+import { natsUrl } from "../adapters/endpoint.ts";
+import type { AuditResult } from "../domain/audit.ts";
+import { EXIT } from "../domain/cli-error.ts";
+import { formatCount } from "../domain/format.ts";
+import type { Outcome } from "../program.ts";
+import { dataDirectory, dataPaths } from "../runtime/layout.ts";
+import type { Terminal } from "../adapters/terminal.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+
+export async function audit(
+  name: string,
+  flags: CommonOptions,
+  context: CommandContext,
+  outcome: Outcome,
+): Promise<void> {
+  const servers = natsUrl(flags.data, context.environment);
+  await using connection = await connectNats({
+    servers,
+    name: "whet-audit",
+    logger: silentLogger,
+    signal: context.signal,
+  });
+  const runsFolder = dataPaths(dataDirectory(flags.data, context.environment)).runs;
+  const result = await auditJob(name, { connection, runsFolder, signal: context.signal });
+  if (!isSound(result)) outcome.exitCode = EXIT.other;
+  if (flags.json === true) context.terminal.json(result);
+  else print(result, context.terminal);
+}
+
+export function isSound({ lost, duplicated, stale, unlabelled }: AuditResult): boolean {
+  return lost + duplicated + stale + unlabelled === 0;
+}
+
+function print(result: AuditResult, terminal: Terminal): void {
+  const { dispatched, trained, voided, inFlight } = result;
+  terminal.line(
+    `${terminal.paint("bold", result.job)}  ${formatCount(dispatched)} dispatched = ${formatCount(trained)} trained + ${formatCount(voided)} voided + ${formatCount(inFlight)} in flight`,
+  );
+  terminal.line(`read: ${formatCount(result.checkedEpisodes)} trained episodes, token by token`);
+  const meaning = { lost: "episodes", duplicated: "episodes", stale: "tokens", unlabelled: "tokens" } as const;
+  for (const [kind, unit] of Object.entries(meaning) as [keyof typeof meaning, string][]) {
+    const count = result[kind];
+    terminal.line(
+      `  ${terminal.paint(count === 0 ? "green" : "red", count === 0 ? "✓" : "✗")} ${kind.padEnd(11)} ${formatCount(count)} ${unit}`,
+    );
+  }
+  for (const { kind, subject, reason } of result.violations)
+    terminal.line(`    ${terminal.paint("red", kind)} ${subject}: ${reason}`);
+}

@@ -13,10 +13,13 @@ import { AuditReport } from "./audit-report.ts";
 import type { TokenCheck } from "./audit-tokens.ts";
 import { checkTokens } from "./audit-tokens.ts";
 
-/** What the job's record says; it decides what still may be on its way. */
+/**
+ * What the job's record says; it decides what still may be on its way. "ended": cancelled or failed, what was in flight
+ * is voided. "suspended": its tasks are taken out of the stream and put back when it goes on.
+ */
 export interface JobFacts {
   readonly name: string;
-  readonly phase: "running" | "succeeded" | "ended";
+  readonly phase: "running" | "suspended" | "succeeded" | "ended";
   /** Steps between two checkpoints, at least 1. */
   readonly checkpointEvery: number;
 }
@@ -103,6 +106,10 @@ export class Auditor {
     for (const { episodeId } of manifest.voided) if (this.#claim(episodeId, manifest.step)) this.#voided.add(episodeId);
   }
 
+  hasBatch(step: number): boolean {
+    return this.#batches.has(step);
+  }
+
   #claim(id: string, step: number): boolean {
     const before = this.#entries.get(id);
     if (!before && !this.#voided.has(id)) return true;
@@ -166,9 +173,9 @@ export class Auditor {
     if (found.unlabelled > 0) this.#report.add("unlabelled", id, `${found.unlabelled} sampled tokens have no version`);
   }
 
-  /** Dispatched ids of batches without a manifest that were nowhere: in an unfinished job they may be on their way. */
+  /** Dispatched ids of batches without a manifest that are nowhere. Look again: a record is written before its tasks. */
   missing(): string[] {
-    if (this.#job.phase === "ended") return [];
+    if (this.#job.phase === "ended" || this.#job.phase === "suspended") return [];
     return [...this.#dispatched]
       .filter(([id, step]) => !this.#batches.has(step) && !this.#seen.has(id))
       .map(([id]) => id);
@@ -260,16 +267,17 @@ export class Auditor {
       (id) => !this.#entries.has(id) && !this.#voided.has(id),
     ).length;
     const waiting = this.#entries.size - trained;
+    const lostUnlisted = this.#report.lostIds((id) => this.#dispatched.has(id) && !this.#entries.has(id));
+    const open = unfinished - lostUnlisted + waiting;
     // An ended job voids whatever was on its way; a batch may never be made of it.
     const ended = this.#job.phase === "ended";
-    const lostInFlight = ended ? 0 : this.#report.lostIds((id) => this.#dispatched.has(id) && !this.#entries.has(id));
     const { lost, duplicated } = this.#report.counts;
     return {
       job: this.#job.name,
       dispatched: this.#dispatched.size,
       trained,
-      voided: this.#voided.size + (ended ? unfinished + waiting : 0),
-      inFlight: ended ? 0 : unfinished + waiting - lostInFlight,
+      voided: this.#voided.size + (ended ? open : 0),
+      inFlight: ended ? 0 : open,
       lost,
       duplicated,
       ...this.#tokens,

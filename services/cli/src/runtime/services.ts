@@ -60,6 +60,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
         WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
         WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+        WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
       },
     ),

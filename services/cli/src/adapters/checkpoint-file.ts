@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `state.json` of a run's newest checkpoint (ARCHITECTURE.md, "Names"). */
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+
+import { z } from "zod";
+
+import type { CheckpointFacts } from "../domain/audit.ts";
+import { CliError } from "../domain/cli-error.ts";
+
+const StateSchema = z.object({
+  format: z.literal("whetstone.checkpoint/v1"),
+  jobUid: z.string(),
+  step: z.int().min(0),
+  consumed: z.array(z.object({ step: z.int().min(0), batchDigest: z.string(), episodes: z.int().min(0) })),
+});
+
+/** The newest complete checkpoint: state.json is written last. Undefined: none yet. Throws when it is not one of ours. */
+export function newestCheckpoint(runFolder: string, jobUid: string): CheckpointFacts | undefined {
+  const folder = join(runFolder, "checkpoints");
+  if (!existsSync(folder)) return undefined;
+  const steps = readdirSync(folder).flatMap((name) => /^step-(\d+)$/.exec(name)?.[1] ?? []);
+  const newestFirst = steps.map(Number).sort((a, b) => b - a);
+  const paths = newestFirst.map((step) => join(folder, `step-${step}`, "state.json"));
+  const path = paths.find((candidate) => existsSync(candidate));
+  return path === undefined ? undefined : readState(path, jobUid);
+}
+
+function readState(path: string, jobUid: string): CheckpointFacts {
+  const parsed = StateSchema.safeParse(parseJson(path));
+  if (!parsed.success)
+    throw new CliError("DATA_LOSS", `${path} is not a checkpoint's state: ${z.prettifyError(parsed.error)}`);
+  if (parsed.data.jobUid !== jobUid)
+    throw new CliError("DATA_LOSS", `${path} belongs to the run ${parsed.data.jobUid}, not ${jobUid}`);
+  return parsed.data;
+}
+
+function parseJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch (cause) {
+    throw new CliError("DATA_LOSS", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
