@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+export type { GenerateRequest } from "./engine-generate.ts";
+export {
+  echoScript,
+  type EngineAnswer,
+  type EngineSampling,
+  type EngineScript,
+  type Fault,
+  type FaultPoint,
+} from "./engine-script.ts";
 export { freePort } from "./free-port.ts";
 export { findNatsServer, type NatsServerOptions, startNats, type TestNats } from "./nats-server.ts";
+export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } from "./scripted-engine.ts";
 export { waitFor, type WaitOptions } from "./wait-for.ts";
