@@ -14,9 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
-from whetstone_models.errors import ModelError
-
 from whetstone_engine import logs
+from whetstone_models.errors import ModelError
 
 log = logging.getLogger("whetstone_engine")
 SWITCH_INTERVAL_S = 0.0005

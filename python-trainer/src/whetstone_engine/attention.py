@@ -9,16 +9,17 @@ Shapes: N packed tokens, B sequences of a group, Q queries each (padded), K cont
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-from whetstone_models.config import ModelConfig
 
 from whetstone_engine.kv_cache import BLOCK
 from whetstone_engine.slots import SlotTable
+from whetstone_models.config import ModelConfig
 
 Ints = NDArray[np.int64]
 
@@ -164,7 +165,7 @@ def _size_class(sizes: Ints, smallest: int) -> Ints:
 def _runs(values: Ints) -> list[tuple[int, int]]:
     """(first, last) of every run of equal values."""
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _tensor(array: Ints, device: torch.device) -> Tensor:

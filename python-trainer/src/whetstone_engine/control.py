@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from whetstone_models.errors import ModelError
 
 from whetstone_engine.engine import Engine
 from whetstone_engine.errors import ApiError, internal, invalid
 from whetstone_engine.metrics import render
 from whetstone_engine.replies import encode
 from whetstone_engine.wire import parse_body
+from whetstone_models.errors import ModelError
 
 VERSION = "0.1.0"
 log = logging.getLogger("whetstone_engine")

@@ -129,5 +129,3 @@ def _chunk(sequence: Sequence, output: Output, text: CompletionWriter | None, in
 
 def _event(body: dict[str, Any]) -> bytes:
     return b"data: " + encode(body).encode() + b"\n\n"
-
-

@@ -10,11 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from whetstone_models.config import ModelConfig, read_config
-from whetstone_models.errors import ModelError
-from whetstone_models.folder import load_model
-from whetstone_models.manifest import MANIFEST, verify_manifest
-from whetstone_models.transformer import Transformer
 
 from whetstone_engine.errors import ApiError
 from whetstone_engine.kv_cache import BLOCK, BlockPool
@@ -26,6 +21,11 @@ from whetstone_engine.slots import SlotTable
 from whetstone_engine.step_loop import StepLoop
 from whetstone_engine.tokenizer import TextCodec
 from whetstone_engine.wire import Call, Limits
+from whetstone_models.config import ModelConfig, read_config
+from whetstone_models.errors import ModelError
+from whetstone_models.folder import load_model
+from whetstone_models.manifest import MANIFEST, verify_manifest
+from whetstone_models.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,9 @@ class Engine:
         async with self._reloading:
             model = await asyncio.to_thread(self._load, directory, self.runner.model.config)
             if model.config.vocab_size != self.limits.vocab_size or model.config.max_position < self.max_len:
-                raise ModelError("config.json", "vocabulary or context differ from the served model; restart the engine")
+                raise ModelError(
+                    "config.json", "vocabulary or context differ from the served model; restart the engine"
+                )
             await self.steps.call(lambda: self._swap(model))
 
     def _swap(self, model: Transformer) -> None:
@@ -166,7 +168,9 @@ class Engine:
         if (directory / MANIFEST).is_file():
             verify_manifest(directory)
         config = current if current and not (directory / "config.json").is_file() else read_config(directory)
-        return load_model(directory, self.options.dtype, self.options.device, config).eval().requires_grad_(False).fuse()
+        return (
+            load_model(directory, self.options.dtype, self.options.device, config).eval().requires_grad_(False).fuse()
+        )
 
     def gauges(self) -> Gauges:
         """Values for /metrics. Read without a lock: each is a single number."""
@@ -186,7 +190,7 @@ def _cache_tokens(options: EngineOptions, config: ModelConfig, max_len: int) -> 
 
 def _end_tokens(directory: Path, config: ModelConfig, codec: TextCodec) -> tuple[int, ...]:
     """Every id that the folder calls end-of-sequence: chat models often name one in each of three files."""
-    ids = list(config.eos_token_ids)
+    ids: list[int | None] = list(config.eos_token_ids)
     path = directory / "generation_config.json"
     if path.is_file():
         value = json.loads(path.read_text()).get("eos_token_id")

@@ -125,7 +125,8 @@ class CompletionWriter:
             "tokens": texts,
             "token_logprobs": [entry["logprob"] for entry in entries],
             "top_logprobs": [
-                {self._decode([best["token_id"]]): best["logprob"] for best in entry["top_logprobs"]} for entry in entries
+                {self._decode([best["token_id"]]): best["logprob"] for best in entry["top_logprobs"]}
+                for entry in entries
             ],
             "text_offset": [offset + sum(map(len, texts[:i])) for i in range(len(texts))],
         }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from whetstone_models.transformer import Transformer
 
 from whetstone_engine.attention import PagedAttention, make_plan
 from whetstone_engine.sampler import Sampled, sample
 from whetstone_engine.scheduler import Batch
 from whetstone_engine.slots import SlotTable
+from whetstone_models.transformer import Transformer
 
 
 class Runner:

@@ -116,8 +116,10 @@ def truncate(scaled_SV: Tensor, top_p: Floats, top_k: Ints, min_p: Floats) -> Te
         scaled_SV = scaled_SV.masked_fill(scaled_SV < scaled_SV.amax(-1, keepdim=True) + floor_S1, -torch.inf)
     limits = np.where((top_k <= 0) | (top_k > vocabulary), vocabulary, top_k)
     if (top_p >= 1.0).all():
-        return _keep_top_k(scaled_SV, scaled_SV.topk(int(limits.max()), -1).values, limits) if limits.min() < vocabulary else scaled_SV
-    sorted_SV, order_SV = scaled_SV.sort(-1, descending=True, stable=True)
+        if limits.min() == vocabulary:
+            return scaled_SV
+        return _keep_top_k(scaled_SV, scaled_SV.topk(int(limits.max()), -1).values, limits)
+    sorted_SV, order_SV = scaled_SV.sort(stable=True, dim=-1, descending=True)
     sorted_SV = _keep_top_k(sorted_SV, sorted_SV, limits)
     probabilities = sorted_SV.softmax(-1)
     before_SV = probabilities.cumsum(-1) - probabilities

@@ -61,9 +61,7 @@ class Scheduler:
             return Batch(decoding, self.table.length[decoding] - 1) if len(decoding) else None
         fresh = np.array([sequence.slot for sequence, _ in admitted], np.int64)
         cached = np.array([start for _, start in admitted], np.int64)
-        return Batch(
-            np.concatenate((decoding, fresh)), np.concatenate((self.table.length[decoding] - 1, cached))
-        )
+        return Batch(np.concatenate((decoding, fresh)), np.concatenate((self.table.length[decoding] - 1, cached)))
 
     def commit(self, slots: NDArray[np.int64], sampled: Sampled) -> None:
         """Appends one token to each slot and finishes what has ended."""
@@ -159,7 +157,7 @@ class Scheduler:
         self.counters.cache_hits += start
 
     def _grow(self) -> None:
-        """One more block for each running sequence whose next token needs it; the youngest make room if none is left."""
+        """A block more for each running sequence whose next token needs it; the youngest make room if none is left."""
         slots = self._running_slots()
         short = slots[self.table.length[slots] > self.table.held[slots] * BLOCK]
         for slot in short.tolist():

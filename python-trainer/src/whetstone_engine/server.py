@@ -59,7 +59,9 @@ def make_handler(engine: Engine) -> Handler:
         path = request.path
         handler = table.get((request.method, path))
         if handler is None:
-            return reply({"detail": "Method Not Allowed" if path in paths else "Not Found"}, 405 if path in paths else 404)
+            return reply(
+                {"detail": "Method Not Allowed" if path in paths else "Not Found"}, 405 if path in paths else 404
+            )
         try:
             return await handler(request)
         except ApiError as error:
@@ -77,7 +79,9 @@ def make_handler(engine: Engine) -> Handler:
 async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then closes every connection. Raises OSError if the address is taken."""
     # handler_cancellation: a client that goes away cancels its handler, which frees the slot (I9).
-    server = web.Server(make_handler(engine), handler_cancellation=True, keepalive_timeout=KEEP_ALIVE_S, access_log=None)
+    server = web.Server(
+        make_handler(engine), handler_cancellation=True, keepalive_timeout=KEEP_ALIVE_S, access_log=None
+    )
     runner = web.ServerRunner(server)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=4096, shutdown_timeout=SHUTDOWN_S)

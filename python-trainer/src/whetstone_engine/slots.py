@@ -69,6 +69,5 @@ class SlotTable:
 
     def rows(self, slots: np.ndarray) -> RowParams:
         """Sampling parameters of the given slots."""
-        return RowParams(
-            self.temperature[slots], self.top_p[slots], self.top_k[slots], self.min_p[slots], self.seed[slots], self.wanted[slots]
-        )  # fmt: skip
+        filters = (self.temperature[slots], self.top_p[slots], self.top_k[slots], self.min_p[slots])
+        return RowParams(*filters, self.seed[slots], self.wanted[slots])

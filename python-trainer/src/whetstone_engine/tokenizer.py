@@ -11,10 +11,10 @@ from jinja2 import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
-from whetstone_models.check import chat_template
-from whetstone_models.errors import ModelError
 
 from whetstone_engine.errors import ApiError, invalid
+from whetstone_models.check import chat_template
+from whetstone_models.errors import ModelError
 
 
 class TextCodec:
@@ -77,7 +77,9 @@ def _cut_after_last(text: str, messages: list[dict[str, Any]]) -> str:
     content = messages[-1].get("content") if messages else None
     at = text.rfind(content.strip()) if isinstance(content, str) else -1
     if not isinstance(content, str) or at < 0:
-        raise ApiError(400, "continue_final_message needs a last message whose text appears in the prompt", param="messages")
+        raise ApiError(
+            400, "continue_final_message needs a last message whose text appears in the prompt", param="messages"
+        )
     return text[: at + len(content.strip())]
 
 

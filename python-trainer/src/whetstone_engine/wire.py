@@ -90,7 +90,9 @@ def parse_completion(body: dict[str, Any], prompt: list[int], limits: Limits) ->
     return _call(body, sampling, prompt, _params(sampling, "", len(prompt), limits), limits)
 
 
-def _call(body: dict[str, Any], sampling: dict[str, Any], prompt: list[int], params: SamplingParams, limits: Limits) -> Call:
+def _call(
+    body: dict[str, Any], sampling: dict[str, Any], prompt: list[int], params: SamplingParams, limits: Limits
+) -> Call:
     check_model(body, limits)
     for name, neutral in _FORBIDDEN.items():
         if name in sampling and sampling[name] not in neutral:
@@ -128,7 +130,9 @@ def check_tokens(value: Any, field: str, limits: Limits) -> list[int]:
     if max(value) >= limits.vocab_size:
         raise ApiError(400, f"Token id {max(value)} is out of vocabulary", param=field)
     if len(value) >= limits.max_len:
-        reason = f"the prompt has {len(value)} tokens, but the maximum context is {limits.max_len} tokens including output"
+        reason = (
+            f"the prompt has {len(value)} tokens, but the maximum context is {limits.max_len} tokens including output"
+        )
         raise ApiError(400, reason, param=field)
     return value
 

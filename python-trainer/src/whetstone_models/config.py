@@ -174,7 +174,7 @@ def _positive(raw: dict[str, Any], name: str, default: int | None = None) -> int
 def _token_ids(value: object) -> tuple[int, ...]:
     if value is None:
         return ()
-    ids = value if isinstance(value, list) else [value]
+    ids: list[object] = value if isinstance(value, list) else [value]
     if not all(isinstance(token, int) for token in ids):
         raise ConfigError("config.json.eos_token_id", f"must be an integer or a list of integers, got {value!r}")
-    return tuple(ids)
+    return tuple(token for token in ids if isinstance(token, int))

@@ -58,7 +58,7 @@ class Attention(nn.Module):
         self.fused: tuple[Tensor, Tensor | None] | None = None
 
     def forward(self, x: Tensor, rope: Rope, attend: Attend, rows: Tensor | None) -> Tensor:
-        """x [..., H] → [..., H]. With `rows`, only those tokens are queried, but every token's key and value is kept."""
+        """x [..., H] → [..., H]. With `rows`, only those tokens are queried; all keys and values are kept."""
         query, key, value = self._project(x, rope, rows)
         return self.o_proj(attend(self.layer, query, key, value).flatten(-2))
 
@@ -131,7 +131,7 @@ class Decoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A causal language model. `state_dict` names equal those of the checkpoint (no lm_head when embeddings are tied)."""
+    """A causal language model. Parameters are named as in the checkpoint (no lm_head when embeddings are tied)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

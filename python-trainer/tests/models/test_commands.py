@@ -91,7 +91,10 @@ def test_import_refuses_a_file_that_is_not_gguf(tmp_path: Path, capsys: pytest.C
 
 
 def test_module_runs_and_fails_without_importing_torch(tmp_path: Path) -> None:
-    code = "import sys; from whetstone_models.__main__ import main; c = main(sys.argv[1:]); assert 'torch' not in sys.modules; sys.exit(c)"
+    code = (
+        "import sys; from whetstone_models.__main__ import main; "
+        "c = main(sys.argv[1:]); assert 'torch' not in sys.modules; sys.exit(c)"
+    )
     command = [sys.executable, "-c", code, "check", str(tmp_path / "none"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE)}, check=False)
     assert done.returncode == 2, done.stderr
