@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+import { z } from "zod";
+
+/** Settings of the env-runner, from WHETSTONE_* variables. */
+export const ConfigSchema = z.strictObject({
+  host: z.string().default("127.0.0.1"),
+  /** EnvironmentService. 0 picks a free one. */
+  grpcPort: z.number().int().min(0).max(65_535).default(9081),
+  /** Sessions at once; one more is RESOURCE_EXHAUSTED. */
+  slots: z.number().int().min(1).default(2048),
+  /** Longest session, whatever deadline its caller gives. */
+  sessionTimeoutMs: z.number().int().min(1).default(3_600_000),
+  /** How long an environment may take to close. */
+  closeTimeoutMs: z.number().int().min(1).default(5_000),
+  /** 0: off. */
+  metricsPort: z.number().int().min(0).max(65_535).default(0),
+  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+  /** Ends when standard input closes, so that nothing outlives a supervisor. */
+  supervised: z.boolean().default(false),
+});
+
+export type EnvRunnerConfig = z.output<typeof ConfigSchema>;

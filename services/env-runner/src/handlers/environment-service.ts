@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { type DescribeResponseSchema, EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import { implement, type ServiceImplementation } from "@whetstone/rpc";
+import type { RegisteredEnvironment, Registry } from "@whetstone/sdk";
+import type { Logger } from "@whetstone/telemetry";
+import type { EnvRunnerConfig } from "../config.ts";
+import type { RunnerMetrics } from "./metrics.ts";
+import { Session } from "./session.ts";
+import type { Slots } from "./slots.ts";
+
+export interface ServiceDeps {
+  readonly registry: Registry<RegisteredEnvironment>;
+  readonly slots: Slots;
+  readonly config: Pick<EnvRunnerConfig, "sessionTimeoutMs" | "closeTimeoutMs">;
+  readonly metrics: RunnerMetrics;
+  readonly logger: Logger;
+}
+
+export function environmentService(deps: ServiceDeps): ServiceImplementation {
+  const kinds = deps.registry.kinds.map(describeKind);
+  return implement(EnvironmentService, {
+    describe: () => ({ kinds, slots: deps.slots.total, slotsUsed: deps.slots.used }),
+    session: (requests, context) => new Session(deps, context.signal).run(requests),
+  });
+}
+
+type KindInit = NonNullable<MessageInitShape<typeof DescribeResponseSchema>["kinds"]>[number];
+
+function describeKind({ kind, description, argsSchema, seedable }: RegisteredEnvironment): KindInit {
+  return {
+    kind,
+    description,
+    argsSchemaJson: JSON.stringify(argsSchema),
+    actionSchemaJson: JSON.stringify({ type: "string" }),
+    capabilities: { concurrent: true, seedable, resumable: false, checkpointable: false },
+  };
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+import { fromJson, type JsonObject, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ConfigError, WhetstoneError } from "@whetstone/core";
+import type { SessionResponseSchema } from "@whetstone/proto/environments/v1/environments";
+import { classify, EpisodeError, type ResetResult, type StepResult } from "@whetstone/sdk";
+
+export type SessionAnswer = MessageInitShape<typeof SessionResponseSchema>;
+export type ErrorCode = "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED";
+
+export interface SessionError {
+  readonly code: ErrorCode;
+  /** Field path of a broken argument. Empty: none. */
+  readonly field: string;
+  readonly message: string;
+}
+
+export function observationAnswer(result: ResetResult | StepResult): SessionAnswer {
+  const { observation, info } = result;
+  const step = "terminated" in result ? result : undefined;
+  return {
+    kind: {
+      case: "observation",
+      value: {
+        ...(typeof observation === "string"
+          ? { text: observation }
+          : { data: fromJson(ValueSchema, observation as JsonValue) }),
+        ...(step?.reward === undefined ? {} : { reward: step.reward }),
+        terminated: step?.terminated ?? false,
+        truncated: step?.truncated ?? false,
+        ...(isEmpty(info) ? {} : { info: info as JsonObject }),
+      },
+    },
+  };
+}
+
+function isEmpty(record: object): boolean {
+  for (const _key in record) return false;
+  return true;
+}
+
+export function errorAnswer(thrown: unknown): SessionError {
+  const error = WhetstoneError.from(thrown);
+  if (error.code === "CANCELLED") return { code: "CANCELLED", field: "", message: error.message };
+  const failureClass = classify(thrown, "step").class;
+  const code = failureClass === "TASK" || failureClass === "GRADER" ? failureClass : "ENVIRONMENT";
+  const field = thrown instanceof ConfigError ? (thrown.violations[0]?.path ?? "") : "";
+  return { code, field, message: error.message };
+}
+
+/** Whatever a grader throws is a GRADER failure. */
+export async function graderFailed<T>(grade: () => Promise<T>): Promise<T> {
+  try {
+    return await grade();
+  } catch (error) {
+    const message = `the reward could not be computed: ${WhetstoneError.from(error).message}`;
+    throw new EpisodeError("GRADER", message, { cause: error });
+  }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+import { toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { Deadline, deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
+import type { Reset, SessionRequest, Step } from "@whetstone/proto/environments/v1/environments";
+import { type Awaitable, type BaseEnv, isDone, type StepResult } from "@whetstone/sdk";
+import type { ServiceDeps } from "./environment-service.ts";
+import type { SessionEnd } from "./metrics.ts";
+import { errorAnswer, type ErrorCode, graderFailed, observationAnswer, type SessionAnswer } from "./session-answers.ts";
+
+// S1: one environment a stream; however the stream ends, it is closed, once, within a bound (I9). S2: a session holds its
+// slot until its environment is closed. S3: an answer of kind error or closed is the last. S4: while a step runs, the next
+// request is read already, so that a cancel reaches it.
+
+type Requests = AsyncIterator<SessionRequest>;
+
+/** One episode. */
+export class Session {
+  readonly #deps: ServiceDeps;
+  readonly #call: AbortSignal;
+  readonly #stop = new AbortController();
+  #environment: BaseEnv | undefined;
+  #next: Promise<IteratorResult<SessionRequest>> | undefined;
+  #end: SessionEnd = "left";
+
+  /** @param call  aborts when the caller cancels or its deadline passes. */
+  constructor(deps: ServiceDeps, call: AbortSignal) {
+    this.#deps = deps;
+    this.#call = call;
+  }
+
+  async *run(stream: AsyncIterable<SessionRequest>): AsyncGenerator<SessionAnswer, void, undefined> {
+    using _slot = this.#deps.slots.take(); // S2
+    using call = Deadline.after(this.#deps.config.sessionTimeoutMs, this.#call);
+    call.signal.addEventListener("abort", () => {
+      this.#stop.abort(call.signal.reason);
+    });
+    const requests = stream[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const request = await this.#read(requests, this.#stop.signal);
+        if (request === undefined) return;
+        const answer = await this.#answer(request, requests, this.#stop.signal);
+        yield answer;
+        if (answer.kind?.case !== "observation") return; // S3
+      }
+    } finally {
+      await this.#close();
+      this.#deps.metrics.session(this.#end);
+    }
+  }
+
+  async #read(requests: Requests, signal: AbortSignal): Promise<SessionRequest | undefined> {
+    const pending = this.#next ?? requests.next();
+    this.#next = undefined;
+    const result = await raceSignal(pending, signal);
+    return result.done === true ? undefined : result.value;
+  }
+
+  async #answer(request: SessionRequest, requests: Requests, signal: AbortSignal): Promise<SessionAnswer> {
+    const { kind } = request;
+    switch (kind.case) {
+      case "reset":
+        return this.#guard(requests, signal, (stop) => this.#reset(kind.value, stop));
+      case "step":
+        return this.#guard(requests, signal, (stop) => this.#step(kind.value, stop));
+      case "close":
+        await this.#close();
+        this.#end = "closed";
+        return { kind: { case: "closed", value: {} } };
+      case "cancel":
+        return this.#failed({ code: "CANCELLED", field: "", message: "cancelled as asked" });
+      case undefined:
+        throw new WhetstoneError("INVALID_ARGUMENT", "a session request needs one of reset, step, close, cancel");
+    }
+  }
+
+  /** Runs a piece of the environment's work; what it throws is the answer. Work that is not async costs nothing here. */
+  async #guard(
+    requests: Requests,
+    signal: AbortSignal,
+    work: (stop: AbortSignal) => Awaitable<SessionAnswer>,
+  ): Promise<SessionAnswer> {
+    try {
+      const result = work(signal);
+      return result instanceof Promise ? await this.#listening(requests, signal, result) : result;
+    } catch (error) {
+      if (error instanceof CancelRequested) {
+        this.#stop.abort(error); // Reaches the step that runs; its outcome has no reader any more.
+        return this.#failed({ code: "CANCELLED", field: "", message: error.message });
+      }
+      if (signal.aborted || error instanceof ProtocolError) throw error;
+      return this.#failed(errorAnswer(error));
+    }
+  }
+
+  /** S4 */
+  async #listening(requests: Requests, signal: AbortSignal, work: Promise<SessionAnswer>): Promise<SessionAnswer> {
+    this.#next = requests.next();
+    const cancelled = this.#next.then((next) => {
+      if (next.done !== true && next.value.kind.case !== "cancel") return new Promise<never>(() => undefined);
+      throw new CancelRequested("CANCELLED", "cancelled as asked");
+    });
+    return await raceSignal(Promise.race([work, cancelled]), signal);
+  }
+
+  #reset({ kind, args = {}, seed }: Reset, signal: AbortSignal): Awaitable<SessionAnswer> {
+    if (this.#environment !== undefined) throw misuse("reset comes once, first");
+    this.#environment = this.#deps.registry.get(kind).create(args);
+    const result = this.#environment.reset({ seed: safeSeed(seed), signal });
+    if (result instanceof Promise) return result.then(observationAnswer);
+    return observationAnswer(result);
+  }
+
+  #step({ action, data }: Step, signal: AbortSignal): Awaitable<SessionAnswer> {
+    const environment = this.#environment;
+    if (environment === undefined) throw misuse("step needs a reset first");
+    this.#deps.metrics.step();
+    const result = environment.step(data === undefined ? action : toJson(ValueSchema, data), { signal });
+    if (result instanceof Promise) return result.then((stepped) => this.#graded(environment, stepped, signal));
+    return this.#graded(environment, result, signal);
+  }
+
+  /** Environments that grade at the end do so here, where they live: the last step's reward is the grade. */
+  #graded(environment: BaseEnv, result: StepResult, signal: AbortSignal): Awaitable<SessionAnswer> {
+    if (!isDone(result) || environment.computeFinalReward === undefined) return observationAnswer(result);
+    return graderFailed(async () => environment.computeFinalReward?.({ signal })).then((reward) =>
+      observationAnswer({ ...result, reward }),
+    );
+  }
+
+  #failed(error: { code: ErrorCode; field: string; message: string }): SessionAnswer {
+    this.#end = error.code;
+    return { kind: { case: "error", value: error } };
+  }
+
+  /** S1 */
+  async #close(): Promise<void> {
+    const environment = this.#environment;
+    this.#environment = undefined;
+    if (environment === undefined) return;
+    try {
+      const closing = environment.close();
+      const { closeTimeoutMs: timeoutMs } = this.#deps.config;
+      if (closing instanceof Promise) await withTimeout(() => closing, { timeoutMs });
+    } catch (error) {
+      this.#deps.logger.warn("environment_close_failed", { error });
+    }
+  }
+}
+
+/** The caller broke the protocol: its call fails; the environment is not to blame. */
+class ProtocolError extends WhetstoneError {}
+
+class CancelRequested extends WhetstoneError {}
+
+function misuse(message: string): ProtocolError {
+  return new ProtocolError("FAILED_PRECONDITION", `session: ${message}`);
+}
+
+function safeSeed(seed: bigint): number {
+  return seed <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(seed) : deriveSeed(seed);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WhetstoneError } from "@whetstone/core";
+
+/** Sessions at once. Nobody queues here: callers wait at home, where their deadline is known. */
+export class Slots {
+  readonly total: number;
+  #used = 0;
+
+  constructor(total: number) {
+    this.total = total;
+  }
+
+  get used(): number {
+    return this.#used;
+  }
+
+  /** @throws RESOURCE_EXHAUSTED, retry later. */
+  take(): Disposable {
+    if (this.#used >= this.total) {
+      throw new WhetstoneError("RESOURCE_EXHAUSTED", `all ${this.total} environment slots are in use`, {
+        context: { slots: this.total },
+      });
+    }
+    this.#used += 1;
+    let held = true;
+    return {
+      [Symbol.dispose]: () => {
+        if (held) this.#used -= 1;
+        held = false;
+      },
+    };
+  }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+import { abortReason, sleep, WhetstoneError } from "@whetstone/core";
+import { type Dispatcher, Pool } from "undici";
+import { EpisodeError, PromptTooLongError } from "../failure.ts";
+import type { ChatOptions, ModelAnswer, RolloutClient } from "../rollout-client.ts";
+import type { ChatMessage } from "../types.ts";
+import { ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
+import { encodeRequest, readAnswer, readError } from "./openai-wire.ts";
+
+export interface ChatClientOptions {
+  /** Up to and without "/v1": "http://127.0.0.1:8080/s/abc". */
+  readonly baseUrl: string;
+  readonly model: string;
+  readonly apiKey?: string | undefined;
+  /** Shared by many clients of one server. Absent: its own, which `close` ends. */
+  readonly pool?: Dispatcher | undefined;
+  /** Calls in all when the connection fails or the server is busy (429, 503). Default 4. */
+  readonly apiRetries?: number | undefined;
+}
+
+/** A pool for one server: keep-alive, one request a connection at a time, no timeouts of its own (deadlines come per call). */
+export function createChatPool(origin: string, connections = 512): Pool {
+  return new Pool(origin, { connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 60_000 });
+}
+
+/** Talks to any server with an OpenAI-compatible `/v1/chat/completions`. One client per session: calls are numbered. */
+export class ChatClient implements RolloutClient {
+  readonly #pool: Dispatcher;
+  readonly #ownsPool: boolean;
+  readonly #path: string;
+  readonly #modelJson: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #attempts: number;
+  #calls = 0;
+
+  constructor(options: ChatClientOptions) {
+    const url = new URL(options.baseUrl);
+    this.#ownsPool = options.pool === undefined;
+    this.#pool = options.pool ?? createChatPool(url.origin);
+    this.#path = `${url.pathname.replace(/\/$/, "")}/v1/chat/completions`;
+    this.#modelJson = JSON.stringify(options.model);
+    this.#headers = {
+      "content-type": "application/json",
+      ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
+    };
+    this.#attempts = options.apiRetries ?? 4;
+  }
+
+  async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
+    const answer = await sendWithRetry(this.#pool, this.#request(messages, options), this.#attempts);
+    if (answer.status === 200) return readAnswer(answer.body);
+    throw refusal(answer);
+  }
+
+  async close(): Promise<void> {
+    if (this.#ownsPool) await this.#pool.destroy();
+  }
+
+  #request(messages: readonly ChatMessage[], options: ChatOptions): HttpRequest {
+    return {
+      method: "POST",
+      path: this.#path,
+      headers: {
+        ...this.#headers,
+        "x-whetstone-role": options.role,
+        "x-whetstone-timeout-ms": String(Math.max(1, Math.ceil(Math.min(options.remainingMs, MAX_TIMEOUT_MS)))),
+        // A repeat after a lost connection joins the first request; it must not be a second sample.
+        "x-whetstone-idempotency-key": `${this.#calls++}`,
+      },
+      body: encodeRequest(this.#modelJson, messages, options),
+      signal: options.signal,
+    };
+  }
+}
+
+/** What servers accept in a header that becomes a timer. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** Repeats what cannot have had an effect the caller saw: a lost connection, 429 and 503. Waits inside the signal. */
+export async function sendWithRetry(pool: Dispatcher, request: HttpRequest, attempts: number): Promise<HttpAnswer> {
+  for (let attempt = 1; ; attempt += 1) {
+    if (request.signal.aborted) throw abortReason(request.signal);
+    const outcome = await exchange(pool, request).catch((error: unknown) => {
+      if (error instanceof ConnectionError && attempt < attempts) return undefined;
+      throw error;
+    });
+    const busy = outcome?.status === 429 || outcome?.status === 503;
+    if (outcome && !(busy && attempt < attempts)) return outcome;
+    await sleep(pauseMs(attempt, outcome), request.signal);
+  }
+}
+
+function pauseMs(attempt: number, answer: HttpAnswer | undefined): number {
+  const asked = Number(answer?.headers["retry-after"]) * 1000;
+  const own = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  return asked > 0 ? Math.min(asked, LONGEST_PAUSE_MS) : own;
+}
+
+/** The one seam from HTTP statuses to failure classes. */
+export function refusal({ status, body }: HttpAnswer): WhetstoneError {
+  const { code, message } = readError(body);
+  const text = `the model server answered ${status}: ${message}`;
+  if (code === "context_length_exceeded") return new PromptTooLongError(text);
+  if (status === 429) return new EpisodeError("INFRASTRUCTURE", text, { code: "RESOURCE_EXHAUSTED" });
+  if (status === 504 || status === 408) return new EpisodeError("INFRASTRUCTURE", text, { code: "DEADLINE_EXCEEDED" });
+  if (status >= 500)
+    return new EpisodeError("INFRASTRUCTURE", text, { code: status === 503 ? "UNAVAILABLE" : "ENGINE_FAILED" });
+  if (status === 404 && code === "model_not_found")
+    return new EpisodeError("INFRASTRUCTURE", text, { code: "NOT_FOUND" });
+  if (status === 409 || status === 410) return new EpisodeError("INFRASTRUCTURE", text, { code: "CONFLICT" });
+  return new EpisodeError("TASK", text, { code: "INVALID_ARGUMENT" });
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type Deadline, WhetstoneError, withTimeout } from "@whetstone/core";
+import type { Environment } from "../base-env.ts";
+import {
+  classify,
+  type Failure,
+  NO_FAILURE,
+  type Phase,
+  PromptTooLongError,
+  type TerminationReason,
+} from "../failure.ts";
+import type { RolloutClient } from "../rollout-client.ts";
+import { createTrajectory, type Step, type Trajectory } from "../types.ts";
+import type { EngineSettings, EpisodeRun } from "./options.ts";
+import { PhaseClock } from "./phase-clock.ts";
+import { play, type Table } from "./play.ts";
+
+/** What came of one try. */
+export interface Outcome {
+  readonly terminationReason: TerminationReason;
+  readonly failure: Failure;
+  readonly trajectory: Trajectory | undefined;
+  readonly finalObservation: unknown;
+  readonly modelMs: number;
+  readonly environmentMs: number;
+}
+
+const OVERLONG: ReadonlySet<TerminationReason> = new Set(["MAX_TURNS", "MAX_RESPONSE_LENGTH", "DEADLINE"]);
+
+export function isMasked(reason: TerminationReason, settings: Pick<EngineSettings, "overlongFilter">): boolean {
+  return settings.overlongFilter && OVERLONG.has(reason);
+}
+
+/** Plays one try with a fresh agent and environment. Never throws; whatever was opened is closed. */
+export async function attempt(settings: EngineSettings, run: EpisodeRun, deadline: Deadline): Promise<Outcome> {
+  using phases = new PhaseClock(run.signal);
+  const opened = new Opened();
+  let table: Table | undefined;
+  let ending: Ending;
+  try {
+    const laid = (table = await layTable(settings, run, deadline, phases, opened));
+    ending = await playToEnd(laid);
+    await score(laid, ending.reason);
+    await phases.run("model", () => laid.client.finish?.(laid.steps, run.signal));
+  } catch (error) {
+    ending = endingOf(error, phases.phase, run.signal);
+    opened.client?.abandon?.();
+  }
+  const closeFailure = await close(opened, settings, phases);
+  return outcomeOf(table, phases, ending, closeFailure);
+}
+
+interface Ending {
+  readonly reason: TerminationReason;
+  readonly failure: Failure;
+}
+
+class Opened {
+  environment: Environment | undefined;
+  client: RolloutClient | undefined;
+  /** What arrives from now on closes itself. */
+  closed = false;
+}
+
+async function layTable(
+  settings: EngineSettings,
+  run: EpisodeRun,
+  deadline: Deadline,
+  phases: PhaseClock,
+  opened: Opened,
+): Promise<Table> {
+  const { rolloutClient, agentFactory, environmentFactory } = settings;
+  const args = { ...settings.environmentArgs, ...run.task.payload };
+  opened.client = typeof rolloutClient === "function" ? rolloutClient(run) : rolloutClient;
+  const agent = agentFactory(settings.agentArgs, run);
+  const environment = await phases.run("reset", async () => {
+    const made = await environmentFactory(args, run);
+    if (opened.closed) await made.close();
+    else opened.environment = made;
+    return made;
+  });
+  const remainingMs = (): number => deadline.remainingMs();
+  return { run, settings, agent, environment, client: opened.client, phases, remainingMs, steps: [], observation: "" };
+}
+
+/** Endings that are the policy's own are scored like any other; everything else is thrown. */
+async function playToEnd(table: Table): Promise<Ending> {
+  try {
+    return { reason: await play(table), failure: NO_FAILURE };
+  } catch (error) {
+    if (error instanceof PromptTooLongError) return { reason: "MAX_PROMPT_LENGTH", failure: NO_FAILURE };
+    const failure = classify(error, table.phases.phase);
+    if (failure.class !== "POLICY" || table.run.signal.aborted) throw error;
+    return { reason: "ERROR", failure };
+  }
+}
+
+async function score({ environment, steps, phases, run, settings }: Table, reason: TerminationReason): Promise<void> {
+  const last = steps.at(-1);
+  if (last === undefined || environment.computeFinalReward === undefined || isMasked(reason, settings)) return;
+  last.reward = await phases.run("reward", () => environment.computeFinalReward?.({ signal: run.signal }) ?? 0);
+}
+
+/** Whatever threw, the signal's word counts first: a call cut by the deadline is no failure of the environment. */
+function endingOf(thrown: unknown, phase: Phase, signal: AbortSignal): Ending {
+  const failure = classify(thrown, phase);
+  return signal.aborted ? interrupted(signal, failure) : { reason: "ERROR", failure };
+}
+
+function interrupted(signal: AbortSignal, failure: Failure): Ending {
+  const { code, message } = WhetstoneError.from(signal.reason);
+  if (code !== "DEADLINE_EXCEEDED")
+    return { reason: "CANCELLED", failure: { ...failure, class: "NONE", code, message } };
+  return { reason: "DEADLINE", failure: { ...failure, class: "DEADLINE", code, message } };
+}
+
+/** I9: on every path, bounded. Outside the episode's deadline: what ran out of time must be closed, too. */
+async function close(opened: Opened, { closeTimeoutMs }: EngineSettings, phases: PhaseClock): Promise<Failure> {
+  const { environment } = opened;
+  opened.closed = true;
+  if (environment === undefined) return NO_FAILURE;
+  const startedAt = performance.now();
+  try {
+    const closing = environment.close();
+    if (closing instanceof Promise) await withTimeout(() => closing, { timeoutMs: closeTimeoutMs });
+    return NO_FAILURE;
+  } catch (error) {
+    return classify(error, "close");
+  } finally {
+    phases.environmentMs += performance.now() - startedAt;
+  }
+}
+
+function outcomeOf(
+  table: Table | undefined,
+  { modelMs, environmentMs }: PhaseClock,
+  { reason, failure }: Ending,
+  closeFailure: Failure,
+): Outcome {
+  return {
+    terminationReason: reason,
+    failure: failure === NO_FAILURE ? closeFailure : failure,
+    trajectory: table && table.steps.length > 0 ? trajectoryOf(table.agent.trajectory, table.steps) : undefined,
+    finalObservation: table?.observation ?? "",
+    modelMs,
+    environmentMs,
+  };
+}
+
+/** Only steps that the model answered: agents may have opened one more for the last observation. */
+function trajectoryOf({ uid, name, info }: Trajectory, steps: Step[]): Trajectory {
+  return createTrajectory({ uid, name, info, steps });
+}

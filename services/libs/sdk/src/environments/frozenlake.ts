@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+import { createRng, deriveSeed, type Rng, WhetstoneError } from "@whetstone/core";
+import { BaseEnv, type ResetOptions, type ResetResult, type StepResult } from "../base-env.ts";
+import { isDirection, isInHole, isOnGoal, type LakeState, move, startGame } from "./frozenlake-game.ts";
+import { generateMap } from "./frozenlake-map.ts";
+import { describeStandard, renderCompact } from "./frozenlake-render.ts";
+
+export interface FrozenLakeOptions {
+  /** Cells a side, 3 to 10. */
+  readonly size: number;
+  /** Share of frozen cells, (0, 1]. */
+  readonly frozenProbability: number;
+  readonly slippery: boolean;
+  /** Turns; the map can be won in so many. */
+  readonly maxSteps: number;
+  /** Of the map. Absent: the episode's own. */
+  readonly seed?: number | undefined;
+  /** `standard`: rLLM's text. `compact`: one character a cell, for tiny models. */
+  readonly observation: "standard" | "compact";
+  /** Success pays stepDiscount^(steps − 1), (0, 1]; everything else pays 0. */
+  readonly stepDiscount: number;
+}
+
+/** Walk over a frozen lake to the goal, around the holes. Actions: "Left", "Down", "Right", "Up"; all else is invalid. */
+export class FrozenLakeEnv extends BaseEnv {
+  readonly #options: FrozenLakeOptions;
+  #state: LakeState | undefined;
+  #slip: Rng | undefined;
+  #over = false;
+
+  constructor(options: FrozenLakeOptions) {
+    super();
+    this.#options = options;
+  }
+
+  /** The map comes from the task's seed, the slips from the episode's: members of a group share the map, not their luck. */
+  reset({ seed }: ResetOptions): ResetResult {
+    const { slippery, seed: mapSeed = seed } = this.#options;
+    const map = generateMap({ ...this.#options, seed: mapSeed });
+    this.#state = startGame(map);
+    this.#slip = slippery ? createRng(deriveSeed(mapSeed, "slip", seed)) : undefined;
+    this.#over = false;
+    return { observation: this.#observe(this.#state, false), info: { shortestPath: map.shortestPath } };
+  }
+
+  step(action: unknown): StepResult {
+    const before = this.#running();
+    const state = move(before, action, this.#slip);
+    this.#state = state;
+    const success = isOnGoal(state);
+    const terminated = success || isInHole(state);
+    const truncated = !terminated && state.steps >= this.#options.maxSteps;
+    this.#over = terminated || truncated;
+    return {
+      observation: this.#observe(state, state.player === before.player),
+      reward: success ? this.#options.stepDiscount ** (state.steps - 1) : 0,
+      terminated,
+      truncated,
+      info: infoOf(isDirection(action), this.#over, success),
+    };
+  }
+
+  #running(): LakeState {
+    if (this.#state !== undefined && !this.#over) return this.#state;
+    throw new WhetstoneError("FAILED_PRECONDITION", "frozenlake: step needs a reset first, and none follows the end");
+  }
+
+  #observe(state: LakeState, stayed: boolean): string {
+    const { observation, maxSteps } = this.#options;
+    return observation === "compact" ? renderCompact(state) : describeStandard(state, maxSteps, stayed);
+  }
+}
+
+function infoOf(valid: boolean, over: boolean, success: boolean): Readonly<Record<string, boolean>> {
+  if (!over) return valid ? NOTHING : { invalid: true };
+  return valid ? { success } : { invalid: true, success };
+}
+
+const NOTHING = {};

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+export { BaseAgent } from "./base-agent.ts";
+export {
+  type Awaitable,
+  BaseEnv,
+  type Environment,
+  isDone,
+  type ResetOptions,
+  type ResetResult,
+  type StepOptions,
+  type StepResult,
+} from "./base-env.ts";
+export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
+export { ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
+export { AgentExecutionEngine, type RunOptions } from "./engine/agent-execution-engine.ts";
+export type {
+  AgentExecutionEngineOptions,
+  AgentFactory,
+  EnvironmentFactory,
+  EpisodeRequest,
+  EpisodeRun,
+} from "./engine/options.ts";
+export { TokenBudget, type TokenLimits } from "./engine/token-budget.ts";
+export {
+  bestMoves,
+  isDirection,
+  isInHole,
+  isOnGoal,
+  type LakeState,
+  legalMoves,
+  move,
+  startGame,
+} from "./environments/frozenlake-game.ts";
+export {
+  type Cell,
+  type Direction,
+  DIRECTIONS,
+  distances,
+  generateMap,
+  type LakeMap,
+  type MapOptions,
+  neighbour,
+} from "./environments/frozenlake-map.ts";
+export { describeStandard, renderCompact, renderStandard } from "./environments/frozenlake-render.ts";
+export { FrozenLakeEnv, type FrozenLakeOptions } from "./environments/frozenlake.ts";
+export {
+  classify,
+  EpisodeError,
+  type Failure,
+  FAILURE_CLASSES,
+  type FailureClass,
+  isRetried,
+  NO_FAILURE,
+  type Phase,
+  PromptTooLongError,
+  TERMINATION_REASONS,
+  type TerminationReason,
+} from "./failure.ts";
+export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
+export {
+  type AgentDefinition,
+  createRegistry,
+  defineAgent,
+  defineEnvironment,
+  type EnvironmentDefinition,
+  type ParseArgs,
+  type RegisteredAgent,
+  type RegisteredEnvironment,
+  type Registry,
+} from "./registry.ts";
+export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
+export type { ChatOptions, ModelAnswer, RolloutClient, SamplingParams, Usage } from "./rollout-client.ts";
+export {
+  type Action,
+  type ChatMessage,
+  createStep,
+  createTrajectory,
+  type Episode,
+  type EpisodeTiming,
+  type Info,
+  type Step,
+  type Task,
+  type ToolCall,
+  type Trajectory,
+} from "./types.ts";
