@@ -65,7 +65,7 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     services: [fleetService(control)],
     logger,
   });
-  await http.listen({ host: config.host, port: config.httpPort });
+  await http.listen({ host: config.host, port: config.httpPort, backlog: BACKLOG });
 
   const close = async (): Promise<void> => {
     probe.stop();
@@ -80,6 +80,8 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
 }
 
 const SWEEP_MS = 10_000;
+/** An orchestrator opens hundreds of connections in one moment. */
+const BACKLOG = 4096;
 
 function registerEntry(control: FleetControl, entry: string): void {
   const at = entry.indexOf("=");

@@ -28,7 +28,8 @@ export const ConfigSchema = z.strictObject({
   healthIntervalMs: z.number().int().min(10).default(1000),
   /** An engine that is busy computing may answer late; three answers in a row must be missing. */
   healthTimeoutMs: z.number().int().min(10).default(5000),
-  drainQuietMs: z.number().int().min(1).default(150),
+  /** How long a fenced engine must say nothing before what it still has is taken back. An early end costs tokens, no truth. */
+  drainQuietMs: z.number().int().min(1).default(50),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
   /** Ends when standard input closes, so that nothing outlives a supervisor. */
   supervised: z.boolean().default(false),

@@ -55,6 +55,7 @@ export interface FleetOptions {
 interface Waiter {
   readonly want: Want;
   readonly resolve: (lease: Lease) => void;
+  readonly reject: (reason: Error) => void;
 }
 
 export class Fleet {
@@ -152,13 +153,15 @@ export class Fleet {
     return false;
   }
 
-  /** Takes a policy from the engines that have it; they are fenced until they are given another. */
+  /** Takes a policy from the engines that have it; they are fenced until they are given another. Who waits is told. */
   forget(policy: string): void {
     for (const engine of this.engines.values()) {
       if (engine.served?.policy !== policy) continue;
       this.fence(engine);
       engine.served = null;
     }
+    for (const waiter of this.#waiting.get(policy) ?? []) waiter.reject(this.unknownPolicy(policy));
+    this.#waiting.delete(policy);
   }
 
   /** How many calls wait, by policy. */
@@ -208,7 +211,7 @@ export class Fleet {
     if (waiters.size >= this.#options.maxWaiting) throw tooManyWaiting(want.policy, waiters.size);
     this.#waiting.set(want.policy, waiters);
     const { promise, resolve, reject } = Promise.withResolvers<Lease>();
-    const waiter: Waiter = { want, resolve };
+    const waiter: Waiter = { want, resolve, reject };
     waiters.add(waiter);
     scope.onCancel(() => {
       this.#leaveQueue(waiter);
@@ -220,6 +223,8 @@ export class Fleet {
   /** In order of arrival; a call that needs a newer version lets those behind it pass. */
   #dispatchWaiting(policy: string): void {
     for (const waiter of this.#waiting.get(policy) ?? []) {
+      // Most releases make room for one call; the thousands behind it need not be looked at.
+      if (this.#pick({ policy, minVersion: -1n, preferId: "" }) === null) return;
       const engine = this.#pick(waiter.want);
       if (engine === null) continue;
       this.#leaveQueue(waiter);

@@ -19,7 +19,9 @@ export interface HttpServerOptions {
 /** The interface for agents. */
 export function createHttpServer(context: HttpContext, options: HttpServerOptions): FastifyInstance {
   // Bodies are parsed by hand and nothing is validated or serialised by schema: that is what costs in fastify.
-  const server = Fastify({ logger: false, bodyLimit: options.maxBodyBytes, forceCloseConnections: true });
+  // The server must not be the first to close an idle connection: a request may be on its way.
+  const connections = { forceCloseConnections: true, keepAliveTimeout: 75_000 };
+  const server = Fastify({ logger: false, bodyLimit: options.maxBodyBytes, ...connections });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
     done(null, body);
