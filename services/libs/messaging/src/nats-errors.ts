@@ -35,7 +35,7 @@ export function storeRefusal(error: unknown): "subject" | "stream" | undefined {
 export function natsError(error: unknown, what: string): WhetstoneError {
   if (error instanceof WhetstoneError) return error;
   if (isAbort(error)) return WhetstoneError.from(error);
-  const message = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+  const message = `${what}: ${reasonOf(error)}`;
   const code = apiCode(error);
   if (code === API.streamNotFound || code === API.consumerNotFound) {
     return new WhetstoneError("NOT_FOUND", message, { cause: error });
@@ -45,8 +45,19 @@ export function natsError(error: unknown, what: string): WhetstoneError {
   return new WhetstoneError("INTERNAL", message, { cause: error });
 }
 
+function reasonOf(error: unknown): string {
+  if (isUnanswered(error)) return "nobody answers: JetStream is off or starting, or no stream takes the subject";
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The client reads every unanswered request as "jetstream is not enabled", also while the server starts. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof Error && error.cause instanceof errors.RequestError && error.cause.isNoResponders();
+}
+
 /** The server is away, starting or electing: the same call may succeed soon. */
 export function isTransient(error: unknown): boolean {
+  if (isUnanswered(error)) return true;
   if (error instanceof JetStreamApiError) return error.status === 503;
   if (error instanceof errors.RequestError) return error.isNoResponders() || isTransient(error.cause);
   return (
