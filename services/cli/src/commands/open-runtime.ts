@@ -23,7 +23,11 @@ export interface RuntimeFlags extends CommonOptions {
 }
 
 /** Checks everything, then starts everything. Throws bad input before anything was started. */
-export async function openRuntime(flags: RuntimeFlags, context: CommandContext): Promise<Runtime> {
+export async function openRuntime(
+  flags: RuntimeFlags,
+  context: CommandContext,
+  { modelIsChecked = false } = {},
+): Promise<Runtime> {
   const violations: Violation[] = [];
   const engines = readInteger(flags.engines ?? "1", "--engines", 1, 64, violations);
   const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", 1, 256, violations);
@@ -31,11 +35,12 @@ export async function openRuntime(flags: RuntimeFlags, context: CommandContext):
   if (violations.length > 0) throw badInput(violations);
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
   const own = flags.model === undefined ? undefined : resolve(flags.model);
-  const { natsServer } = await preflight({ paths, ports, engines, ...(own === undefined ? {} : { model: own }) });
+  const { environment } = context;
+  const checks = { paths, ports, engines, environment, modelIsChecked };
+  const { natsServer } = await preflight({ ...checks, ...(own === undefined ? {} : { model: own }) });
   const model = own ?? paths.defaultModel;
-  const made = new Map<string, Promise<void>>();
-  const prepareModel = (signal: AbortSignal): Promise<void> =>
-    made.getOrInsertComputed(model, () => ensureDefaultModel(model, signal));
+  let made: Promise<void> | undefined; // by the first engine that needs it; the others wait for the same
+  const prepareModel = (signal: AbortSignal): Promise<void> => (made ??= ensureDefaultModel(model, signal));
   const table = {
     paths,
     model,

@@ -16,12 +16,12 @@ export interface Session extends AsyncDisposable {
   readonly owned: boolean;
 }
 
-/** Uses the running controller, else starts a runtime whose engines begin with `flags.model`. */
+/** Uses the running controller, else starts a runtime whose engines begin with `flags.model`, a folder checked before. */
 export async function openSession(flags: RuntimeFlags, context: CommandContext): Promise<Session> {
   const address = findController(flags.data, context.environment);
   if (address !== undefined) return session(address, undefined);
   if (flags.json !== true) context.terminal.line("no runtime is up: starting one for this command");
-  const runtime = await openRuntime(flags, context);
+  const runtime = await openRuntime(flags, context, { modelIsChecked: true });
   return session(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime);
 }
 

@@ -25,6 +25,7 @@ export function startProgress(terminal: Terminal, silent: boolean): StartProgres
   };
   const timer = terminal.isTty ? setInterval(draw, REDRAW_MS) : undefined;
   const end = (): void => {
+    if (over) return;
     draw();
     over = true;
     clearInterval(timer);
@@ -36,6 +37,8 @@ export function startProgress(terminal: Terminal, silent: boolean): StartProgres
       last = services;
       noteReady(services, readyAfter, (performance.now() - begin) / 1000, terminal, region);
       draw();
+      // What follows is the stop of all the others: the cause stays on the screen.
+      if (services.some((service) => service.phase === "failed")) end();
     },
     done: end,
     failed: end,
@@ -64,6 +67,8 @@ function serviceLine(service: ServiceState, readyAfter: number | undefined, term
   if (service.phase === "failed" || service.phase === "backoff") {
     return `  ${terminal.paint("red", "✗")} ${name} ${service.phase === "failed" ? "failed" : "exited, starting again"}`;
   }
+  if (service.phase === "stopping" || service.phase === "stopped")
+    return `  · ${name} ${terminal.paint("dim", service.phase)}`;
   const spin = SPINNER[Math.floor(performance.now() / REDRAW_MS) % SPINNER.length] ?? "";
   return `  ${terminal.paint("cyan", spin)} ${name} ${terminal.paint("dim", service.phase)}`;
 }

@@ -30,7 +30,7 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
   else useRuntimesModel(document, flags, context);
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);
-  if (spec.model) await checkModel(spec.model.path, "model.path", context.signal);
+  await checkUnlessRuntimes(spec.model?.path, flags, context);
   await using session = await openSession({ ...flags, ...(spec.model ? { model: spec.model.path } : {}) }, context);
   const { job, created } = await submitJob(session.jobs, spec);
   if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
@@ -40,6 +40,16 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
     return;
   }
   outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
+}
+
+/** The model that the runtime started with was checked then, or is its own making. */
+async function checkUnlessRuntimes(
+  path: string | undefined,
+  flags: TrainFlags,
+  context: CommandContext,
+): Promise<void> {
+  if (path === undefined || path === "" || path === runningRuntime(flags.data, context.environment)?.model) return;
+  await checkModel(path, "model.path", context.signal);
 }
 
 /** A job that names no model trains the one that the local runtime started with. */

@@ -18,6 +18,9 @@ export interface PreflightInput {
   readonly model?: string;
   readonly ports: FixedPorts;
   readonly engines: number;
+  readonly environment: NodeJS.ProcessEnv;
+  /** The caller has checked the model already: it takes seconds. */
+  readonly modelIsChecked: boolean;
 }
 
 /** Throws bad input with every violation found. Answers the nats-server to use. */
@@ -25,8 +28,8 @@ export async function preflight(input: PreflightInput): Promise<{ natsServer: st
   refuseIfRunning(input.paths);
   const violations = [...checkWritable(input.paths.root), ...(await checkPorts(input))];
   if (violations.length > 0) throw badInput(violations, "CANNOT_START");
-  const natsServer = findNatsServer();
-  if (input.model !== undefined) await checkModel(input.model, "--model");
+  const natsServer = findNatsServer(input.environment);
+  if (input.model !== undefined && !input.modelIsChecked) await checkModel(input.model, "--model");
   return { natsServer: natsServer.path };
 }
 

@@ -34,6 +34,7 @@ export class SupervisedService {
   #child: ChildProcess | undefined;
   #started: string | undefined;
   #crashes = 0;
+  #wasReady = false;
   #loop: Promise<void> | undefined;
 
   constructor(spec: ServiceSpec, log: LogFile, onChange: () => void) {
@@ -75,7 +76,11 @@ export class SupervisedService {
       if (this.#stopping.signal.aborted) return;
       this.#crashes += 1;
       inARow = crashesAfter(inARow, healthyMs);
-      if (inARow >= START_ATTEMPTS) this.#first.reject(this.#startFailure());
+      if (!this.#wasReady && inARow >= START_ATTEMPTS) {
+        this.#become("failed");
+        this.#first.reject(this.#startFailure());
+        return;
+      }
       this.#become("backoff");
       await delay(restartDelay(inARow), undefined, { signal: this.#stopping.signal }).catch(() => {});
     }
@@ -109,6 +114,7 @@ export class SupervisedService {
       if (await isHealthy(this.spec.health)) {
         if (exited.aborted) return undefined; // another process answers on its port
         if (!this.#stopping.signal.aborted) this.#become("ready");
+        this.#wasReady = true;
         this.#first.resolve();
         return performance.now();
       }
@@ -123,7 +129,6 @@ export class SupervisedService {
   }
 
   #startFailure(): CliError {
-    this.#phase = "failed";
     const tail = tailOf(this.#log.path, 8).map((line) => `  | ${line.slice(0, 300)}`);
     const head = `${this.spec.name} exited ${START_ATTEMPTS} times before it was ready; its log ${this.#log.path} ends:`;
     return new CliError("SERVICE_FAILED", [head, ...tail].join("\n"));

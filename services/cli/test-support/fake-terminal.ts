@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/** A terminal that remembers: for commands run in-process. */
+import type { Terminal } from "../src/adapters/terminal.ts";
+
+export interface FakeTerminal extends Terminal {
+  readonly out: string[];
+  readonly err: string[];
+  readonly documents: unknown[];
+}
+
+export function fakeTerminal(): FakeTerminal {
+  const [out, err, documents]: [string[], string[], unknown[]] = [[], [], []];
+  const json = (value: unknown): void => {
+    const text = JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? Number(inner) : inner));
+    documents.push(JSON.parse(text));
+  };
+  return {
+    out,
+    err,
+    documents,
+    isTty: false,
+    paint: (_, text) => text,
+    columns: () => 100,
+    rows: () => 30,
+    line: (text = "") => void out.push(text),
+    error: (text) => void err.push(text),
+    json,
+    live: () => ({ draw: () => {}, above: (text) => void out.push(text), done: () => {} }),
+  };
+}
