@@ -20,7 +20,11 @@ function vitest(): Counts {
   const file = `${reports}/vitest.json`;
   const status = run("vitest", ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${file}`], ".");
   if (!existsSync(file)) return { passed: 0, failed: 1 };
-  const report = JSON.parse(readFileSync(file, "utf8")) as { numPassedTests: number; numFailedTests: number; numFailedTestSuites: number };
+  const report = JSON.parse(readFileSync(file, "utf8")) as {
+    numPassedTests: number;
+    numFailedTests: number;
+    numFailedTestSuites: number;
+  };
   // A file that fails to load counts as a failed suite without a failed test.
   const failed = Math.max(report.numFailedTests, status === 0 ? 0 : 1);
   return { passed: report.numPassedTests, failed };

@@ -28,7 +28,11 @@ async function quickstart(options: QuickstartOptions, data: string): Promise<Qui
   const grpo = await runJob(platform, grpoJob(options, sft.job.status?.modelPath ?? ""));
   const result = resultOf(sft, grpo, { seed: options.seed, lag: options.lag, setupWallSeconds });
   writeFileSync(join(data, "result.json"), `${JSON.stringify(result, null, 2)}\n`);
-  writeReport(join(data, "report.html"), result, { sft, grpo, replays: await replaysOf(platform, grpo.job, options.heldOut) });
+  writeReport(join(data, "report.html"), result, {
+    sft,
+    grpo,
+    replays: await replaysOf(platform, grpo.job, options.heldOut),
+  });
   return result;
 }
 
@@ -53,7 +57,8 @@ async function runJob(platform: Platform, spec: JsonObject): Promise<FinishedJob
     printer.show(event);
   }
   const { job } = await platform.jobs.getJob({ name });
-  if (job?.status?.phase !== JobPhase.SUCCEEDED) throw new Error(`${name} ended as ${phaseOf(job)}: ${job?.status?.message}`);
+  if (job?.status?.phase !== JobPhase.SUCCEEDED)
+    throw new Error(`${name} ended as ${phaseOf(job)}: ${job?.status?.message}`);
   return { job, steps, audit: platform.whet("jobs", "audit", name) as AuditCounts };
 }
 
@@ -77,6 +82,6 @@ function closingWords(result: QuickstartResult, data: string): string {
     `${result.episodes} episodes and ${result.steps} steps in ${result.trainWallSeconds} s of training; audit: ${audit.join(", ")}`,
     `report: ${join(data, "report.html")}    figures: ${join(data, "result.json")}`,
     "",
-    "Next: README.md, \"Train something\" shows the same loop by the `whet` command; ARCHITECTURE.md how it works.",
+    'Next: README.md, "Train something" shows the same loop by the `whet` command; ARCHITECTURE.md how it works.',
   ].join("\n");
 }

@@ -48,7 +48,9 @@ describe("layering", () => {
     const names = services.filter((other) => other !== service).map((other) => other.split("/")[1] as string);
     const wrong = importsBelow(service).filter(({ file, target }) => {
       if (names.some((name) => target.startsWith(`@whetstone/${name}`))) return true;
-      return target.startsWith(".") && relative(join(root, service), join(root, dirname(file), target)).startsWith("..");
+      return (
+        target.startsWith(".") && relative(join(root, service), join(root, dirname(file), target)).startsWith("..")
+      );
     });
     expect(wrong).toEqual([]);
   });
@@ -56,12 +58,16 @@ describe("layering", () => {
   it.each(services)("%s keeps its domain free of clock and I/O", (service) => {
     const wrong = importsBelow(`${service}/src`)
       .filter(({ file }) => file.includes("/src/domain/") && !isTest(file))
-      .filter(({ target }) => /^node:(fs|net|http|child_process|timers)/.test(target) || /^\.\.\/(?!domain)/.test(target));
+      .filter(
+        ({ target }) => /^node:(fs|net|http|child_process|timers)/.test(target) || /^\.\.\/(?!domain)/.test(target),
+      );
     expect(wrong).toEqual([]);
   });
 
   it("only tests import the testkit", () => {
-    const wrong = importsBelow("services").filter(({ file, target }) => target.startsWith("@whetstone/testkit") && !isTest(file));
+    const wrong = importsBelow("services").filter(
+      ({ file, target }) => target.startsWith("@whetstone/testkit") && !isTest(file),
+    );
     expect(wrong).toEqual([]);
   });
 });

@@ -44,7 +44,10 @@ export class Platform implements AsyncDisposable {
 
 /** Runs a `whet` command to its end. @throws Error with what it said when it fails. */
 export function whet(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [WHET, ...args], { encoding: "utf8", maxBuffer: 2 ** 28 });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [WHET, ...args], {
+    encoding: "utf8",
+    maxBuffer: 2 ** 28,
+  });
   if (status !== 0) throw new Error(`whet ${args.join(" ")}: exit code ${status}\n${stdout}${stderr}`);
   return stdout;
 }

@@ -7,7 +7,8 @@ export function progressPrinter(name: string): { show(event: StreamMetricsRespon
   const seconds = (): string => `${((performance.now() - startedAt) / 1000).toFixed(0).padStart(4)} s`;
   return {
     show(event) {
-      if (event.case === "validation") console.log(`${live ? "\r\x1b[K" : ""}${seconds()}  ${name}  ${validationLine(event.value)}`);
+      if (event.case === "validation")
+        console.log(`${live ? "\r\x1b[K" : ""}${seconds()}  ${name}  ${validationLine(event.value)}`);
       if (event.case !== "step") return;
       if (live) process.stdout.write(`\r\x1b[K${seconds()}  ${name}  ${stepLine(event.value)}`);
       else if (event.value.step % 10 === 9) console.log(`${seconds()}  ${name}  ${stepLine(event.value)}`);

@@ -22,7 +22,13 @@ const ENVIRONMENT: JsonObject = {
 const AGENT: JsonObject = { kind: "frozenlake", args: { variant: "compact" } };
 /** A letter and the end of the turn; every turn stands for itself. */
 const SAMPLING: JsonObject = { temperature: 1, maxTokens: 2 };
-const LIMITS: JsonObject = { maxSteps: 6, maxPromptTokens: 64, maxResponseTokens: 8, enforcePromptLimitEachStep: true, episodeTimeout: "120s" };
+const LIMITS: JsonObject = {
+  maxSteps: 6,
+  maxPromptTokens: 64,
+  maxResponseTokens: 8,
+  enforcePromptLimitEachStep: true,
+  episodeTimeout: "120s",
+};
 
 /** Held-out maps, greedy and sampled, before the first step and after the last. */
 function validation(options: QuickstartOptions, atStart: boolean): JsonObject {
@@ -47,7 +53,10 @@ export function sftJob(options: QuickstartOptions, modelPath: string, demonstrat
     train: { jsonl: demonstrations },
     validation: validation(options, true),
     algorithm: {
-      sft: { optimizer: { learningRate: 0.001, beta2: 0.95 }, batching: { miniBatches: 64, epochs: 6, microBatchTokens: 16384 } },
+      sft: {
+        optimizer: { learningRate: 0.001, beta2: 0.95 },
+        batching: { miniBatches: 64, epochs: 6, microBatchTokens: 16384 },
+      },
     },
     loop: { steps: 1, batchGroups: 2048 },
     sampling: SAMPLING,

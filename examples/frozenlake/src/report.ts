@@ -7,7 +7,11 @@ import { lineChart, percent, shareBar } from "./svg.ts";
 const COLORS = { blue: "#2563eb", orange: "#ea580c", green: "#16a34a", violet: "#7c3aed", gray: "#94a3b8" };
 
 /** One page without scripts, readable without a network. */
-export function writeReport(path: string, result: QuickstartResult, run: { sft: FinishedJob; grpo: FinishedJob; replays: readonly Replay[] }): void {
+export function writeReport(
+  path: string,
+  result: QuickstartResult,
+  run: { sft: FinishedJob; grpo: FinishedJob; replays: readonly Replay[] },
+): void {
   const sections = [
     heading(result),
     section("Success on maps it has never seen", successTable(result.heldOut)),
@@ -37,7 +41,10 @@ function successTable(heldOut: QuickstartResult["heldOut"]): string {
 
 function curves(steps: readonly StepRecord[], { heldOut }: QuickstartResult): string {
   const of = (name: string): [number, number][] => steps.map((record) => [record.step + 1, record.metrics[name] ?? 0]);
-  const unseen: [number, number][] = [[0, heldOut.afterSft.greedy], [steps.length, heldOut.afterGrpo.greedy]];
+  const unseen: [number, number][] = [
+    [0, heldOut.afterSft.greedy],
+    [steps.length, heldOut.afterGrpo.greedy],
+  ];
   const success = lineChart(
     [
       { name: "training episodes that reach the goal", color: COLORS.blue, points: of("rollout/success") },
@@ -47,18 +54,33 @@ function curves(steps: readonly StepRecord[], { heldOut }: QuickstartResult): st
   );
   const entropy = of("entropy");
   const top = Math.max(0.1, ...entropy.map(([, value]) => value));
-  return success + lineChart([{ name: "entropy of a sampled token, nats", color: COLORS.violet, points: entropy }], { x: "step", low: 0, high: top, format: (y) => y.toFixed(2) });
+  return (
+    success +
+    lineChart([{ name: "entropy of a sampled token, nats", color: COLORS.violet, points: entropy }], {
+      x: "step",
+      low: 0,
+      high: top,
+      format: (y) => y.toFixed(2),
+    })
+  );
 }
 
 function timeBar({ timeShare }: QuickstartResult): string {
   const colors = [COLORS.blue, COLORS.orange, COLORS.green, COLORS.violet, COLORS.gray];
-  return shareBar(Object.entries(timeShare).map(([name, share], i) => ({ name, share, color: colors[i] ?? COLORS.gray })));
+  return shareBar(
+    Object.entries(timeShare).map(([name, share], i) => ({ name, share, color: colors[i] ?? COLORS.gray })),
+  );
 }
 
 function logprobs(steps: readonly StepRecord[], { logprobDiff }: QuickstartResult): string {
   const points: [number, number][] = steps.map((record) => [record.step + 1, record.metrics["logprob_diff/max"] ?? 0]);
   const top = Math.max(1e-6, ...points.map(([, y]) => y));
-  const chart = lineChart([{ name: "largest difference of a step, nats", color: COLORS.green, points }], { x: "step", low: 0, high: top, format: (y) => y.toExponential(1) });
+  const chart = lineChart([{ name: "largest difference of a step, nats", color: COLORS.green, points }], {
+    x: "step",
+    low: 0,
+    high: top,
+    format: (y) => y.toExponential(1),
+  });
   return `<p>The trainer recomputed the log-probability of every sampled token of ${logprobDiff.episodesChecked} episodes. Largest difference: ${logprobDiff.max.toExponential(2)} nats; episodes over 1e-4: ${logprobDiff.episodesOver1e4}.</p>${chart}`;
 }
 
@@ -70,7 +92,12 @@ function replay({ id, won, turns, lastBoard }: Replay): string {
 const CELLS: Record<string, string> = { P: "player", _: "ice", O: "hole", G: "goal", X: "fell", "*": "won" };
 
 function figure(board: string, caption: string): string {
-  const rows = board.split("\n").map((row) => `<tr>${[...row].map((cell) => `<td class="${CELLS[cell] ?? "ice"}">${cell === "_" ? "" : escape(cell)}</td>`).join("")}</tr>`);
+  const rows = board
+    .split("\n")
+    .map(
+      (row) =>
+        `<tr>${[...row].map((cell) => `<td class="${CELLS[cell] ?? "ice"}">${cell === "_" ? "" : escape(cell)}</td>`).join("")}</tr>`,
+    );
   return `<figure><table class="board">${rows.join("")}</table><figcaption>${escape(caption)}</figcaption></figure>`;
 }
 

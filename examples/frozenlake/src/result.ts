@@ -38,14 +38,22 @@ export interface FinishedJob {
   readonly audit: AuditCounts;
 }
 
-export function resultOf(sft: FinishedJob, grpo: FinishedJob, run: { seed: number; lag: number; setupWallSeconds: number }): QuickstartResult {
+export function resultOf(
+  sft: FinishedJob,
+  grpo: FinishedJob,
+  run: { seed: number; lag: number; setupWallSeconds: number },
+): QuickstartResult {
   const jobs = [sft, grpo];
   const steps = jobs.flatMap((job) => job.steps);
   const trainWallSeconds = sum(jobs.map(trainSeconds));
   return {
     seed: run.seed,
     maxPolicyLag: run.lag,
-    heldOut: { start: success(sft, 0), afterSft: success(sft, sft.steps.length), afterGrpo: success(grpo, grpo.steps.length) },
+    heldOut: {
+      start: success(sft, 0),
+      afterSft: success(sft, sft.steps.length),
+      afterGrpo: success(grpo, grpo.steps.length),
+    },
     trainWallSeconds: round(trainWallSeconds, 1),
     setupWallSeconds: round(run.setupWallSeconds, 1),
     timeShare: timeShare(steps, trainWallSeconds),
@@ -78,7 +86,12 @@ function trainSeconds({ job }: FinishedJob): number {
 function timeShare(steps: readonly StepRecord[], wall: number): QuickstartResult["timeShare"] {
   const share = (part: "sampling" | "training" | "syncing" | "waiting"): number =>
     round(sum(steps.map((step) => seconds(step.timing?.[part]))) / wall, 4);
-  const known = { sampling: share("sampling"), training: share("training"), syncing: share("syncing"), waiting: share("waiting") };
+  const known = {
+    sampling: share("sampling"),
+    training: share("training"),
+    syncing: share("syncing"),
+    waiting: share("waiting"),
+  };
   return { ...known, other: round(1 - sum(Object.values(known)), 4) };
 }
 

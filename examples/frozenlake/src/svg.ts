@@ -11,14 +11,19 @@ const HEIGHT = 240;
 const MARGIN = { left: 56, right: 16, top: 12, bottom: 32 };
 
 /** A line chart as SVG text; y from `low` to `high`. */
-export function lineChart(series: readonly Series[], axis: { x: string; low: number; high: number; format: (y: number) => string }): string {
+export function lineChart(
+  series: readonly Series[],
+  axis: { x: string; low: number; high: number; format: (y: number) => string },
+): string {
   const lastX = Math.max(1, ...series.flatMap((one) => one.points.map(([x]) => x)));
   const x = (value: number): number => MARGIN.left + (value / lastX) * (WIDTH - MARGIN.left - MARGIN.right);
   const y = (value: number): number => {
     const share = (clamp(value, axis.low, axis.high) - axis.low) / (axis.high - axis.low);
     return HEIGHT - MARGIN.bottom - share * (HEIGHT - MARGIN.top - MARGIN.bottom);
   };
-  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => gridLine(axis.low + share * (axis.high - axis.low), y, axis.format));
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) =>
+    gridLine(axis.low + share * (axis.high - axis.low), y, axis.format),
+  );
   const drawn = series.map((one) => (one.marks ? markers(one, x, y) : polyline(one, x, y)));
   const label = `<text x="${WIDTH / 2}" y="${HEIGHT - 4}" class="axis" text-anchor="middle">${axis.x} (0 to ${lastX})</text>`;
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img">${grid.join("")}${drawn.join("")}${label}</svg>${legend(series)}`;
@@ -32,7 +37,9 @@ export function shareBar(shares: readonly { name: string; share: number; color: 
     from += share;
     return rect;
   });
-  const words = shares.map(({ name, share, color }) => `<span class="key"><i style="background:${color}"></i>${name} ${percent(share)}</span>`);
+  const words = shares.map(
+    ({ name, share, color }) => `<span class="key"><i style="background:${color}"></i>${name} ${percent(share)}</span>`,
+  );
   return `<svg viewBox="0 0 ${WIDTH} 28" role="img">${parts.join("")}</svg><p class="legend">${words.join("")}</p>`;
 }
 
@@ -51,7 +58,9 @@ function polyline({ points, color }: Series, x: (v: number) => number, y: (v: nu
 }
 
 function markers({ points, color }: Series, x: (v: number) => number, y: (v: number) => number): string {
-  return points.map(([px, py]) => `<circle cx="${x(px).toFixed(1)}" cy="${y(py).toFixed(1)}" r="5" fill="${color}"/>`).join("");
+  return points
+    .map(([px, py]) => `<circle cx="${x(px).toFixed(1)}" cy="${y(py).toFixed(1)}" r="5" fill="${color}"/>`)
+    .join("");
 }
 
 function legend(series: readonly Series[]): string {

@@ -1,7 +1,16 @@
 import { join } from "node:path";
 import { hostname } from "node:os";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { connectNats, ensureJobStreams, ensurePlatform, eventSubject, type Nats, openStreams, requireServerVersion, type TypedStreams } from "@whetstone/messaging";
+import {
+  connectNats,
+  ensureJobStreams,
+  ensurePlatform,
+  eventSubject,
+  type Nats,
+  openStreams,
+  requireServerVersion,
+  type TypedStreams,
+} from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { JobEventSchema } from "@whetstone/proto/events/v1/events";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
@@ -85,7 +94,10 @@ async function openWorld(config: Config, nats: Nats, logger: Logger, stack: Asyn
   const rollouts = stack.use(createClient(RolloutService, config.orchestratorAddress));
   const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
   const metrics = createMetrics({ component: "controller" });
-  const quarantines = metrics.counter({ name: "engine_quarantines_total", help: "Engines found quarantined, by reason" });
+  const quarantines = metrics.counter({
+    name: "engine_quarantines_total",
+    help: "Engines found quarantined, by reason",
+  });
   return {
     config,
     nats,
@@ -115,7 +127,13 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     checkWorld: (spec) => checkWorld(spec, world.environments, world.agents),
     wake: (job) => scheduler.noteWish(job.spec?.name ?? "", job.wish),
   });
-  return startServer({ host: config.host, port: config.grpcPort, services: [service], logger: world.logger, metrics: world.metrics });
+  return startServer({
+    host: config.host,
+    port: config.grpcPort,
+    services: [service],
+    logger: world.logger,
+    metrics: world.metrics,
+  });
 }
 
 /** Opens all that a job's run needs, runs it, and closes it again. */
@@ -129,7 +147,11 @@ async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shu
   } catch (error) {
     if (signals.shutdown.aborted) return { phase: "left" };
     world.logger.error("job_not_started", { job: name, error });
-    return { phase: JobPhase.FAILED, reason: "NotStarted", message: error instanceof Error ? error.message : String(error) };
+    return {
+      phase: JobPhase.FAILED,
+      reason: "NotStarted",
+      message: error instanceof Error ? error.message : String(error),
+    };
   }
 }
 
@@ -158,7 +180,11 @@ async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): 
 
 function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
   const publish = (kind: "step" | "validation", value: object): Promise<unknown> =>
-    world.streams.publish(eventSubject(name, kind), JobEventSchema, { job: name, at: timestampNow(), kind: { case: kind, value } as never });
+    world.streams.publish(eventSubject(name, kind), JobEventSchema, {
+      job: name,
+      at: timestampNow(),
+      kind: { case: kind, value } as never,
+    });
   return {
     onStep: async (record) => void (await publish("step", record)),
     onValidation: async (result) => void (await publish("validation", result)),
@@ -173,7 +199,11 @@ function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
   };
 }
 
-async function setPhase(world: World, name: string, to: Pick<JobStatus, "phase" | "reason" | "message">): Promise<void> {
+async function setPhase(
+  world: World,
+  name: string,
+  to: Pick<JobStatus, "phase" | "reason" | "message">,
+): Promise<void> {
   let from = JobPhase.UNSPECIFIED;
   await world.store.change(name, (job) => {
     if (!job.status) return;

@@ -19,7 +19,11 @@ export const ConfigSchema = z.strictObject({
   supervised: z.string().default("0"),
   /** Bounds of the JetStream streams of one job. */
   maxTasks: z.coerce.number().int().min(1).default(65_536),
-  maxEpisodeBytes: z.coerce.number().int().min(1).default(16 * 2 ** 30),
+  maxEpisodeBytes: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .default(16 * 2 ** 30),
 });
 
 export type Config = z.infer<typeof ConfigSchema>;

@@ -42,6 +42,8 @@ function parseTask(text: string, path: string, line: number): Task {
   try {
     return fromJsonString(TaskSchema, text);
   } catch (error) {
-    throw new Error(`${path}:${line}: not a task: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new Error(`${path}:${line}: not a task: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
   }
 }

@@ -58,14 +58,23 @@ export class EngineControl implements AsyncDisposable {
       throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${this.#url}: canary has no finite log-probability`);
     const span = choice?.weight_versions?.[0]?.version;
     if (span !== undefined && span !== label)
-      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${this.#url}: canary is labelled ${span}, expected ${label}`);
+      throw new WhetstoneError(
+        "CONTRACT_VIOLATION",
+        `engine ${this.#url}: canary is labelled ${span}, expected ${label}`,
+      );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#agent.destroy();
   }
 
-  async #call(method: "GET" | "POST", path: string, timeoutMs: number, signal: AbortSignal, body?: object): Promise<unknown> {
+  async #call(
+    method: "GET" | "POST",
+    path: string,
+    timeoutMs: number,
+    signal: AbortSignal,
+    body?: object,
+  ): Promise<unknown> {
     const answer = await request(this.#url + path, {
       method,
       dispatcher: this.#agent,
@@ -76,9 +85,13 @@ export class EngineControl implements AsyncDisposable {
     });
     const text = await answer.body.text();
     if (answer.statusCode !== 200)
-      throw new WhetstoneError("UNAVAILABLE", `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`, {
-        retry: "later",
-      });
+      throw new WhetstoneError(
+        "UNAVAILABLE",
+        `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`,
+        {
+          retry: "later",
+        },
+      );
     return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
   }
 }

@@ -110,7 +110,8 @@ export class EngineFleet implements Fleet {
     await client.drainEngine({ id: engine.id }, { signal, deadlineMs: DRAIN_MS });
     if ((await control.label(signal)) !== label) await this.#load(control, policy, label, signal);
     await control.resume(signal);
-    if (await control.isPaused(signal)) throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
+    if (await control.isPaused(signal))
+      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
     await control.canary(label, signal);
     const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
     await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
@@ -122,7 +123,8 @@ export class EngineFleet implements Fleet {
     await control.loadWeights(policy.path, signal);
     await control.setLabel(label, signal);
     const reported = await control.label(signal);
-    if (reported !== label) throw new WhetstoneError("CONTRACT_VIOLATION", `the engine reports ${reported} after ${label} was set`);
+    if (reported !== label)
+      throw new WhetstoneError("CONTRACT_VIOLATION", `the engine reports ${reported} after ${label} was set`);
   }
 
   #controlOf(url: string): EngineControl {

@@ -4,7 +4,13 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { parseEpisodeId, WhetstoneError } from "@whetstone/core";
 import { episodeStream, episodeSubject, type TypedStreams } from "@whetstone/messaging";
-import { type Checkpoint, CheckpointSchema, type Job, type StepRecord, type StreamEpisodesRequest } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type Checkpoint,
+  CheckpointSchema,
+  type Job,
+  type StepRecord,
+  type StreamEpisodesRequest,
+} from "@whetstone/proto/jobs/v1/jobs";
 import { type Episode, EpisodeSchema, type EpisodeSummary, Purpose } from "@whetstone/proto/types/v1/types";
 import { stat } from "node:fs/promises";
 import type { readLedger } from "./kv-ledger.ts";
@@ -38,7 +44,10 @@ export class JobRecords {
   }
 
   /** Past summaries, then new ones while `follow` is set. */
-  async *summaries(request: StreamEpisodesRequest, signal: AbortSignal): AsyncGenerator<{ summary: EpisodeSummary; sequence: bigint }> {
+  async *summaries(
+    request: StreamEpisodesRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ summary: EpisodeSummary; sequence: bigint }> {
     const newest = await this.#newestSequence(request.name);
     const kept: { summary: EpisodeSummary; sequence: bigint }[] = [];
     if (newest === 0 && !request.follow) return;
@@ -66,7 +75,9 @@ export class JobRecords {
     if (!manifest) throw new WhetstoneError("NOT_FOUND", `job "${name}" has no batch of step ${step} yet`);
     const record = await this.step(name, step);
     const messages = await Promise.all(
-      manifest.entries.map((entry) => this.#streams.getBySequence(episodeStream(name), EpisodeSchema, Number(entry.sequence))),
+      manifest.entries.map((entry) =>
+        this.#streams.getBySequence(episodeStream(name), EpisodeSchema, Number(entry.sequence)),
+      ),
     );
     const episodes = messages.flatMap((message) => (message && summaryOf(message.headers)) ?? []);
     return { ...(record && { record }), episodes };
@@ -86,7 +97,9 @@ export class JobRecords {
 
   /** Sequence of the newest sealed episode; 0 when there is none. */
   async #newestSequence(job: string): Promise<number> {
-    const newest = await this.#streams.getLast(episodeStream(job), EpisodeSchema, `ws.${job}.episode.>`).catch(() => undefined);
+    const newest = await this.#streams
+      .getLast(episodeStream(job), EpisodeSchema, `ws.${job}.episode.>`)
+      .catch(() => undefined);
     return newest?.sequence ?? 0;
   }
 
@@ -118,5 +131,11 @@ async function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
   if (text === undefined) return undefined;
   const state = JSON.parse(text) as CheckpointState;
   const createdAt = timestampFromDate((await stat(file)).mtime);
-  return create(CheckpointSchema, { step: state.step, policyVersion: BigInt(state.policyVersion), path, modelPath: state.weights.path, createdAt });
+  return create(CheckpointSchema, {
+    step: state.step,
+    policyVersion: BigInt(state.policyVersion),
+    path,
+    modelPath: state.weights.path,
+    createdAt,
+  });
 }

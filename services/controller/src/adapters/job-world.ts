@@ -9,7 +9,11 @@ import { loadDataset } from "./dataset-file.ts";
 import { rehearseReset } from "./environment-rehearsal.ts";
 
 /** What of a job can only be judged by looking: files, registered agents and environments, a first reset (I11). */
-export async function checkWorld(spec: JobSpec, environments: RpcClient<typeof EnvironmentService>, agents: () => Promise<readonly string[]>): Promise<Violation[]> {
+export async function checkWorld(
+  spec: JobSpec,
+  environments: RpcClient<typeof EnvironmentService>,
+  agents: () => Promise<readonly string[]>,
+): Promise<Violation[]> {
   const found = await checkModel(spec.model?.path ?? "");
   const train = await checkDataset("train", spec.train, found);
   if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
@@ -17,7 +21,8 @@ export async function checkWorld(spec: JobSpec, environments: RpcClient<typeof E
   if (!needsAgent(spec)) return found;
   const kinds = await agents();
   const agent = spec.agent?.kind ?? "";
-  if (!kinds.includes(agent)) found.push({ path: "agent.kind", reason: `unknown agent "${agent}"; known: ${kinds.join(", ")}` });
+  if (!kinds.includes(agent))
+    found.push({ path: "agent.kind", reason: `unknown agent "${agent}"; known: ${kinds.join(", ")}` });
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
   if (first) found.push(...(await rehearseReset(environments, spec, first.at(0))));
   return found;
@@ -32,7 +37,9 @@ async function checkModel(path: string): Promise<Violation[]> {
     if (!files.includes(needed)) return at(`folder ${path} has no ${needed}: not a model in Hugging Face layout`);
   if (!files.some((file) => file.endsWith(".safetensors"))) return at(`folder ${path} has no *.safetensors`);
   if (!(await hasChatTemplate(path, files)))
-    return at(`model in ${path} has no chat template: add chat_template.jinja or chat_template in tokenizer_config.json`);
+    return at(
+      `model in ${path} has no chat template: add chat_template.jinja or chat_template in tokenizer_config.json`,
+    );
   return [];
 }
 
@@ -42,13 +49,20 @@ async function hasChatTemplate(path: string, files: readonly string[]): Promise<
   return Boolean((JSON.parse(text) as { chat_template?: unknown }).chat_template);
 }
 
-async function checkDataset(path: string, dataset: Dataset | undefined, found: Violation[]): Promise<TaskList | undefined> {
+async function checkDataset(
+  path: string,
+  dataset: Dataset | undefined,
+  found: Violation[],
+): Promise<TaskList | undefined> {
   if (!dataset) return undefined;
   try {
     if (dataset.source.case === "jsonl") await access(dataset.source.value, constants.R_OK);
     return await loadDataset(dataset);
   } catch (error) {
-    found.push({ path: `${path}.${dataset.source.case ?? "source"}`, reason: error instanceof Error ? error.message : String(error) });
+    found.push({
+      path: `${path}.${dataset.source.case ?? "source"}`,
+      reason: error instanceof Error ? error.message : String(error),
+    });
     return undefined;
   }
 }
@@ -57,7 +71,10 @@ function checkDemonstrations(tasks: TaskList, found: Violation[]): void {
   for (let i = 0; i < tasks.length; i++) {
     const roles = tasks.at(i).demonstration.map((message) => message.role);
     if (!roles.includes("assistant")) {
-      found.push({ path: "train", reason: `task ${i + 1} has no assistant message in its demonstration, which SFT needs` });
+      found.push({
+        path: "train",
+        reason: `task ${i + 1} has no assistant message in its demonstration, which SFT needs`,
+      });
       return;
     }
   }

@@ -80,7 +80,8 @@ export class KvLedger implements Ledger {
       if (WhetstoneError.from(error).code !== "ALREADY_EXISTS") throw error;
     }
     const stored = await this.manifest(manifest.step);
-    if (!stored) throw new WhetstoneError("DATA_LOSS", `the manifest of step ${manifest.step} vanished from the ledger`);
+    if (!stored)
+      throw new WhetstoneError("DATA_LOSS", `the manifest of step ${manifest.step} vanished from the ledger`);
     return stored;
   }
 
@@ -106,7 +107,10 @@ export class KvLedger implements Ledger {
   async #fence(): Promise<void> {
     const newest = await this.#books.epochs.get(`${this.#job}.epoch`);
     if (newest?.value.epoch === this.epoch) return;
-    throw new WhetstoneError("STALE_EPOCH", `job ${this.#job} was taken over (epoch ${newest?.value.epoch}, ours is ${this.epoch})`);
+    throw new WhetstoneError(
+      "STALE_EPOCH",
+      `job ${this.#job} was taken over (epoch ${newest?.value.epoch}, ours is ${this.epoch})`,
+    );
   }
 }
 

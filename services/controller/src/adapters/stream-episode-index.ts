@@ -51,7 +51,8 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
         continue;
       }
       // The first seal of an id counts; the stream refuses others, this is the second lock (I1).
-      if (!this.#sealed.has(summary.episodeId)) this.#sealed.set(summary.episodeId, { sequence: BigInt(message.sequence), summary });
+      if (!this.#sealed.has(summary.episodeId))
+        this.#sealed.set(summary.episodeId, { sequence: BigInt(message.sequence), summary });
       this.#wakeSoon();
     }
   }

@@ -30,7 +30,11 @@ export class TrainerClient implements Trainer {
     return this.#patiently(() => this.#configureOnce(signal), signal);
   }
 
-  async trainStep(manifest: Uint8Array, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult> {
+  async trainStep(
+    manifest: Uint8Array,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<TrainResult> {
     let lost = false;
     return this.#patiently(async () => {
       if (lost) await this.#configureOnce(signal);
@@ -51,11 +55,16 @@ export class TrainerClient implements Trainer {
     const { spec, jobUid, epoch } = configured;
     const request = { spec, jobUid, epoch, runPath: this.#options.runPathOf(jobUid) };
     const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
-    if (!answer.weights) throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
+    if (!answer.weights)
+      throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
     return { step: answer.step, weights: answer.weights };
   }
 
-  async #trainOnce(manifest: Uint8Array, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult> {
+  async #trainOnce(
+    manifest: Uint8Array,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<TrainResult> {
     const silence = new AbortController();
     const timer = setTimeout(() => silence.abort(), SILENCE_MS);
     try {
@@ -69,7 +78,10 @@ export class TrainerClient implements Trainer {
       throw new WhetstoneError("UNAVAILABLE", "the trainer ended a step without a result", { retry: "later" });
     } catch (error) {
       if (silence.signal.aborted && !signal.aborted)
-        throw new WhetstoneError("UNAVAILABLE", `the trainer was silent for ${SILENCE_MS} ms`, { retry: "later", cause: error });
+        throw new WhetstoneError("UNAVAILABLE", `the trainer was silent for ${SILENCE_MS} ms`, {
+          retry: "later",
+          cause: error,
+        });
       throw error;
     } finally {
       clearTimeout(timer);

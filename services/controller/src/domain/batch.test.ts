@@ -15,7 +15,10 @@ const rules = (groupRule: GroupRule) => ({
   maxPolicyLag: 0,
 });
 
-function sealed(failureClass: FailureClass, more: { minPolicyVersion?: bigint; unlabelledTokens?: number } = {}): SealedEpisode {
+function sealed(
+  failureClass: FailureClass,
+  more: { minPolicyVersion?: bigint; unlabelledTokens?: number } = {},
+): SealedEpisode {
   const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
   return { sequence: 1n, summary };
 }
@@ -42,7 +45,10 @@ describe("planBatch", () => {
 
   it("complete asks for one more sample, then trains a full group", () => {
     const failed = { "j/g2/s1": sealed(FailureClass.INFRASTRUCTURE) };
-    expect(planBatch(rules({ kind: "complete" }), 1, [3, 3], world(failed))).toEqual({ kind: "refill", samples: [4, 3] });
+    expect(planBatch(rules({ kind: "complete" }), 1, [3, 3], world(failed))).toEqual({
+      kind: "refill",
+      samples: [4, 3],
+    });
     const plan = planBatch(rules({ kind: "complete" }), 1, [4, 3], world(failed));
     if (plan.kind !== "complete") throw new Error(plan.kind);
     expect(plan.entries.map((entry) => entry.episodeId)).toContain("j/g2/s3");
@@ -74,7 +80,8 @@ describe("planBatch", () => {
       fc.property(rule, outcomes, (groupRule, classes) => {
         let samples: readonly number[] = [3, 3];
         for (;;) {
-          const find = (id: string) => sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
+          const find = (id: string) =>
+            sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
           const plan = planBatch(rules(groupRule), 1, samples, find);
           if (plan.kind === "waiting") throw new Error("nothing is missing");
           if (plan.kind === "refill") samples = plan.samples;

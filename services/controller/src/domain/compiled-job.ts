@@ -5,9 +5,7 @@ import { Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
 
 /** How a group with voided members is treated; see `GroupPolicy` in jobs.proto. */
 export type GroupRule =
-  | { readonly kind: "complete" }
-  | { readonly kind: "partial"; readonly minSize: number }
-  | { readonly kind: "drop" };
+  { readonly kind: "complete" } | { readonly kind: "partial"; readonly minSize: number } | { readonly kind: "drop" };
 
 export interface CompiledVariant {
   readonly name: string;
@@ -87,7 +85,8 @@ function compileValidation(spec: JobSpec): CompiledValidation | undefined {
     everySteps: validation.everySteps ?? 0,
     atStart: validation.atStart ?? true,
     atEnd: validation.atEnd ?? true,
-    variants: validation.variants.length > 0 ? validation.variants.map((v) => compileVariant(v, spec)) : [defaultVariant(spec)],
+    variants:
+      validation.variants.length > 0 ? validation.variants.map((v) => compileVariant(v, spec)) : [defaultVariant(spec)],
   };
 }
 

@@ -7,7 +7,9 @@ import { isFinished } from "./job-phase.ts";
  * else the oldest that is wanted.
  */
 export function nextJob(jobs: readonly Job[]): Job | undefined {
-  const open = jobs.filter((job) => !isFinished(job.status?.phase ?? JobPhase.QUEUED)).sort((a, b) => createdMs(a) - createdMs(b));
+  const open = jobs
+    .filter((job) => !isFinished(job.status?.phase ?? JobPhase.QUEUED))
+    .sort((a, b) => createdMs(a) - createdMs(b));
   return (
     open.find((job) => job.status?.phase === JobPhase.RUNNING) ??
     open.find((job) => job.wish === JobWish.CANCEL) ??

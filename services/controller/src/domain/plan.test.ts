@@ -26,7 +26,9 @@ describe("admissibleBatches", () => {
 describe("validationDue", () => {
   const validation = { everySteps: 4, atStart: false, atEnd: true, variants: [] };
   it("follows the flags and the period", () => {
-    const due = Array.from({ length: 11 }, (_, step) => step).filter((step) => validationDue({ steps: 10, validation }, step));
+    const due = Array.from({ length: 11 }, (_, step) => step).filter((step) =>
+      validationDue({ steps: 10, validation }, step),
+    );
     expect(due).toEqual([4, 8, 10]);
   });
 });

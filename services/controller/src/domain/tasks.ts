@@ -15,7 +15,11 @@ export function validationGroup(step: number, variant: string, task: number): st
 }
 
 /** The task of one sample of a training group; attempts share id and seed (I1). */
-export function trainTask(spec: JobSpec, job: CompiledJob, at: { group: number; sample: number; task: Task }): RolloutTask {
+export function trainTask(
+  spec: JobSpec,
+  job: CompiledJob,
+  at: { group: number; sample: number; task: Task },
+): RolloutTask {
   const group = `g${at.group}`;
   return create(RolloutTaskSchema, {
     ...common(spec, job, { group, sample: at.sample, task: at.task }),

@@ -12,7 +12,8 @@ const good: JsonObject = {
   algorithm: { grpo: { groupSize: 4 } },
   loop: { steps: 3, batchGroups: 2 },
 };
-const paths = (change: JsonObject): string[] => validateJob(fromJson(JobSpecSchema, { ...good, ...change })).map((v) => v.path);
+const paths = (change: JsonObject): string[] =>
+  validateJob(fromJson(JobSpecSchema, { ...good, ...change })).map((v) => v.path);
 
 describe("validateJob", () => {
   it("accepts a plain job", () => {
@@ -30,7 +31,11 @@ describe("validateJob", () => {
     ["no environment", { environment: {} }, ["environment.kind"]],
     ["a dataset without source", { train: {} }, ["train"]],
     ["a temperature of 3", { sampling: { temperature: 3 } }, ["sampling.temperature"]],
-    ["a learning rate of 0", { algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 0 } } } }, ["algorithm.grpo.optimizer.learningRate"]],
+    [
+      "a learning rate of 0",
+      { algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 0 } } } },
+      ["algorithm.grpo.optimizer.learningRate"],
+    ],
     [
       "a scale factor that nothing would read (I11)",
       { algorithm: { grpo: { groupSize: 4, lossScaleFactor: 5 } } },

@@ -1,4 +1,10 @@
-import { type Algorithm, type JobSpec, LossAggregation, type Optimizer, type Validation } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type Algorithm,
+  type JobSpec,
+  LossAggregation,
+  type Optimizer,
+  type Validation,
+} from "@whetstone/proto/jobs/v1/jobs";
 import type { Dataset, Loop } from "@whetstone/proto/jobs/v1/jobs";
 import type { RolloutLimits, Sampling } from "@whetstone/proto/types/v1/types";
 import { durationMs } from "./compiled-job.ts";
@@ -23,7 +29,8 @@ export function validateJob(spec: JobSpec): Violation[] {
   found.check("model.path", Boolean(spec.model?.path), "is required: a folder in Hugging Face layout");
   checkLoop(found, spec.loop);
   if ((spec.loop?.steps ?? 0) > 0) checkTraining(found, spec);
-  else found.check("validation", Boolean(spec.validation), "is required when loop.steps is 0: the job would do nothing");
+  else
+    found.check("validation", Boolean(spec.validation), "is required when loop.steps is 0: the job would do nothing");
   if (spec.validation) checkValidation(found, spec.validation);
   if (needsAgent(spec)) checkAgent(found, spec);
   checkSampling(found, "sampling", spec.sampling);
@@ -76,7 +83,11 @@ function checkAlgorithm(found: Findings, algorithm: Algorithm): void {
   if (algorithm.kind.case === "sft") checkOptimizer(found, "algorithm.sft", algorithm.kind.value);
   if (algorithm.kind.case !== "grpo") return;
   const grpo = algorithm.kind.value;
-  found.check("algorithm.grpo.groupSize", grpo.groupSize >= 2, `must be at least 2, got ${grpo.groupSize}: GRPO compares the members of a group`);
+  found.check(
+    "algorithm.grpo.groupSize",
+    grpo.groupSize >= 2,
+    `must be at least 2, got ${grpo.groupSize}: GRPO compares the members of a group`,
+  );
   found.range("algorithm.grpo.groupSize", Math.max(2, grpo.groupSize), 2, 1024);
   found.range("algorithm.grpo.clipLow", grpo.clipLow, 0, 1);
   found.range("algorithm.grpo.clipHigh", grpo.clipHigh, 0, 100);
@@ -113,7 +124,12 @@ function checkGroupPolicy(found: Findings, spec: JobSpec): void {
   const path = "loop.groupPolicy.partial.minSize";
   const grpo = spec.algorithm?.kind.case === "grpo" ? spec.algorithm.kind.value : undefined;
   found.check(path, policy.value.minSize >= (grpo ? 2 : 1), `must be at least ${grpo ? 2 : 1}`);
-  if (grpo) found.check(path, policy.value.minSize <= grpo.groupSize, `must not exceed algorithm.grpo.groupSize (${grpo.groupSize})`);
+  if (grpo)
+    found.check(
+      path,
+      policy.value.minSize <= grpo.groupSize,
+      `must not exceed algorithm.grpo.groupSize (${grpo.groupSize})`,
+    );
 }
 
 function checkDataset(found: Findings, path: string, dataset: Dataset): void {
@@ -154,5 +170,6 @@ function checkLimits(found: Findings, limits: RolloutLimits | undefined): void {
   found.range("limits.maxResponseTokens", limits?.maxResponseTokens, 1, 10_000_000);
   found.range("limits.retryLimit", limits?.retryLimit, 0, 100);
   found.range("limits.gamma", limits?.gamma, 0, 1);
-  if (limits?.episodeTimeout) found.range("limits.episodeTimeout (ms)", durationMs(limits.episodeTimeout), 1, 86_400_000);
+  if (limits?.episodeTimeout)
+    found.range("limits.episodeTimeout (ms)", durationMs(limits.episodeTimeout), 1, 86_400_000);
 }

@@ -41,7 +41,8 @@ function passAtKs(tasks: readonly (readonly EpisodeSummary[])[], attempts: numbe
   const result: Record<number, number> = {};
   for (let k = 1; k <= attempts; k *= 2) {
     const enough = tasks.filter((summaries) => summaries.length >= k);
-    if (enough.length > 0) result[k] = mean(enough.map((summaries) => passAtK(summaries.length, countCorrect(summaries), k)));
+    if (enough.length > 0)
+      result[k] = mean(enough.map((summaries) => passAtK(summaries.length, countCorrect(summaries), k)));
   }
   return result;
 }

@@ -29,11 +29,13 @@ export interface JobServiceDeps {
 
 /** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
 export function jobService(deps: JobServiceDeps) {
-  const wish = (to: JobWish) => async (request: { name: string }): Promise<{ job: Job }> => {
-    const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
-    deps.wake(job);
-    return { job };
-  };
+  const wish =
+    (to: JobWish) =>
+    async (request: { name: string }): Promise<{ job: Job }> => {
+      const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
+      deps.wake(job);
+      return { job };
+    };
   return implement(JobService, {
     submitJob: (request) => submit(deps, request),
     getJob: async ({ name }) => ({ job: await deps.store.get(name) }),
@@ -72,14 +74,18 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
 
 function sameJob(existing: Job, spec: JobSpec): Job {
   if (existing.spec && equals(JobSpecSchema, existing.spec, spec)) return existing;
-  throw new WhetstoneError("ALREADY_EXISTS", `job "${spec.name}" exists with another spec; choose another name`, { retry: "never" });
+  throw new WhetstoneError("ALREADY_EXISTS", `job "${spec.name}" exists with another spec; choose another name`, {
+    retry: "never",
+  });
 }
 
 function applyWish(job: Job, to: JobWish): void {
   const phase = job.status?.phase ?? JobPhase.QUEUED;
   if (isFinished(phase)) {
     if (to === JobWish.CANCEL) return; // Nothing is left to cancel; asking twice is not an error.
-    throw new WhetstoneError("CONFLICT", `job "${job.spec?.name}" is finished (${JobPhase[phase]})`, { retry: "never" });
+    throw new WhetstoneError("CONFLICT", `job "${job.spec?.name}" is finished (${JobPhase[phase]})`, {
+      retry: "never",
+    });
   }
   if (job.wish !== JobWish.CANCEL) job.wish = to;
 }
@@ -93,7 +99,8 @@ function update(job: Job, request: UpdateJobRequest): void {
     throw new WhetstoneError("CONFLICT", `suspend job "${request.name}" before changing it`, { retry: "never" });
   if (request.steps !== undefined) {
     const done = job.status?.step ?? 0;
-    if (request.steps < done) throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
+    if (request.steps < done)
+      throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
     loop.steps = request.steps;
   }
   if (request.timeout) job.spec.timeout = request.timeout;

@@ -118,7 +118,12 @@ export class BatchCollector {
   /** The record goes first: an id that was ever queued is in the books (I2). */
   async #dispatch(step: number, samples: readonly number[], signal: AbortSignal): Promise<void> {
     const policyVersion = BigInt(this.#liveVersion);
-    const record = create(DispatchRecordSchema, { job: this.#context.job.name, step, samples: [...samples], policyVersion });
+    const record = create(DispatchRecordSchema, {
+      job: this.#context.job.name,
+      step,
+      samples: [...samples],
+      policyVersion,
+    });
     await this.#parts.ledger.saveDispatch(record);
     this.#dispatches[step] = record;
     await this.#publish(record, signal);

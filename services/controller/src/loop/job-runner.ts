@@ -4,7 +4,14 @@ import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
-import { type EpisodeCounts, EpisodeCountsSchema, type Job, JobPhase, JobWish, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type EpisodeCounts,
+  EpisodeCountsSchema,
+  type Job,
+  JobPhase,
+  JobWish,
+  type StepRecord,
+} from "@whetstone/proto/jobs/v1/jobs";
 import { compileJob } from "../domain/compiled-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { trainEpisodeId } from "../domain/tasks.ts";
@@ -29,13 +36,21 @@ export interface JobParts {
 }
 
 export type Ending =
-  | { readonly phase: JobPhase.SUCCEEDED | JobPhase.SUSPENDED | JobPhase.CANCELLED; readonly reason: string; readonly message: string }
+  | {
+      readonly phase: JobPhase.SUCCEEDED | JobPhase.SUSPENDED | JobPhase.CANCELLED;
+      readonly reason: string;
+      readonly message: string;
+    }
   | { readonly phase: JobPhase.FAILED; readonly reason: string; readonly message: string }
   /** The process goes; the job stays as it is and is taken up by the next one. */
   | { readonly phase: "left" };
 
 /** Runs one job until it ends, is stopped by its user, or the process has to go. Never throws. */
-export async function runJob(record: Job, parts: JobParts, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending> {
+export async function runJob(
+  record: Job,
+  parts: JobParts,
+  signals: { wish: AbortSignal; shutdown: AbortSignal },
+): Promise<Ending> {
   const context = contextOf(record, parts, signals.shutdown);
   const batches = new BatchCollector(context, { ...parts, tasks: parts.train });
   const validations = new ValidationRun(context, { ...parts, tasks: parts.validation, known: parts.board.validations });
@@ -68,7 +83,8 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
     uid: record.uid,
     fleet: parts.fleet,
     shutdown,
-    onTrainProgress: (progress) => parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share }),
+    onTrainProgress: (progress) =>
+      parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share }),
     onPolicy: (policy) => parts.board.policy(policy),
     onStep: (step: StepRecord) => parts.board.step(step),
     onValidation: (results) => parts.board.validated(results),
@@ -104,8 +120,10 @@ async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
   if (signals.wish.aborted && isAbort(error) && wishOf(signals.wish) === JobWish.SUSPEND)
     return { phase: JobPhase.SUSPENDED, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
   await voidInFlight(stopped);
-  if (signals.wish.aborted && isAbort(error)) return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
-  if (isTimeout(error)) return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
+  if (signals.wish.aborted && isAbort(error))
+    return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  if (isTimeout(error))
+    return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
   parts.logger.error("job_failed", { error });
   return { phase: JobPhase.FAILED, reason: "Failed", message: error instanceof Error ? error.message : String(error) };
 }
@@ -122,19 +140,31 @@ async function voidInFlight({ context, batches, parts }: Stopped): Promise<void>
     }));
     const { epoch } = parts.ledger;
     const { step } = record;
-    const manifest = { job: job.name, step, epoch, entries: [], voided, maxPolicyLag: job.maxPolicyLag, createdAt: timestampNow() };
+    const manifest = {
+      job: job.name,
+      step,
+      epoch,
+      entries: [],
+      voided,
+      maxPolicyLag: job.maxPolicyLag,
+      createdAt: timestampNow(),
+    };
     await parts.ledger.createManifest(create(BatchManifestSchema, manifest));
   }
 }
 
 function idsOf(job: string, firstGroup: number, samples: readonly number[]): string[] {
-  return samples.flatMap((count, i) => Array.from({ length: count }, (_, sample) => trainEpisodeId(job, firstGroup + i, sample)));
+  return samples.flatMap((count, i) =>
+    Array.from({ length: count }, (_, sample) => trainEpisodeId(job, firstGroup + i, sample)),
+  );
 }
 
 /** The books (I2), from dispatch records and manifests. */
 async function countEpisodes(context: JobContext, batches: BatchCollector, parts: JobParts): Promise<EpisodeCounts> {
   const dispatched = batches.dispatched.reduce((sum, record) => sum + record.samples.reduce((a, b) => a + b, 0), 0);
-  const { trained, voided } = await parts.board.settled(batches.dispatched.length, (step) => parts.ledger.manifest(step));
+  const { trained, voided } = await parts.board.settled(batches.dispatched.length, (step) =>
+    parts.ledger.manifest(step),
+  );
   return create(EpisodeCountsSchema, {
     dispatched: BigInt(dispatched),
     trained: BigInt(trained),

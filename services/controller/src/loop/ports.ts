@@ -42,7 +42,11 @@ export interface TrainerState {
 export interface Trainer {
   configure(spec: JobSpec, jobUid: string, epoch: bigint, signal: AbortSignal): Promise<TrainerState>;
   /** Trains the manifest; survives the trainer's restarts by configuring again and asking again. */
-  trainStep(manifest: Uint8Array, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult>;
+  trainStep(
+    manifest: Uint8Array,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<TrainResult>;
   /** Milliseconds spent waiting for a trainer that was away, since the last call of this function. */
   takeWaitedMs(): number;
 }

@@ -72,7 +72,8 @@ export class Scheduler {
       if (isFinished(phase) || phase === JobPhase.RUNNING) continue;
       if (job.wish === JobWish.SUSPEND && phase !== JobPhase.SUSPENDED)
         await this.#deps.setPhase(name, JobPhase.SUSPENDED, "SuspendedByUser", "Resume it with `whet jobs resume`.");
-      if (job.wish === JobWish.RUN && phase === JobPhase.SUSPENDED) await this.#deps.setPhase(name, JobPhase.QUEUED, "Resumed", "");
+      if (job.wish === JobWish.RUN && phase === JobPhase.SUSPENDED)
+        await this.#deps.setPhase(name, JobPhase.QUEUED, "Resumed", "");
     }
   }
 

@@ -1,6 +1,11 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { BatchManifestSchema, type PolicyRecord } from "@whetstone/proto/events/v1/events";
-import { type EpisodeCounts, type JobStatus, type StepRecord, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type EpisodeCounts,
+  type JobStatus,
+  type StepRecord,
+  type ValidationResult,
+} from "@whetstone/proto/jobs/v1/jobs";
 
 /** At most one write of counts in this time; steps and validations are written at once. */
 const COUNTS_EVERY_MS = 1000;
@@ -74,7 +79,10 @@ export class StatusBoard {
   }
 
   /** Entries and voided ids of all manifests so far; each manifest is read once, since it never changes. */
-  async settled(batches: number, manifest: (step: number) => Promise<Uint8Array | undefined>): Promise<{ trained: number; voided: number }> {
+  async settled(
+    batches: number,
+    manifest: (step: number) => Promise<Uint8Array | undefined>,
+  ): Promise<{ trained: number; voided: number }> {
     while (this.#settled.batches < batches) {
       const bytes = await manifest(this.#settled.batches);
       if (!bytes) break;

@@ -39,8 +39,15 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
 }
 
 /** Brings trainer, ledger and engines to the same version after whatever happened before. Returns the next step. */
-async function resumePoint(context: JobContext, parts: LoopParts, watch: Stopwatch, stop: AbortSignal): Promise<number> {
-  const state = await watch.measure("waiting", () => parts.trainer.configure(context.spec, context.uid, parts.ledger.epoch, stop));
+async function resumePoint(
+  context: JobContext,
+  parts: LoopParts,
+  watch: Stopwatch,
+  stop: AbortSignal,
+): Promise<number> {
+  const state = await watch.measure("waiting", () =>
+    parts.trainer.configure(context.spec, context.uid, parts.ledger.epoch, stop),
+  );
   const recorded = (await parts.ledger.steps()).length;
   if (state.step > recorded) await recordUnrecorded(context, parts, recorded, state.step, watch);
   else await replay(parts, state, recorded, context.shutdown);
@@ -51,7 +58,13 @@ async function resumePoint(context: JobContext, parts: LoopParts, watch: Stopwat
 }
 
 /** The trainer finished a step, but its record was not written: ask it for the result again. */
-async function recordUnrecorded(context: JobContext, parts: LoopParts, from: number, to: number, watch: Stopwatch): Promise<void> {
+async function recordUnrecorded(
+  context: JobContext,
+  parts: LoopParts,
+  from: number,
+  to: number,
+  watch: Stopwatch,
+): Promise<void> {
   for (let step = from; step < to; step++) {
     const batch = await parts.batches.collected(step);
     const result = await train(context, parts, batch, watch);
@@ -68,7 +81,12 @@ async function replay(parts: LoopParts, state: TrainerState, recorded: number, s
   }
 }
 
-async function train(context: JobContext, parts: LoopParts, batch: CollectedBatch, watch: Stopwatch): Promise<TrainResult> {
+async function train(
+  context: JobContext,
+  parts: LoopParts,
+  batch: CollectedBatch,
+  watch: Stopwatch,
+): Promise<TrainResult> {
   const result = await watch.measure("training", () =>
     parts.trainer.trainStep(batch.bytes, context.onTrainProgress, context.shutdown),
   );
@@ -77,7 +95,12 @@ async function train(context: JobContext, parts: LoopParts, batch: CollectedBatc
 }
 
 /** Weights first become the job's newest policy, then every engine's; a crash in between is made good by `resumePoint`. */
-async function publishPolicy(context: JobContext, parts: LoopParts, result: TrainResult, signal: AbortSignal): Promise<void> {
+async function publishPolicy(
+  context: JobContext,
+  parts: LoopParts,
+  result: TrainResult,
+  signal: AbortSignal,
+): Promise<void> {
   await savePolicy(context, parts.ledger, result);
   if (versionIsServed(context.job, result.step + 1)) await servePolicy(context, parts, signal);
   else parts.batches.live(result.step + 1);

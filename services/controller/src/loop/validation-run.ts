@@ -41,7 +41,9 @@ export class ValidationRun {
     const { spec, job } = this.#context;
     for (const variant of variants) {
       const tasks = this.#places(variant)
-        .map(({ index, attempt }) => validationTask(spec, job, { step, variant, index, attempt, task: this.#parts.tasks.at(index) }))
+        .map(({ index, attempt }) =>
+          validationTask(spec, job, { step, variant, index, attempt, task: this.#parts.tasks.at(index) }),
+        )
         .filter((task) => !this.#parts.episodes.find(task.episodeId));
       await this.#parts.queue.publish(tasks, signal);
     }
