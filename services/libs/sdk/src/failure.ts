@@ -29,8 +29,8 @@ export type Phase = "reset" | "model" | "step" | "reward" | "close";
 
 export interface Failure {
   readonly class: FailureClass;
-  /** Where. Empty when nothing failed. */
-  readonly phase: Phase | "";
+  /** Where: a phase of the engine, or of who seals the episode. Empty when nothing failed. */
+  readonly phase: Phase | "render" | "publish" | "";
   readonly message: string;
   readonly code: string;
 }

@@ -38,7 +38,7 @@ export class AgentExecutionEngine {
     };
     using deadline = Deadline.after(trajectoryTimeoutMs, options.signal);
     for (let tries = 1; ; tries += 1) {
-      const outcome = await attempt(this.#settings, { ...request, try: tries, signal: deadline.signal }, deadline);
+      const outcome = await attempt(this.#settings, { ...request, ...clockOf(deadline), try: tries });
       ledger.modelMs += outcome.modelMs;
       ledger.environmentMs += outcome.environmentMs;
       const again =
@@ -120,6 +120,10 @@ export class AgentExecutionEngine {
       timing: { totalMs: clock.monotonicMs() - startedAt, modelMs, environmentMs, waitingMs },
     };
   }
+}
+
+function clockOf(deadline: Deadline): { signal: AbortSignal; remainingMs: () => number } {
+  return { signal: deadline.signal, remainingMs: () => deadline.remainingMs() };
 }
 
 interface Ledger {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Deadline, WhetstoneError, withTimeout } from "@whetstone/core";
+import { WhetstoneError, withTimeout } from "@whetstone/core";
 import type { Environment } from "../base-env.ts";
 import {
   classify,
@@ -32,18 +32,18 @@ export function isMasked(reason: TerminationReason, settings: Pick<EngineSetting
 }
 
 /** Plays one try with a fresh agent and environment. Never throws; whatever was opened is closed. */
-export async function attempt(settings: EngineSettings, run: EpisodeRun, deadline: Deadline): Promise<Outcome> {
+export async function attempt(settings: EngineSettings, run: EpisodeRun): Promise<Outcome> {
   using phases = new PhaseClock(run.signal);
   const opened = new Opened();
   let table: Table | undefined;
   let ending: Ending;
   try {
-    const laid = (table = await layTable(settings, run, deadline, phases, opened));
+    const laid = (table = await layTable(settings, run, phases, opened));
     ending = await playToEnd(laid);
     await score(laid, ending.reason);
     await phases.run("model", () => laid.client.finish?.(laid.steps, run.signal));
   } catch (error) {
-    ending = endingOf(error, phases.phase, run.signal);
+    ending = endingOf(error, phases.phase, run);
     opened.client?.abandon?.();
   }
   const closeFailure = await close(opened, settings, phases);
@@ -62,13 +62,7 @@ class Opened {
   closed = false;
 }
 
-async function layTable(
-  settings: EngineSettings,
-  run: EpisodeRun,
-  deadline: Deadline,
-  phases: PhaseClock,
-  opened: Opened,
-): Promise<Table> {
+async function layTable(settings: EngineSettings, run: EpisodeRun, phases: PhaseClock, opened: Opened): Promise<Table> {
   const { rolloutClient, agentFactory, environmentFactory } = settings;
   const args = { ...settings.environmentArgs, ...run.task.payload };
   opened.client = typeof rolloutClient === "function" ? rolloutClient(run) : rolloutClient;
@@ -79,8 +73,7 @@ async function layTable(
     else opened.environment = made;
     return made;
   });
-  const remainingMs = (): number => deadline.remainingMs();
-  return { run, settings, agent, environment, client: opened.client, phases, remainingMs, steps: [], observation: "" };
+  return { run, settings, agent, environment, client: opened.client, phases, steps: [], observation: "" };
 }
 
 /** Endings that are the policy's own are scored like any other; everything else is thrown. */
@@ -101,10 +94,15 @@ async function score({ environment, steps, phases, run, settings }: Table, reaso
   last.reward = await phases.run("reward", () => environment.computeFinalReward?.({ signal: run.signal }) ?? 0);
 }
 
+/** A hop that got the same deadline may notice it a moment before we do. */
+const SAME_DEADLINE_MS = 100;
+
 /** Whatever threw, the signal's word counts first: a call cut by the deadline is no failure of the environment. */
-function endingOf(thrown: unknown, phase: Phase, signal: AbortSignal): Ending {
+function endingOf(thrown: unknown, phase: Phase, run: EpisodeRun): Ending {
   const failure = classify(thrown, phase);
-  return signal.aborted ? interrupted(signal, failure) : { reason: "ERROR", failure };
+  if (run.signal.aborted) return interrupted(run.signal, failure);
+  const byDeadline = failure.code === "DEADLINE_EXCEEDED" && run.remainingMs() < SAME_DEADLINE_MS;
+  return byDeadline ? { reason: "DEADLINE", failure: { ...failure, class: "DEADLINE" } } : { reason: "ERROR", failure };
 }
 
 function interrupted(signal: AbortSignal, failure: Failure): Ending {

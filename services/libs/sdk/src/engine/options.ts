@@ -20,6 +20,8 @@ export interface EpisodeRun extends EpisodeRequest {
   readonly try: number;
   /** The episode's deadline and its caller's cancel. */
   readonly signal: AbortSignal;
+  /** Milliseconds until the deadline, for the next hop. */
+  readonly remainingMs: () => number;
 }
 
 export type AgentFactory = (args: Info, run: EpisodeRun) => BaseAgent;

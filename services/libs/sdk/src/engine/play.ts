@@ -17,7 +17,6 @@ export interface Table {
   readonly environment: Environment;
   readonly client: RolloutClient;
   readonly phases: PhaseClock;
-  readonly remainingMs: () => number;
   /** Steps that the model has answered, in order. */
   readonly steps: Step[];
   /** The newest observation. */
@@ -70,7 +69,7 @@ function ask(table: Table, budget: TokenBudget): Promise<ModelAnswer> {
       seed: deriveSeed(run.seed, steps.length),
       role,
       signal: run.signal,
-      remainingMs: table.remainingMs(),
+      remainingMs: run.remainingMs(),
     });
   });
 }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+import { deriveSeed, WhetstoneError } from "@whetstone/core";
+import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import { type Episode, Purpose } from "@whetstone/proto/types/v1/types";
+import type { RpcClient } from "@whetstone/rpc";
+import {
+  AgentExecutionEngine,
+  type Environment,
+  EpisodeError,
+  type EpisodeRun,
+  type Info,
+  type RegisteredAgent,
+  type Registry,
+} from "@whetstone/sdk";
+import { limitsOf } from "../domain/limits.ts";
+import { seal } from "../domain/seal.ts";
+import { sessionName } from "../domain/session-name.ts";
+import { demonstrate } from "./demonstration.ts";
+import type { Gateway } from "./gateway.ts";
+import { GatewaySession } from "./gateway-session.ts";
+import { RemoteEnvironment } from "./remote-environment.ts";
+
+export interface PlayerDeps {
+  readonly agents: Registry<RegisteredAgent>;
+  readonly environments: RpcClient<typeof EnvironmentService>;
+  readonly gateway: Gateway;
+}
+
+/** One delivery of one task. */
+export interface Delivery {
+  readonly task: RolloutTask;
+  /** Deliveries so far, from 1. */
+  readonly attempt: number;
+  /** Milliseconds that the task has waited here for a slot. */
+  readonly waitingMs: number;
+}
+
+/** How long the calls of an episode that hit its deadline may take to be fetched. */
+const SALVAGE_MS = 5_000;
+
+/** Plays a task to its end and returns the episode, whatever came of it. @throws CANCELLED when the signal aborted it. */
+export async function playTask(deps: PlayerDeps, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
+  const { task, attempt, waitingMs } = delivery;
+  if (task.purpose === Purpose.DEMONSTRATION) return demonstrate(deps.gateway, delivery, signal);
+  const sessions: GatewaySession[] = [];
+  const engine = new AgentExecutionEngine({
+    ...limitsOf(task),
+    rolloutClient: (run) => openSession(deps, delivery, run, sessions),
+    agentFactory: (args) => deps.agents.get(task.agent?.kind ?? "").create(args),
+    agentArgs: task.agent?.args ?? {},
+    environmentFactory: (args, run) => openEnvironment(deps, task, args, run),
+    environmentArgs: task.environment?.args ?? {},
+  });
+  const played = await engine.runEpisode(
+    { id: task.episodeId, task: { id: task.task?.id ?? "", payload: task.task?.payload ?? {} }, seed: seedOf(task) },
+    { signal },
+  );
+  const last = sessions.pop();
+  for (const session of sessions) session.discard();
+  if (played.terminationReason === "CANCELLED") {
+    last?.discard();
+    throw new WhetstoneError("CANCELLED", `episode ${task.episodeId} was cancelled`);
+  }
+  const calls = (await last?.salvage(AbortSignal.timeout(SALVAGE_MS))) ?? [];
+  return seal(task, attempt, played, calls, waitingMs);
+}
+
+function openSession(
+  { gateway }: PlayerDeps,
+  { task, attempt }: Delivery,
+  run: EpisodeRun,
+  sessions: GatewaySession[],
+): GatewaySession {
+  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try), task.model);
+  sessions.push(session);
+  return session;
+}
+
+function openEnvironment(deps: PlayerDeps, task: RolloutTask, args: Info, run: EpisodeRun): Environment {
+  const kind = task.environment?.kind ?? "";
+  if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
+  return new RemoteEnvironment(deps.environments, kind, args, run);
+}
+
+/** The same in every attempt; engines and environments take 53 bits at most. */
+function seedOf({ seed }: RolloutTask): number {
+  return seed <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(seed) : deriveSeed(seed);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ModelCall } from "@whetstone/proto/types/v1/types";
+import {
+  ChatClient,
+  type ChatMessage,
+  type ChatOptions,
+  EpisodeError,
+  type ModelAnswer,
+  type RolloutClient,
+  type Step,
+} from "@whetstone/sdk";
+import type { Gateway } from "./gateway.ts";
+
+const API_RETRIES = 10;
+
+/** One try's model: its calls go under one session, which is taken from the gateway when the try has succeeded. */
+export class GatewaySession implements RolloutClient {
+  /** The session's calls, once taken. */
+  calls: ModelCall[] | undefined;
+  readonly #gateway: Gateway;
+  readonly #name: string;
+  readonly #chat: ChatClient;
+
+  constructor(gateway: Gateway, name: string, model: string) {
+    this.#gateway = gateway;
+    this.#name = name;
+    const baseUrl = gateway.sessionUrl(name);
+    this.#chat = new ChatClient({ baseUrl, model, pool: gateway.pool, apiRetries: API_RETRIES });
+  }
+
+  chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
+    return this.#chat.chat(messages, options);
+  }
+
+  /** I4: a gateway that was restarted has lost calls; then the try does not count. */
+  async finish(steps: readonly Step[], signal: AbortSignal): Promise<void> {
+    const calls = await this.#gateway.takeCalls(this.#name, signal);
+    const ids = new Set(calls.map(({ id }) => id));
+    const used = new Set(steps.map(({ callId }) => callId));
+    if (used.size !== steps.length || steps.some(({ callId }) => !ids.has(callId))) {
+      const message = `the gateway holds ${calls.length} calls of session ${this.#name} but ${steps.length} steps used it`;
+      throw new EpisodeError("INFRASTRUCTURE", `${message}: it was restarted meanwhile`, { code: "DATA_LOSS" });
+    }
+    this.calls = calls;
+  }
+
+  /** What there is, for an episode that ended otherwise (deadline): its calls may still be trained on. */
+  async salvage(signal: AbortSignal): Promise<ModelCall[]> {
+    this.calls ??= await this.#gateway.takeCalls(this.#name, signal).catch(() => []);
+    return this.calls;
+  }
+
+  discard(): void {
+    if (this.calls === undefined) this.#gateway.discard(this.#name);
+  }
+}

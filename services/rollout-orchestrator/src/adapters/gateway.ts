@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+import { fromBinary } from "@bufbuild/protobuf";
+import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
+import type { ChatMessage as WireMessage, ModelCall } from "@whetstone/proto/types/v1/types";
+import { createChatPool, type HttpRequest, refusal, sendWithRetry } from "@whetstone/sdk";
+import type { Pool } from "undici";
+
+const PROTOBUF = "application/x-protobuf";
+/** Calls in all; with the pauses between them half a minute, about what a gateway takes to be restarted and verified. */
+const ATTEMPTS = 10;
+const DISCARD_MS = 5_000;
+
+/** The gateway's session interface, over the one pool that the agents' calls use, too. */
+export class Gateway implements AsyncDisposable {
+  readonly pool: Pool;
+  readonly #url: URL;
+
+  constructor(url: string, connections: number) {
+    this.#url = new URL(url);
+    this.pool = createChatPool(this.#url.origin, connections);
+  }
+
+  /** What an agent's client takes as its base URL. */
+  sessionUrl(session: string): string {
+    return `${this.#url.origin}${this.#path(session)}`;
+  }
+
+  /** All calls of a session, token-exact; the session is gone afterwards. */
+  async takeCalls(session: string, signal: AbortSignal): Promise<ModelCall[]> {
+    const path = `${this.#path(session)}/calls?close=true`;
+    return this.#calls({ method: "GET", path, headers: { accept: PROTOBUF }, signal });
+  }
+
+  /** The calls that would have sampled a given conversation. */
+  async render(
+    session: string,
+    model: string,
+    messages: readonly WireMessage[],
+    signal: AbortSignal,
+  ): Promise<ModelCall[]> {
+    const headers = { accept: PROTOBUF, "content-type": "application/json" };
+    const body = JSON.stringify({ model, messages: messages.map(toOpenAi) });
+    return this.#calls({ method: "POST", path: `${this.#path(session)}/render`, headers, body, signal });
+  }
+
+  /** Drops a session nobody will ask for; a gateway that does not hear it drops it when it has been idle. */
+  discard(session: string): void {
+    const signal = AbortSignal.timeout(DISCARD_MS);
+    this.takeCalls(session, signal).catch(() => undefined);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.pool.destroy();
+  }
+
+  #path(session: string): string {
+    return `${this.#url.pathname.replace(/\/$/, "")}/s/${encodeURIComponent(session)}`;
+  }
+
+  async #calls(request: HttpRequest): Promise<ModelCall[]> {
+    const answer = await sendWithRetry(this.pool, request, ATTEMPTS);
+    if (answer.status !== 200) throw refusal(answer);
+    return fromBinary(CallTreeSchema, answer.body).calls;
+  }
+}
+
+function toOpenAi({ role, content, name, toolCalls, toolCallId, reasoning }: WireMessage): object {
+  return {
+    role,
+    content,
+    ...(name === undefined ? {} : { name }),
+    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+    ...(reasoning === undefined ? {} : { reasoning }),
+    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(toOpenAiCall) }),
+  };
+}
+
+function toOpenAiCall({ id, name, argumentsJson }: WireMessage["toolCalls"][number]): object {
+  return { id, type: "function", function: { name, arguments: argumentsJson } };
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+import { JOBS_BUCKET, type Nats, openKv } from "@whetstone/messaging";
+import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import type { Logger } from "@whetstone/telemetry";
+
+/** What the orchestrator does with a job's tasks. `pause`: hand them back. `end`: they are void. */
+export type JobStance = "play" | "pause" | "end";
+
+export function stanceOf(job: Job): JobStance {
+  if (job.wish === JobWish.CANCEL) return "end";
+  switch (job.status?.phase) {
+    case JobPhase.RUNNING:
+      return "play";
+    case JobPhase.SUCCEEDED:
+    case JobPhase.FAILED:
+    case JobPhase.CANCELLED:
+      return "end";
+    default:
+      return "pause";
+  }
+}
+
+/** Reports each job's stance, now and at every change, until the signal aborts. */
+export async function watchJobs(
+  nats: Nats,
+  onStance: (job: string, stance: JobStance) => void,
+  { signal, logger }: { readonly signal: AbortSignal; readonly logger: Logger },
+): Promise<void> {
+  const jobs = await openKv(nats, JOBS_BUCKET, JobSchema, { signal, logger });
+  try {
+    for await (const change of jobs.watch("", signal)) {
+      onStance(change.key, change.kind === "delete" ? "end" : stanceOf(change.value));
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+import { fromJson, type JsonObject, type JsonValue, type MessageInitShape, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
+import {
+  type EnvironmentError,
+  type EnvironmentService,
+  type Observation,
+  type SessionRequestSchema,
+  type SessionResponse,
+} from "@whetstone/proto/environments/v1/environments";
+import type { RpcClient } from "@whetstone/rpc";
+import {
+  type Environment,
+  EpisodeError,
+  type EpisodeRun,
+  type FailureClass,
+  type Info,
+  type ResetOptions,
+  type ResetResult,
+  type StepResult,
+} from "@whetstone/sdk";
+import { RequestChannel } from "./request-channel.ts";
+
+type Request = MessageInitShape<typeof SessionRequestSchema>;
+type Client = Pick<RpcClient<typeof EnvironmentService>, "session">;
+
+/** The hop's deadline ends a little after ours, so that ours speaks first; it is there for when we are gone. */
+const GRACE_MS = 1_000;
+const SLOT_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 1_000 });
+
+/** An environment behind EnvironmentService: one stream an episode, over one shared connection. */
+export class RemoteEnvironment implements Environment {
+  readonly #client: Client;
+  readonly #kind: string;
+  readonly #args: Info;
+  readonly #run: EpisodeRun;
+  #stream: OpenStream | undefined;
+
+  constructor(client: Client, kind: string, args: Info, run: EpisodeRun) {
+    this.#client = client;
+    this.#kind = kind;
+    this.#args = args;
+    this.#run = run;
+  }
+
+  /** All slots taken is back pressure, not failure: it waits within the episode's deadline. */
+  async reset({ seed }: ResetOptions): Promise<ResetResult> {
+    const args = this.#args as JsonObject;
+    const reset: Request = {
+      kind: { case: "reset", value: { kind: this.#kind, args, seed: BigInt(seed), episodeId: this.#run.id } },
+    };
+    for (let attempt = 1; ; attempt += 1) {
+      this.#stream = openStream(this.#client, this.#run);
+      try {
+        return resetResult(await ask(this.#stream, reset));
+      } catch (error) {
+        if (!(error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED")) throw error;
+        await sleep(SLOT_BACKOFF(attempt), this.#run.signal);
+      }
+    }
+  }
+
+  async step(action: unknown): Promise<StepResult> {
+    if (this.#stream === undefined) throw new WhetstoneError("FAILED_PRECONDITION", "step needs a reset first");
+    const value =
+      typeof action === "string" ? { action } : { data: fromJson(ValueSchema, (action ?? null) as JsonValue) };
+    return stepResult(await ask(this.#stream, { kind: { case: "step", value } }));
+  }
+
+  /** The stream's end closes the environment; waits until the server has ended its side, too. */
+  async close(): Promise<void> {
+    const stream = this.#stream;
+    this.#stream = undefined;
+    if (stream === undefined || stream.finished) return;
+    stream.requests.end();
+    if (this.#run.signal.aborted)
+      stream.abort.abort(); // Somebody may still be at work there: cancel, do not wait.
+    else await stream.answers.next();
+  }
+}
+
+interface OpenStream {
+  readonly requests: RequestChannel<Request>;
+  readonly answers: AsyncIterator<SessionResponse>;
+  readonly abort: AbortController;
+  /** The server has ended it. */
+  finished: boolean;
+}
+
+function openStream(client: Client, run: EpisodeRun): OpenStream {
+  const requests = new RequestChannel<Request>();
+  const abort = new AbortController();
+  const deadlineMs = run.remainingMs() + GRACE_MS;
+  const answers = client.session(requests, { signal: abort.signal, deadlineMs });
+  return { requests, answers: answers[Symbol.asyncIterator](), abort, finished: false };
+}
+
+async function ask(stream: OpenStream, request: Request): Promise<Observation> {
+  stream.requests.push(request);
+  let finished = true;
+  try {
+    const { done, value } = await stream.answers.next();
+    if (done === true) throw new WhetstoneError("UNAVAILABLE", "the environment's stream ended without an answer");
+    const { kind } = value;
+    if (kind.case === "error") throw failed(kind.value);
+    if (kind.case !== "observation") throw new WhetstoneError("CONTRACT_VIOLATION", `unexpected answer: ${kind.case}`);
+    finished = false;
+    return kind.value;
+  } finally {
+    stream.finished = finished;
+  }
+}
+
+const CLASS_OF_CODE: Readonly<Record<string, FailureClass>> = {
+  TASK: "TASK",
+  ENVIRONMENT: "ENVIRONMENT",
+  GRADER: "GRADER",
+};
+
+function failed({ code, field, message }: EnvironmentError): WhetstoneError {
+  if (code === "CANCELLED") return new WhetstoneError("CANCELLED", message);
+  return new EpisodeError(CLASS_OF_CODE[code] ?? "ENVIRONMENT", field === "" ? message : `${field}: ${message}`);
+}
+
+function resetResult(observation: Observation): ResetResult {
+  return { observation: seen(observation), info: observation.info ?? {} };
+}
+
+function stepResult(observation: Observation): StepResult {
+  const { reward, terminated, truncated, info = {} } = observation;
+  return { observation: seen(observation), reward, terminated, truncated, info };
+}
+
+function seen({ text, data }: Observation): unknown {
+  return data === undefined ? text : toJson(ValueSchema, data);
+}

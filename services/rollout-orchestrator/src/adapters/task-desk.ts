@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type Gate, WhetstoneError } from "@whetstone/core";
+import { type Task, taskStream, taskSubject, type TypedStreams } from "@whetstone/messaging";
+import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import type { Episode } from "@whetstone/proto/types/v1/types";
+import type { Logger } from "@whetstone/telemetry";
+import type { OrchestratorConfig } from "../config.ts";
+import type { OrchestratorMetrics } from "../handlers/metrics.ts";
+import type { Delivery } from "./episode-player.ts";
+import { publishEpisode } from "./episode-publisher.ts";
+import type { JobStance } from "./job-watch.ts";
+
+// D1: a task is acknowledged only after its episode is in the stream. D2: every task that was taken is settled: ack when
+// sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play.
+
+export interface DeskDeps {
+  readonly streams: TypedStreams;
+  readonly config: Pick<OrchestratorConfig, "pool" | "maxEpisodes" | "ackWaitMs" | "maxDeliver">;
+  /** Shared by the desks of all jobs (D3). */
+  readonly gate: Gate;
+  readonly play: (delivery: Delivery, signal: AbortSignal) => Promise<Episode>;
+  readonly metrics: OrchestratorMetrics;
+  readonly logger: Logger;
+}
+
+/** Takes one job's tasks while the job runs. */
+export class TaskDesk {
+  readonly #deps: DeskDeps;
+  readonly #job: string;
+  readonly #stop = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+  readonly #pulling: Promise<void>;
+  #newestEpoch = 0n;
+  #after: Exclude<JobStance, "play"> = "pause";
+
+  constructor(deps: DeskDeps, job: string) {
+    this.#deps = { ...deps, logger: deps.logger.child({ job }) };
+    this.#job = job;
+    this.#pulling = this.#pull();
+  }
+
+  /** Aborts what plays and settles it (D2). */
+  async close(after: Exclude<JobStance, "play">): Promise<void> {
+    this.#after = after;
+    this.#stop.abort(new WhetstoneError("CANCELLED", `job ${this.#job} is not running here any more`));
+    await this.#pulling;
+    await Promise.all(this.#running);
+  }
+
+  async #pull(): Promise<void> {
+    const { streams, config, logger } = this.#deps;
+    const { signal } = this.#stop;
+    const tasks = streams.pullTasks({
+      stream: taskStream(this.#job),
+      durable: `orchestrator-${config.pool}`,
+      filterSubject: `${taskSubject(this.#job, config.pool)}.>`,
+      schema: RolloutTaskSchema,
+      maxInFlight: config.maxEpisodes,
+      ackWaitMs: config.ackWaitMs,
+      keepAliveMs: Math.floor(config.ackWaitMs / 3),
+      maxDeliver: config.maxDeliver,
+      signal,
+    });
+    try {
+      for await (const task of tasks) this.#start(task);
+    } catch (error) {
+      if (!signal.aborted) logger.warn("task_stream_lost", { error });
+    }
+  }
+
+  #start(task: Task<RolloutTask>): void {
+    const work = this.#handle(task).finally(() => this.#running.delete(work));
+    this.#running.add(work);
+  }
+
+  async #handle(task: Task<RolloutTask>): Promise<void> {
+    const { gate, logger, metrics } = this.#deps;
+    if (this.#isStale(task.message)) {
+      task.term();
+      return;
+    }
+    try {
+      const takenAt = performance.now();
+      using _slot = await gate.acquire(this.#stop.signal);
+      await this.#playAndSeal(task, performance.now() - takenAt);
+    } catch (error) {
+      if (!this.#stop.signal.aborted) {
+        metrics.lost();
+        logger.error("episode_not_sealed", { episodeId: task.message.episodeId, error });
+      }
+      this.#giveBack(task);
+    }
+  }
+
+  async #playAndSeal(task: Task<RolloutTask>, waitingMs: number): Promise<void> {
+    const { streams, play, metrics, logger } = this.#deps;
+    const { signal } = this.#stop;
+    const episode = await play({ task: task.message, attempt: task.attempt, waitingMs }, signal);
+    const { duplicate } = await publishEpisode(streams, episode, signal, logger);
+    metrics.sealed(episode, duplicate);
+    await task.ack(); // D1
+  }
+
+  /** D2. The delay keeps a task that this process cannot seal from spinning. */
+  #giveBack(task: Task<RolloutTask>): void {
+    if (this.#after === "end" && this.#stop.signal.aborted) task.term();
+    else task.nak(this.#stop.signal.aborted ? 0 : NOT_SEALED_DELAY_MS);
+  }
+
+  #isStale({ epoch }: RolloutTask): boolean {
+    if (epoch > this.#newestEpoch) this.#newestEpoch = epoch;
+    return epoch < this.#newestEpoch;
+  }
+}
+
+const NOT_SEALED_DELAY_MS = 2_000;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Gate } from "@whetstone/core";
+import { connectNats, ensurePlatform, openStreams } from "@whetstone/messaging";
+import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import { createClient, startServer } from "@whetstone/rpc";
+import { createRegistry, type RegisteredAgent } from "@whetstone/sdk";
+import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { playTask } from "./adapters/episode-player.ts";
+import { FrontOffice } from "./adapters/front-office.ts";
+import { Gateway } from "./adapters/gateway.ts";
+import { watchJobs } from "./adapters/job-watch.ts";
+import { frozenLakeAgent } from "./agents/frozenlake.ts";
+import type { OrchestratorConfig } from "./config.ts";
+import { orchestratorMetrics } from "./handlers/metrics.ts";
+import { rolloutService } from "./handlers/rollout-service.ts";
+
+export interface OrchestratorApp extends AsyncDisposable {
+  /** Of RolloutService, "host:port". */
+  readonly address: string;
+  /** Episodes that play now. */
+  readonly inFlight: number;
+  /** Jobs whose tasks are taken. */
+  readonly jobs: readonly string[];
+  /** Stops pulling, aborts what plays, hands the tasks back. */
+  readonly close: () => Promise<void>;
+}
+
+export interface AppDeps {
+  readonly logger: Logger;
+  /** Default: the built-in ones. */
+  readonly agents?: readonly RegisteredAgent[];
+}
+
+export const BUILT_IN: readonly RegisteredAgent[] = [frozenLakeAgent];
+
+/** Starts an orchestrator; it takes tasks as soon as this resolves. */
+export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promise<OrchestratorApp> {
+  const { logger } = deps;
+  await using opened = new AsyncDisposableStack();
+  const nats = opened.use(await connectNats({ servers: config.natsUrl, name: "rollout-orchestrator", logger }));
+  await ensurePlatform(nats);
+  const streams = await openStreams(nats, { logger });
+  const agents = createRegistry("agent", deps.agents ?? BUILT_IN);
+  const environments = opened.use(createClient(EnvironmentService, config.envAddress));
+  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
+  const gate = new Gate(config.maxEpisodes);
+  const registry = createMetrics({ component: "rollout-orchestrator" });
+  const metrics = orchestratorMetrics(registry, gate);
+  const player = { agents, environments, gateway };
+  const office = new FrontOffice({
+    streams,
+    config,
+    gate,
+    metrics,
+    logger,
+    play: (delivery, signal) => playTask(player, delivery, signal),
+  });
+  opened.defer(() => office.close());
+  const services = [rolloutService(agents)];
+  const rpc = opened.use(await startServer({ host: config.host, port: config.grpcPort, services, logger }));
+  if (config.metricsPort !== 0) {
+    opened.use(await serveMetrics(registry, { host: config.host, port: config.metricsPort }));
+  }
+  const watching = new AbortController();
+  opened.defer(() => {
+    watching.abort();
+  });
+  void watchJobs(nats, office.onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
+    logger.error("job_watch_failed", { error });
+  });
+  const all = opened.move();
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= all.disposeAsync());
+  return {
+    address: rpc.address,
+    get inFlight() {
+      return gate.active;
+    },
+    get jobs() {
+      return office.jobs;
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}

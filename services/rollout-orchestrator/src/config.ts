@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+import { z } from "zod";
+
+/** Settings of the orchestrator, from WHETSTONE_* variables. */
+export const ConfigSchema = z.strictObject({
+  host: z.string().default("127.0.0.1"),
+  /** RolloutService. 0 picks a free one. */
+  grpcPort: z.number().int().min(0).max(65_535).default(9082),
+  natsUrl: z.string().min(1).default("nats://127.0.0.1:4222"),
+  /** Base URL of the gateway's HTTP side. */
+  gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
+  /** EnvironmentService, "host:port". */
+  envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
+  /** Episodes in flight. */
+  maxEpisodes: z.number().int().min(1).max(20_000).default(256),
+  /** Takes the tasks of this pool only. */
+  pool: z
+    .string()
+    .regex(/^[-_A-Za-z0-9]{1,128}$/)
+    .default("default"),
+  /** A task that is neither finished nor reported as worked on is delivered again after this time. */
+  ackWaitMs: z.number().int().min(500).default(15_000),
+  /** Deliveries of one task, the first included. */
+  maxDeliver: z.number().int().min(1).default(10),
+  /** 0: off. */
+  metricsPort: z.number().int().min(0).max(65_535).default(0),
+  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+  /** Ends when standard input closes, so that nothing outlives a supervisor. */
+  supervised: z.boolean().default(false),
+});
+
+export type OrchestratorConfig = z.output<typeof ConfigSchema>;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import { type Duration, durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type Episode,
+  EpisodeSchema,
+  FailureClass as WireClass,
+  type ModelCall,
+  type StepSchema,
+  TerminationReason as WireReason,
+} from "@whetstone/proto/types/v1/types";
+import type { Episode as PlayedEpisode, FailureClass, Step, TerminationReason, Trajectory } from "@whetstone/sdk";
+
+const WIRE_REASON = {
+  ENV_DONE: WireReason.ENV_DONE,
+  MAX_TURNS: WireReason.MAX_TURNS,
+  MAX_PROMPT_LENGTH: WireReason.MAX_PROMPT_LENGTH,
+  MAX_RESPONSE_LENGTH: WireReason.MAX_RESPONSE_LENGTH,
+  DEADLINE: WireReason.DEADLINE,
+  CANCELLED: WireReason.CANCELLED,
+  ERROR: WireReason.ERROR,
+} as const satisfies Record<TerminationReason, WireReason>;
+
+const WIRE_CLASS = {
+  NONE: WireClass.NONE,
+  POLICY: WireClass.POLICY,
+  TASK: WireClass.TASK,
+  ENVIRONMENT: WireClass.ENVIRONMENT,
+  INFRASTRUCTURE: WireClass.INFRASTRUCTURE,
+  GRADER: WireClass.GRADER,
+  DEADLINE: WireClass.DEADLINE,
+} as const satisfies Record<FailureClass, WireClass>;
+
+/** The episode as it is stored for ever. @param attempt  how often the task was delivered, from 1. */
+export function seal(
+  task: RolloutTask,
+  attempt: number,
+  played: PlayedEpisode,
+  calls: ModelCall[],
+  waitingMs = 0,
+): Episode {
+  const { terminationReason: reason, failure, timing, trajectories } = played;
+  const masked = played.masked || (reason === "DEADLINE" && task.deadlinePolicy === DeadlinePolicy.MASK);
+  return create(EpisodeSchema, {
+    id: task.episodeId,
+    job: task.job,
+    group: task.group,
+    sample: task.sample,
+    attempt,
+    purpose: task.purpose,
+    ...(task.task === undefined ? {} : { task: task.task }),
+    trajectories: trajectories.map((trajectory) => wireTrajectory(trajectory, played.finalObservation)),
+    calls,
+    terminationReason: WIRE_REASON[reason],
+    failure: { ...failure, failureClass: WIRE_CLASS[failure.class] },
+    reward: played.reward,
+    isCorrect: played.isCorrect,
+    metrics: played.metrics,
+    timing: {
+      total: duration(timing.totalMs),
+      model: duration(timing.modelMs),
+      environment: duration(timing.environmentMs),
+      waiting: duration(timing.waitingMs + waitingMs),
+    },
+    seed: task.seed,
+    startedAt: timestampFromMs(played.startedAtMs),
+    masked,
+  });
+}
+
+function duration(ms: number): Duration {
+  return durationFromMs(Math.round(ms));
+}
+
+function wireTrajectory({ uid, name, steps, reward }: Trajectory, finalObservation: unknown) {
+  return { id: uid, role: name, steps: steps.map(wireStep), reward, finalObservation: textOf(finalObservation) };
+}
+
+function wireStep(step: Step): MessageInitShape<typeof StepSchema> {
+  return {
+    callId: step.callId,
+    observation: textOf(step.observation),
+    modelResponse: step.modelResponse,
+    action: textOf(step.action),
+    thought: step.thought,
+    reward: step.reward,
+    done: step.done,
+    mcReturn: step.mcReturn,
+    info: step.info as JsonObject,
+  };
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === undefined ? "" : JSON.stringify(value);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
+import {
+  type Episode,
+  type EpisodeSummary,
+  EpisodeSummarySchema,
+  type ModelCall,
+  Purpose,
+} from "@whetstone/proto/types/v1/types";
+
+const MAX_MESSAGE_CHARACTERS = 200;
+
+/** The short form that travels in the message's header. @param digest  SHA-256 of the episode's bytes, lower-case hex. */
+export function summarize(episode: Episode, digest: string): EpisodeSummary {
+  const { min, max } = versionsOf(episode.calls);
+  return create(EpisodeSummarySchema, {
+    episodeId: episode.id,
+    attempt: episode.attempt,
+    purpose: episode.purpose,
+    terminationReason: episode.terminationReason,
+    failureClass: episode.failure?.failureClass as EpisodeSummary["failureClass"],
+    reward: episode.reward,
+    isCorrect: episode.isCorrect,
+    ...(min === undefined ? {} : { minPolicyVersion: min }),
+    ...(max === undefined ? {} : { maxPolicyVersion: max }),
+    ...countTokens(episode),
+    digest,
+    steps: episode.trajectories.reduce((sum, { steps }) => sum + steps.length, 0),
+    promptTokens: promptTokens(episode.calls),
+    ...(episode.timing === undefined ? {} : { timing: episode.timing }),
+    failureMessage: episode.failure?.message.slice(0, MAX_MESSAGE_CHARACTERS) ?? "",
+  });
+}
+
+function versionsOf(calls: readonly ModelCall[]): { min?: bigint; max?: bigint } {
+  const found: { min?: bigint; max?: bigint } = {};
+  for (const { versionSpans } of calls) {
+    for (const { start, end, policyVersion: version } of versionSpans) {
+      if (end <= start) continue;
+      if (found.min === undefined || version < found.min) found.min = version;
+      if (found.max === undefined || version > found.max) found.max = version;
+    }
+  }
+  return found;
+}
+
+type TokenCounts = Pick<EpisodeSummary, "sampledTokens" | "unlabelledTokens" | "demonstrationTokens">;
+
+function countTokens({ purpose, calls }: Episode): TokenCounts {
+  if (purpose === Purpose.DEMONSTRATION) {
+    const demonstrationTokens = calls.reduce((sum, call) => sum + trainedTokens(call), 0);
+    return { sampledTokens: 0, unlabelledTokens: 0, demonstrationTokens };
+  }
+  const sampledTokens = calls.reduce((sum, call) => sum + call.completionIds.length, 0);
+  const unlabelledTokens = calls.reduce((sum, call) => sum + call.completionIds.length - labelledTokens(call), 0);
+  return { sampledTokens, unlabelledTokens, demonstrationTokens: 0 };
+}
+
+function trainedTokens({ demonstrationMask, completionIds }: ModelCall): number {
+  return demonstrationMask.length === 0
+    ? completionIds.length
+    : demonstrationMask.reduce((sum, trained) => sum + trained, 0);
+}
+
+/** I5: spans that overlap or leave the completion count no token twice and none that is not there. */
+function labelledTokens({ versionSpans, completionIds }: ModelCall): number {
+  let labelled = 0;
+  let next = 0;
+  for (const { start, end } of versionSpans) {
+    const from = Math.max(start, next);
+    const to = Math.min(end, completionIds.length);
+    if (to > from) labelled += to - from;
+    next = Math.max(next, to);
+  }
+  return labelled;
+}
+
+/** A call with a parent holds only what its prompt adds to the parent's prompt and completion. */
+function promptTokens(calls: readonly ModelCall[]): number {
+  const totals = new Map<string, number>();
+  let sum = 0;
+  for (const { id, parentId, promptIds, completionIds } of calls) {
+    const prompt = (totals.get(parentId) ?? 0) + promptIds.length;
+    totals.set(id, prompt + completionIds.length);
+    sum += prompt;
+  }
+  return sum;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Gate } from "@whetstone/core";
+import { type Episode, FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
+import type { Metrics } from "@whetstone/telemetry";
+
+export interface OrchestratorMetrics {
+  sealed(episode: Episode, duplicate: boolean): void;
+  /** An episode that could not be sealed; its task was handed back. */
+  lost(): void;
+}
+
+export function orchestratorMetrics(metrics: Metrics, gate: Gate): OrchestratorMetrics {
+  metrics.gauge({ name: "episodes_in_flight", help: "Episodes that play now.", read: () => gate.active });
+  metrics.gauge({ name: "episodes_waiting", help: "Tasks taken that wait for a slot.", read: () => gate.queued });
+  const finished = metrics.counter({
+    name: "episodes_total",
+    help: "Episodes sealed, by how they ended.",
+    labels: ["reason", "class"],
+  });
+  const duplicates = metrics.counter({ name: "episodes_duplicate_total", help: "Seals that were there already." });
+  const lost = metrics.counter({ name: "episodes_unsealed_total", help: "Tasks handed back because sealing failed." });
+  const turns = metrics.counter({ name: "episode_turns_total", help: "Turns of sealed episodes." });
+  const phases = metrics.counter({
+    name: "episode_phase_seconds_total",
+    help: "Time of sealed episodes by phase.",
+    labels: ["phase"],
+  });
+  const seconds = metrics.histogram({ name: "episode_seconds", help: "Duration of sealed episodes." });
+  return {
+    sealed(episode, duplicate) {
+      if (duplicate) duplicates.inc();
+      finished.inc({
+        reason: TerminationReason[episode.terminationReason],
+        class: FailureClass[episode.failure?.failureClass ?? FailureClass.NONE],
+      });
+      turns.inc(episode.trajectories.reduce((sum, { steps }) => sum + steps.length, 0));
+      const { timing } = episode;
+      phases.inc({ phase: "model" }, secondsOf(timing?.model));
+      phases.inc({ phase: "environment" }, secondsOf(timing?.environment));
+      phases.inc({ phase: "waiting" }, secondsOf(timing?.waiting));
+      seconds.observe(secondsOf(timing?.total));
+    },
+    lost: () => {
+      lost.inc();
+    },
+  };
+}
+
+function secondsOf(duration: { readonly seconds: bigint; readonly nanos: number } | undefined): number {
+  return duration === undefined ? 0 : Number(duration.seconds) + duration.nanos / 1e9;
+}
