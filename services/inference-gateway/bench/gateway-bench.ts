@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { createClient } from "@whetstone/rpc";
 import { Pool } from "undici";
-import { initModel, tempFolder } from "../test/harness.ts";
+import { TINY } from "../test/harness.ts";
 
 const seconds = Number(process.argv[2] ?? 5);
 const profile = process.argv.includes("--prof") ? ["--cpu-prof", "--cpu-prof-dir=/tmp/gateway-prof"] : [];
@@ -62,7 +62,7 @@ async function measure(pool: Pool, gateway: ChildProcess, concurrency: number, f
   const player = async (): Promise<void> => {
     while (performance.now() - startMs < forMs) {
       const session = `/s/bench-${String(concurrency)}-${String(sessions++)}`;
-      for (let turn = 0; turn < 5; turn++) took.push(await chat(pool, session, took.length));
+      for (let turn = 0; turn < 5; turn++) took.push(await chat(pool, session, turn, took.length));
       const calls = await pool.request({ method: "GET", path: `${session}/calls?close=true`, headers: PROTOBUF });
       await calls.body.arrayBuffer();
     }
@@ -81,14 +81,16 @@ async function measure(pool: Pool, gateway: ChildProcess, concurrency: number, f
 }
 
 const PROTOBUF = { accept: "application/x-protobuf" };
-const JSON_BODY = { "content-type": "application/json" };
+/** What our own client sends with every call. */
+const HEADERS = { "content-type": "application/json", "x-whetstone-role": "agent", "x-whetstone-timeout-ms": "300000" };
 
-async function chat(pool: Pool, session: string, index: number): Promise<number> {
+async function chat(pool: Pool, session: string, turn: number, index: number): Promise<number> {
   const sentMs = performance.now();
+  const headers = { ...HEADERS, "x-whetstone-idempotency-key": String(turn) };
   const options = {
     method: "POST",
     path: `${session}/v1/chat/completions`,
-    headers: JSON_BODY,
+    headers,
     body: body(index),
   } as const;
   const { statusCode, body: answer } = await pool.request(options);
@@ -97,15 +99,13 @@ async function chat(pool: Pool, session: string, index: number): Promise<number>
   return performance.now() - sentMs;
 }
 
-using folder = tempFolder();
-const modelPath = initModel(folder);
 const engine = start([path("bench-engine.ts")]);
 const engineUrl = await firstLine(engine.stdout, "http");
 const env = { WHETSTONE_HTTP_PORT: "0", WHETSTONE_GRPC_PORT: "0", WHETSTONE_ENGINES: `e0=${engineUrl}` };
 const gateway = start([...profile, path("../src/main.ts")], { ...env, WHETSTONE_SUPERVISED: "1" });
 const ready = JSON.parse(await firstLine(gateway.stderr, '"ready"')) as { httpUrl: string; grpcAddress: string };
 await using fleet = createClient(FleetService, ready.grpcAddress);
-await fleet.unfenceEngine({ id: "e0", policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath } });
+await fleet.unfenceEngine({ id: "e0", policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath: TINY } });
 const results: Result[] = [];
 for (const concurrency of [64, 512]) {
   const pool = new Pool(ready.httpUrl, { connections: concurrency });

@@ -1,40 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeEngine } from "../test/fake-engine.ts";
-import {
-  assistant,
-  calls,
-  chat,
-  chatStream,
-  initModel,
-  post,
-  serve,
-  startGateway,
-  tempFolder,
-  user,
-} from "../test/harness.ts";
-import type { Gateway, TempFolder } from "../test/harness.ts";
+import { assistant, calls, chat, chatStream, TINY, post, serve, startGateway, user } from "../test/harness.ts";
+import type { Gateway } from "../test/harness.ts";
 
 const bytes = (text: string): number[] => [...Buffer.from(text)];
 const [USER, ASSISTANT, END] = [256, 257, 260];
 
-let folder: TempFolder;
-let model: string;
 let engine: FakeEngine;
 let gateway: Gateway;
 
 beforeAll(async () => {
-  folder = tempFolder();
-  model = initModel(folder);
   engine = await FakeEngine.start();
   gateway = await startGateway();
-  await serve(gateway, "e0", engine.url, model);
+  await serve(gateway, "e0", engine.url, TINY);
 });
 
 afterAll(async () => {
   await gateway.close();
   await engine.kill();
-  folder[Symbol.dispose]();
 });
 
 describe("chat completions", () => {

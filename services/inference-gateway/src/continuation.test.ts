@@ -8,18 +8,7 @@ import { ForkReason } from "@whetstone/proto/types/v1/types";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeEngine } from "../test/fake-engine.ts";
-import {
-  assistant,
-  calls,
-  chat,
-  initModel,
-  post,
-  python,
-  serve,
-  startGateway,
-  tempFolder,
-  user,
-} from "../test/harness.ts";
+import { assistant, calls, chat, TINY, post, python, serve, startGateway, tempFolder, user } from "../test/harness.ts";
 import type { Gateway, Message, TempFolder } from "../test/harness.ts";
 
 const END = 260;
@@ -31,12 +20,11 @@ let gateway: Gateway;
 
 beforeAll(async () => {
   folder = tempFolder();
-  const tiny = initModel(folder);
   const qwen = join(folder.path, "qwen");
-  python([fileURLToPath(new URL("../test/make_fixtures.py", import.meta.url)), qwen, tiny], "[]");
+  python([fileURLToPath(new URL("../test/make_fixtures.py", import.meta.url)), qwen, TINY], "[]");
   engine = await FakeEngine.start();
   gateway = await startGateway();
-  await serve(gateway, "e0", engine.url, tiny);
+  await serve(gateway, "e0", engine.url, TINY);
 }, 120_000);
 
 afterAll(async () => {
@@ -149,6 +137,20 @@ describe("exact continuation (I4)", () => {
         .toSorted(),
     ).toEqual(["c0", "c1"]);
     expect(tree.slice(2).every(({ forkReason }) => forkReason === ForkReason.UNSPECIFIED)).toBe(true);
+  });
+
+  it("starts a new root when the tools have changed", async () => {
+    await serve(gateway, "e3", engine.url, join(folder.path, "qwen"), 1n, "thinker");
+    engine.label = "thinker:1";
+    engine.script = () => [2];
+    const ask = (messages: Message[], name: string) =>
+      post(gateway, "/s/tools/v1/chat/completions", { model: "thinker", messages, tools: [{ function: { name } }] });
+    await ask([user("x")], "one");
+    await ask([user("x"), assistant(""), user("y")], "two");
+    await ask([user("x"), assistant(""), user("y")], "one");
+    const tree = (await calls(gateway, "tools")).calls;
+    expect(tree.map(({ parentId }) => parentId)).toEqual(["", "", "c0"]);
+    engine.label = "job:1";
   });
 
   it("starts a new root when the template strips the thinking, and says so", async () => {

@@ -5,37 +5,21 @@ import { WhetstoneError } from "@whetstone/core";
 import { CallTreeSchema, EngineState } from "@whetstone/proto/inference/v1/inference";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeEngine } from "../test/fake-engine.ts";
-import {
-  calls,
-  chat,
-  chatStream,
-  eventually,
-  initModel,
-  post,
-  serve,
-  startGateway,
-  tempFolder,
-  user,
-} from "../test/harness.ts";
-import type { Gateway, TempFolder } from "../test/harness.ts";
+import { calls, chat, chatStream, eventually, TINY, post, serve, startGateway, user } from "../test/harness.ts";
+import type { Gateway } from "../test/harness.ts";
 
 const END = 260;
-let folder: TempFolder;
-let model: string;
 let engine: FakeEngine;
 let gateway: Gateway;
 
 beforeAll(async () => {
-  folder = tempFolder();
-  model = initModel(folder);
   engine = await FakeEngine.start();
   gateway = await startGateway({ maxSessions: 30, maxBodyBytes: 4096 });
-  await serve(gateway, "e0", engine.url, model);
+  await serve(gateway, "e0", engine.url, TINY);
 });
 afterAll(async () => {
   await gateway.close();
   await engine.kill();
-  folder[Symbol.dispose]();
 });
 
 const hi = [user("hi")];
@@ -90,7 +74,7 @@ describe("bad requests", () => {
 
   it("says when a prompt is longer than the model's context", async () => {
     engine.maxModelLen = 10;
-    await serve(gateway, "e0", engine.url, model);
+    await serve(gateway, "e0", engine.url, TINY);
     expect(await chat(gateway, "x", [user("0123456789")])).toMatchObject({
       status: 400,
       body: { error: { code: "context_length_exceeded" } },
@@ -98,7 +82,7 @@ describe("bad requests", () => {
     await chat(gateway, "x", [user("01234")]);
     expect(engine.requests.at(-1)?.sampling_params.max_tokens).toBe(3);
     engine.maxModelLen = 1024;
-    await serve(gateway, "e0", engine.url, model);
+    await serve(gateway, "e0", engine.url, TINY);
   });
 });
 
@@ -159,7 +143,7 @@ describe("sessions", () => {
 
   it("are bounded in number and in idle time", async () => {
     await using small = await startGateway({ maxSessions: 2, sessionIdleMs: 100 });
-    await serve(small, "e0", engine.url, model);
+    await serve(small, "e0", engine.url, TINY);
     await Promise.all(["a", "b"].map((name) => chat(small, name, hi)));
     expect(await chat(small, "c", hi)).toMatchObject({ status: 429, body: { error: { code: "too_many_sessions" } } });
     await new Promise((resolve) => setTimeout(resolve, 120));
@@ -206,6 +190,13 @@ describe("idempotency", () => {
     expect((await stays).status).toBe(200);
   });
 
+  it("keeps the numbers of one session's roles apart", async () => {
+    const as = (role: string) => ({ headers: { ...key.headers, "x-whetstone-role": role } });
+    expect((await chat(gateway, "roles", hi, {}, as("solver"))).status).toBe(200);
+    expect((await chat(gateway, "roles", [user("judge it")], {}, as("judge"))).status).toBe(200);
+    expect((await calls(gateway, "roles")).calls.map(({ role }) => role)).toEqual(["solver", "judge"]);
+  });
+
   it("counts equal requests without the key as two samples", async () => {
     await Promise.all([chat(gateway, "equal", hi), chat(gateway, "equal", hi)]);
     expect((await calls(gateway, "equal")).calls).toHaveLength(2);
@@ -231,7 +222,7 @@ describe("FleetService", () => {
     policy: "job",
     policyVersion: 1n,
     label: "job:1",
-    modelPath: model,
+    modelPath: TINY,
     ...more,
   });
   const unfence = (id: string, more: object) => gateway.fleet.unfenceEngine({ id, policy: policy(more) });
@@ -239,7 +230,7 @@ describe("FleetService", () => {
   it("starts engines fenced, repeats safely and refuses what it cannot use", async () => {
     const { engine: entry } = await gateway.fleet.registerEngine({ id: "e9", url: engine.url });
     expect(entry).toMatchObject({ id: "e9", state: EngineState.FENCED, inFlight: 0 });
-    await serve(gateway, "e9", engine.url, model);
+    await serve(gateway, "e9", engine.url, TINY);
     expect((await gateway.fleet.registerEngine({ id: "e9", url: engine.url })).engine).toMatchObject({
       ...{ state: EngineState.SERVING, maxModelLen: 1024, policy: { label: "job:1" } },
     });
@@ -259,11 +250,11 @@ describe("FleetService", () => {
 
   it("forgets a policy with its sessions, and says so to its agents", async () => {
     await using own = await startGateway();
-    await serve(own, "e0", engine.url, model);
+    await serve(own, "e0", engine.url, TINY);
     await chat(own, "a", hi);
     expect((await own.fleet.forgetPolicy({ policy: "job" })).sessions).toBe(1);
     expect(await chat(own, "a", hi)).toMatchObject({ status: 503, body: { error: { code: "policy_not_ready" } } });
-    await serve(own, "e0", engine.url, model);
+    await serve(own, "e0", engine.url, TINY);
     expect((await chat(own, "a", hi)).status).toBe(200);
   });
 });

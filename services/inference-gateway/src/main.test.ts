@@ -9,22 +9,16 @@ import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { createClient } from "@whetstone/rpc";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeEngine } from "../test/fake-engine.ts";
-import { eventually, initModel, tempFolder } from "../test/harness.ts";
-import type { TempFolder } from "../test/harness.ts";
+import { eventually, TINY } from "../test/harness.ts";
 
 const MAIN = fileURLToPath(new URL("main.ts", import.meta.url));
-let folder: TempFolder;
-let model: string;
 let engine: FakeEngine;
 
 beforeAll(async () => {
-  folder = tempFolder();
-  model = initModel(folder);
   engine = await FakeEngine.start();
 });
 afterAll(async () => {
   await engine.kill();
-  folder[Symbol.dispose]();
 });
 
 interface Ready {
@@ -54,7 +48,7 @@ describe("main", () => {
     await using fleet = createClient(FleetService, grpcAddress);
     await fleet.unfenceEngine({
       id: "e0",
-      policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath: model },
+      policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath: TINY },
     });
     engine.faults = [{ kind: "hang" }];
     const body = JSON.stringify({ model: "job", messages: [{ role: "user", content: "x" }] });

@@ -2,34 +2,14 @@
 // What happens to calls when engines pause, lie, die or fill up, and when clients leave.
 import { deriveSeed } from "@whetstone/core";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeEngine, fakeLogprob } from "../test/fake-engine.ts";
-import {
-  calls,
-  chat,
-  chatStream,
-  eventually,
-  initModel,
-  serve,
-  startGateway,
-  tempFolder,
-  user,
-} from "../test/harness.ts";
-import type { Gateway, TempFolder } from "../test/harness.ts";
+import { calls, chat, chatStream, eventually, TINY, serve, startGateway, user } from "../test/harness.ts";
+import type { Gateway } from "../test/harness.ts";
 
 const END = 260;
-let folder: TempFolder;
-let model: string;
 let engines: FakeEngine[];
 let gateway: Gateway;
-
-beforeAll(() => {
-  folder = tempFolder();
-  model = initModel(folder);
-});
-afterAll(() => {
-  folder[Symbol.dispose]();
-});
 
 beforeEach(async () => {
   engines = [await FakeEngine.start(), await FakeEngine.start()];
@@ -42,7 +22,7 @@ afterEach(async () => {
 
 const engine = (index: number): FakeEngine => engines[index]!;
 const serveEngine = (index: number, version = 1n) =>
-  serve(gateway, `e${String(index)}`, engine(index).url, model, version);
+  serve(gateway, `e${String(index)}`, engine(index).url, TINY, version);
 
 async function stateOf(id: string): Promise<{ state: EngineState; reason: string; inFlight: number }> {
   const found = (await gateway.fleet.listEngines({})).engines.find((one) => one.id === id);

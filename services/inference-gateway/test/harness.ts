@@ -42,9 +42,15 @@ export function python(args: string[], input = ""): string {
   return execFileSync(join(ROOT, ".venv/bin/python"), args, { env, input, encoding: "utf8", maxBuffer: 1 << 28 });
 }
 
-/** The tiny byte-level model: token i is byte i, "<|end|>" is 260. */
+/**
+ * Tokenizer and template of the tiny byte-level model: token i is byte i, "<|end|>" is 260. Copied from a folder that
+ * `python -m whetstone_models init` made, because importing torch takes seconds; a test compares the two.
+ */
+export const TINY = fileURLToPath(new URL("tiny", import.meta.url));
+
+/** Makes the whole tiny model, weights included. */
 export function initModel(folder: TempFolder): string {
-  const path = join(folder.path, "tiny");
+  const path = join(folder.path, "model");
   python(["-m", "whetstone_models", "init", path]);
   return path;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { createRng } from "@whetstone/core";
 import type { Rng } from "@whetstone/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { initModel, python, tempFolder } from "../../test/harness.ts";
+import { initModel, python, tempFolder, TINY } from "../../test/harness.ts";
 import type { TempFolder } from "../../test/harness.ts";
 import { parseMessages } from "../domain/chat-message.ts";
 import { ModelFolders } from "./model-folder.ts";
@@ -81,13 +81,14 @@ function conversation(rng: Rng, index: number): Record<string, unknown>[] {
 let folder: TempFolder;
 let all: Conversation[];
 let expected: { qwen: Expected[]; tiny: Expected[] };
-const path = (name: string): string => join(folder.path, name);
+/** "tiny" is the model that the tool makes. */
+const path = (name: string): string => join(folder.path, name === "tiny" ? "model" : name);
 
 beforeAll(() => {
   folder = tempFolder();
   initModel(folder);
   all = conversations(60);
-  expected = JSON.parse(python([FIXTURES, path("qwen"), path("tiny")], JSON.stringify(all))) as typeof expected;
+  expected = JSON.parse(python([FIXTURES, path("qwen"), path("model")], JSON.stringify(all))) as typeof expected;
 }, 120_000);
 
 afterAll(() => {
@@ -134,8 +135,15 @@ describe("ModelCodec", () => {
     const config = join(path("tiny"), "tokenizer_config.json");
     const good = readFileSync(config, "utf8");
     writeFileSync(config, JSON.stringify({ ...(JSON.parse(good) as object), chat_template: "{% if %}" }));
-    await expect(folders.load(path("tiny"))).rejects.toThrow(/tiny: /);
+    await expect(folders.load(path("tiny"))).rejects.toThrow(/model: /);
     writeFileSync(config, good);
+  });
+
+  it("has the tiny model's files as its own tool makes them", () => {
+    for (const name of ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]) {
+      const [ours, made] = [join(TINY, name), join(path("model"), name)].map((file) => readFileSync(file, "utf8"));
+      expect(JSON.parse(ours!), name).toEqual(JSON.parse(made!));
+    }
   });
 
   it("gives ids beyond the vocabulary no text", async () => {

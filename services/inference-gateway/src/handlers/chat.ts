@@ -99,8 +99,10 @@ export class ChatHandler {
     if (typeof key !== "string" || call.session === null) return completeChat(chat, call, scope, onPiece);
     const shared = this.#shared.get(call.session) ?? new SharedCalls();
     this.#shared.set(call.session, shared);
+    // Clients number their calls, and the roles of one session have a client each.
+    const ownKey = `${call.role}/${key}`;
     // A joined stream gets its text at the end, in one piece: the first one's pieces are gone.
-    return shared.run(key, request.body as string, scope, (own) => completeChat(chat, call, own, null));
+    return shared.run(ownKey, request.body as string, scope, (own) => completeChat(chat, call, own, null));
   }
 }
 

@@ -20,25 +20,26 @@ export class SharedCalls {
   readonly #calls = new Lru<string, SharedCall>(8);
 
   /** @throws ApiError 422 when the key was used for another body, else what the call throws. */
-  async run(
+  run(
     key: string,
     body: string,
     scope: CallScope,
     start: (scope: CallScope) => Promise<ChatAnswer>,
   ): Promise<ChatAnswer> {
     const known = this.#calls.get(key);
-    if (known !== undefined && known.body !== body) throw keyReused(key);
+    if (known !== undefined && known.body !== body) return Promise.reject(keyReused(key));
     const shared = known?.scope.reason === null ? known : this.#begin(key, body, start);
     shared.waiting++;
-    const gone = Promise.withResolvers<never>();
-    scope.onCancel(() => {
-      const reason = scope.reason ?? keyReused(key);
-      // The work goes on for whoever still waits for it.
-      if (--shared.waiting === 0) shared.scope.cancel(reason);
-      gone.reject(reason);
-    });
-    return await Promise.race([shared.answer, gone.promise]).finally(() => {
-      scope.onCancel(null);
+    return new Promise((resolve, reject) => {
+      scope.onCancel(() => {
+        const reason = scope.reason ?? keyReused(key);
+        // The work goes on for whoever still waits for it.
+        if (--shared.waiting === 0) shared.scope.cancel(reason);
+        reject(reason);
+      });
+      shared.answer.then(resolve, reject).finally(() => {
+        scope.onCancel(null);
+      });
     });
   }
 
