@@ -38,16 +38,17 @@ export function isRetryableError(error: unknown): boolean {
 
 /** Calls `fn` until it succeeds, fails for good, or the attempts are used up; then throws its last error. */
 export async function retry<T>(fn: (attempt: number) => Promise<T>, options: RetryOptions): Promise<T> {
-  const { backoff = exponentialBackoff(), isRetryable = isRetryableError, signal } = options;
+  const { backoff = exponentialBackoff(), isRetryable = isRetryableError, sleep: wait = sleep, signal } = options;
   for (let attempt = 1; ; attempt += 1) {
     signal?.throwIfAborted();
     try {
       return await fn(attempt);
     } catch (error) {
-      if (attempt >= options.attempts || isAbort(error) || signal?.aborted || !isRetryable(error)) throw error;
+      const final = isAbort(error) || signal?.aborted === true || !isRetryable(error);
+      if (final || attempt >= options.attempts) throw error;
       const waitMs = backoff(attempt);
       options.onRetry?.(error, attempt, waitMs);
-      await (options.sleep ?? sleep)(waitMs, signal);
+      await wait(waitMs, signal);
     }
   }
 }

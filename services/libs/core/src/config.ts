@@ -83,7 +83,7 @@ function setPath(target: Record<string, unknown>, path: readonly string[], value
   const child = target[head];
   const next = typeof child === "object" && child !== null ? { ...child } : {};
   target[head] = next;
-  setPath(next as Record<string, unknown>, rest, value);
+  setPath(next, rest, value);
 }
 
 function strict<S extends z.ZodType>(schema: S): S {

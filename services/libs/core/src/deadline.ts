@@ -10,7 +10,9 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** What an aborted wait throws: the signal's reason when it is an Error, else CANCELLED. */
 export function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;
-  return reason instanceof Error ? reason : new WhetstoneError("CANCELLED", String(reason ?? "cancelled"));
+  return reason instanceof Error
+    ? reason
+    : new WhetstoneError("CANCELLED", typeof reason === "string" ? reason : "cancelled");
 }
 
 export class Deadline implements Disposable {
@@ -93,10 +95,13 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       clearTimeout(timer);
       reject(abortReason(signal as AbortSignal));
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, Math.min(ms, MAX_TIMER_MS));
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
     signal?.addEventListener("abort", onAbort, { once: true });
   });
 }

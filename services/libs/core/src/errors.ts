@@ -100,5 +100,7 @@ function isTimeout(thrown: unknown): boolean {
 /** True for a cancelled call, whoever says so: DOMException, node streams, or our own CANCELLED. Never retried or logged as an error. */
 export function isAbort(thrown: unknown): boolean {
   if (thrown instanceof WhetstoneError) return thrown.code === "CANCELLED";
-  return thrown instanceof Error && (thrown.name === "AbortError" || (thrown as { code?: unknown }).code === "ABORT_ERR");
+  return (
+    thrown instanceof Error && (thrown.name === "AbortError" || (thrown as { code?: unknown }).code === "ABORT_ERR")
+  );
 }

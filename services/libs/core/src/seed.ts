@@ -70,7 +70,9 @@ function xoshiro128(seed: number): () => number {
 }
 
 export function createRng(seed: number | string): Rng {
-  const uint32 = xoshiro128(typeof seed === "number" && Number.isSafeInteger(seed) ? mixNumber(seed) : hash32(String(seed)));
+  const uint32 = xoshiro128(
+    typeof seed === "number" && Number.isSafeInteger(seed) ? mixNumber(seed) : hash32(String(seed)),
+  );
   const integer = (n: number): number => {
     if (!Number.isSafeInteger(n) || n < 1 || n > 2 ** 32) {
       throw new WhetstoneError("INVALID_ARGUMENT", `integer(n) needs n in [1, 2^32], not ${n}`);

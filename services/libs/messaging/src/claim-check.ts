@@ -44,11 +44,17 @@ export function openClaimStore(connection: NatsConnection): ClaimStore {
     async put(job, body, signal) {
       const sha256 = sha256Hex(body);
       const claim = { name: `${job}/${sha256}`, sha256, size: body.length };
-      await raceSignal(store().then((s) => s.putBlob({ name: claim.name }, body)), signal);
+      await raceSignal(
+        store().then((s) => s.putBlob({ name: claim.name }, body)),
+        signal,
+      );
       return claim;
     },
     async get(claim, signal) {
-      const body = await raceSignal(store().then((s) => s.getBlob(claim.name)), signal);
+      const body = await raceSignal(
+        store().then((s) => s.getBlob(claim.name)),
+        signal,
+      );
       return verified(claim, body);
     },
   };
@@ -74,7 +80,8 @@ export function encodeClaim(claim: Claim): string {
 export function decodeClaim(header: string): Claim {
   try {
     const { name, sha256, size } = JSON.parse(header) as Claim;
-    if (typeof name === "string" && typeof sha256 === "string" && Number.isSafeInteger(size)) return { name, sha256, size };
+    if (typeof name === "string" && typeof sha256 === "string" && Number.isSafeInteger(size))
+      return { name, sha256, size };
   } catch {
     // Refused below, like any other text that is not a claim.
   }

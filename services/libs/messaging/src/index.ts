@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
-export {
-  type KvCallOptions,
-  type KvChange,
-  type KvRecord,
-  openKv,
-  type OpenKvOptions,
-  type TypedKv,
-} from "./kv.ts";
+export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
 export { purgeTasks } from "./purge.ts";
 export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { type JetStreamClient, type JetStreamManager, type JetStreamPublishOptions, type PubAck } from "@nats-io/jetstream";
+import {
+  type JetStreamClient,
+  type JetStreamManager,
+  type JetStreamPublishOptions,
+  type PubAck,
+} from "@nats-io/jetstream";
 import { headers as natsHeaders, type MsgHdrs } from "@nats-io/nats-core";
 import { Deadline, exponentialBackoff, raceSignal, retry, WhetstoneError } from "@whetstone/core";
 import { CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, encodeClaim } from "./claim-check.ts";
@@ -49,7 +54,7 @@ export function createPublish(deps: PublisherDeps): PublishFn {
     const { payload, headers } = await envelope(deps.claims, subject, body, { ...options, signal: deadline.signal });
     const repeatable = options.msgId !== undefined || options.firstOnSubject === true;
     try {
-      const send = (): Promise<Published> => publishOnce(deps, subject, payload, { ...options, headers }, deadline);
+      const send = (): Promise<Published> => publishOnce(deps, { subject, payload, headers, options }, deadline);
       return await retry(send, {
         attempts: repeatable ? Number.POSITIVE_INFINITY : 1,
         backoff: exponentialBackoff({ initialMs: 50, maxMs: 1_000 }),
@@ -77,15 +82,20 @@ async function envelope(
   return { payload: new Uint8Array(), headers };
 }
 
+interface Outgoing {
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly headers: MsgHdrs;
+  readonly options: PublishOptions;
+}
+
 async function publishOnce(
   deps: PublisherDeps,
-  subject: string,
-  payload: Uint8Array,
-  options: Omit<PublishOptions, "headers"> & { readonly headers: MsgHdrs },
+  { subject, payload, headers, options }: Outgoing,
   deadline: Deadline,
 ): Promise<Published> {
   const settings: Partial<JetStreamPublishOptions> = {
-    headers: options.headers,
+    headers,
     timeout: Math.max(1, Math.min(ATTEMPT_MS, deadline.remainingMs())),
     ...(options.msgId === undefined ? {} : { msgID: options.msgId }),
     ...(options.firstOnSubject === true ? { expect: { lastSubjectSequence: 0 } } : {}),

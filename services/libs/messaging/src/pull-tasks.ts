@@ -52,13 +52,13 @@ export interface Task<M> {
   readonly headers: Headers;
   readonly settled: boolean;
   /** Restarts the ack deadline. */
-  working(): void;
+  readonly working: () => void;
   /** Resolves when the server has confirmed: the task will not come back. @throws UNAVAILABLE: it may. */
-  ack(signal?: AbortSignal): Promise<void>;
+  readonly ack: (signal?: AbortSignal) => Promise<void>;
   /** Hands it back, to be delivered again after the delay. */
-  nak(delayMs?: number): void;
+  readonly nak: (delayMs?: number) => void;
   /** Never again. */
-  term(): void;
+  readonly term: () => void;
 }
 
 export interface PullDeps {
@@ -268,7 +268,13 @@ async function setAside(
     return;
   }
   deps.logger.error("poison_message", { stream: options.stream, sequence: raw.seq, subject: raw.subject, error });
-  const poison = { sequence: raw.seq, subject: raw.subject, payload: raw.data, deliveries: raw.info.deliveryCount, error };
+  const poison = {
+    sequence: raw.seq,
+    subject: raw.subject,
+    payload: raw.data,
+    deliveries: raw.info.deliveryCount,
+    error,
+  };
   await options.onPoison?.(poison);
   delivery.term();
 }

@@ -101,8 +101,7 @@ describe("publish", () => {
 
   it("with firstOnSubject refuses a second one on a stream without that limit", async () => {
     const job = await newJob();
-    const send = () =>
-      streams.publish(taskSubject(job, "p"), RolloutTaskSchema, { job }, { firstOnSubject: true });
+    const send = () => streams.publish(taskSubject(job, "p"), RolloutTaskSchema, { job }, { firstOnSubject: true });
     expect((await send()).duplicate).toBe(false);
     expect((await send()).duplicate).toBe(true);
   });

@@ -41,7 +41,7 @@ const EXPIRES_MS = 10_000;
 export async function* tail(deps: TailDeps, options: TailOptions): AsyncGenerator<JsMsg, never, undefined> {
   const cursor = { next: options.startSequence ?? 1, moved: false };
   const backoff = exponentialBackoff({ initialMs: 50, maxMs: 2_000 });
-  for (let failures = 0; ; ) {
+  for (let failures = 0; ;) {
     const before = cursor.next;
     try {
       yield* readUntilBroken(deps, options, cursor);

@@ -30,7 +30,10 @@ const TOKEN = /^[-_A-Za-z0-9]{1,128}$/;
 /** One part of a subject: dots, blanks and wildcards would change its meaning. */
 function token(what: string, value: string): string {
   if (TOKEN.test(value)) return value;
-  throw new WhetstoneError("INVALID_ARGUMENT", `${what} ${JSON.stringify(value)} must be 1 to 128 characters [A-Za-z0-9_-]`);
+  throw new WhetstoneError(
+    "INVALID_ARGUMENT",
+    `${what} ${JSON.stringify(value)} must be 1 to 128 characters [A-Za-z0-9_-]`,
+  );
 }
 
 export const taskStream = (job: string): string => `WS_TASK_${jobId(job)}`;
@@ -42,7 +45,8 @@ export const episodeSubject = (job: string, group: number | string, sample: numb
 /** Subject of one task: at most one message of an episode is queued or in flight. */
 export const episodeTaskSubject = (job: string, group: string, sample: number, pool: string = DEFAULT_POOL): string =>
   `${taskSubject(job, pool)}.${groupName(group)}.${sample}`;
-export const eventSubject = (job: string, kind: string): string => `ws.${jobId(job)}.event.${token("event kind", kind)}`;
+export const eventSubject = (job: string, kind: string): string =>
+  `ws.${jobId(job)}.event.${token("event kind", kind)}`;
 export const deadSubject = (job: string, stream: string): string => `ws.${jobId(job)}.dead.${token("stream", stream)}`;
 
 export interface JobStreamLimits {
@@ -179,4 +183,3 @@ async function ensureStream(manager: JetStreamManager, config: Config): Promise<
 async function managerOf(connection: NatsConnection): Promise<JetStreamManager> {
   return await jetstreamManager(connection, { checkAPI: false });
 }
-

@@ -83,8 +83,10 @@ export async function openStreams(
     publish: createPublish(deps),
     pullTasks: (pull) => pullTasks(deps, pull),
     readFrom: (stream, schema, read = {}) => readFrom({ ...deps, js }, stream, schema, read),
-    getBySequence: (stream, schema, sequence, get = {}) => getOne(deps, schema, { stream, query: { seq: sequence } }, get),
-    getLast: (stream, schema, subject, get = {}) => getOne(deps, schema, { stream, query: { last_by_subj: subject } }, get),
+    getBySequence: (stream, schema, sequence, get = {}) =>
+      getOne(deps, schema, { stream, query: { seq: sequence } }, get),
+    getLast: (stream, schema, subject, get = {}) =>
+      getOne(deps, schema, { stream, query: { last_by_subj: subject } }, get),
   };
 }
 
@@ -152,7 +154,14 @@ async function getOne<D extends DescMessage>(
   if (message === undefined) return undefined;
   const { subject, seq, header, time, data } = message;
   const headers = readHeaders(header);
-  return stored(deps, schema, { stream, subject, sequence: seq, headers, publishedAt: time, data: () => Promise.resolve(data) });
+  return stored(deps, schema, {
+    stream,
+    subject,
+    sequence: seq,
+    headers,
+    publishedAt: time,
+    data: () => Promise.resolve(data),
+  });
 }
 
 /** Asks the stream's leader: a replica may not have the newest messages yet. */

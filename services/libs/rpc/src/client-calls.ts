@@ -85,7 +85,7 @@ export async function clientStream(
   track(connection, call);
   const ended = new AbortController();
   send(call as never, method, requests, ended.signal).catch((error: unknown) => {
-    reject(error as Error);
+    reject(error);
     call.cancel();
   });
   return await withCancel(promise, call, options.signal).finally(() => {
@@ -121,13 +121,19 @@ async function openStream(
 ): Promise<MessageQueue<Message>> {
   const startedAt = performance.now();
   await connected(connection, options);
-  const deadlineMs = options.deadlineMs === undefined ? undefined : options.deadlineMs - (performance.now() - startedAt);
+  const deadlineMs =
+    options.deadlineMs === undefined ? undefined : options.deadlineMs - (performance.now() - startedAt);
   const bidi = method.methodKind === "bidi_streaming";
   const metadata = metadataOf(connection, options);
   const wire = [pathOf(method), serializer(method.input), deserializer(method.output)] as const;
   const call = bidi
     ? connection.client.makeBidiStreamRequest(...wire, metadata, callOptions(deadlineMs))
-    : connection.client.makeServerStreamRequest(...wire, create(method.input, requests as Fields), metadata, callOptions(deadlineMs));
+    : connection.client.makeServerStreamRequest(
+        ...wire,
+        create(method.input, requests as Fields),
+        metadata,
+        callOptions(deadlineMs),
+      );
   track(connection, call);
   const queue = readStream(connection, method, call, options.signal);
   if (bidi) sendAll(call as ClientDuplexStream<Message, Message>, method, requests as AsyncIterable<Fields>, queue);
@@ -232,9 +238,9 @@ function toError(
   error: ServiceError,
   signal: AbortSignal | undefined,
 ): Error {
-  if (signal?.aborted && error.code === (status.CANCELLED as number)) return abortReason(signal);
+  if (signal?.aborted && Number(status.CANCELLED) === error.code) return abortReason(signal);
   const state = connection.client.getChannel().getConnectivityState(false);
-  const expired = error.code === (status.DEADLINE_EXCEEDED as number);
+  const expired = Number(status.DEADLINE_EXCEEDED) === error.code;
   if (expired && state !== connectivityState.READY && state !== connectivityState.IDLE) {
     return new WhetstoneError("UNAVAILABLE", `cannot reach ${connection.address} before the deadline`, {
       context: { address: connection.address },

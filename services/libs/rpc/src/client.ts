@@ -63,6 +63,7 @@ function bindMethod(connection: Connection, method: DescMethod): unknown {
         clientStream(connection, method, requests, options);
     case "server_streaming":
     case "bidi_streaming":
-      return (requests: Fields | AsyncIterable<Fields>, options: CallOptions = {}) => streamCall(connection, method, requests, options);
+      return (requests: Fields | AsyncIterable<Fields>, options: CallOptions = {}) =>
+        streamCall(connection, method, requests, options);
   }
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Metadata, type ServiceError, status, type StatusObject } from "@grpc/grpc-js";
-import { ConfigError, ERROR_CODES, type ErrorCode, RETRY_CLASSES, type Violation, WhetstoneError } from "@whetstone/core";
+import {
+  ConfigError,
+  ERROR_CODES,
+  type ErrorCode,
+  RETRY_CLASSES,
+  type Violation,
+  WhetstoneError,
+} from "@whetstone/core";
 
 // The one seam between errors and the wire. Text and code travel, causes never do; what is not a WhetstoneError leaves as
 // "internal error". Trailer `whetstone-error-bin` holds JSON {code, retry, context?, violations?, message?}, so that other
@@ -57,7 +64,7 @@ export function isUnexpected(thrown: unknown): boolean {
 }
 
 export function fromStatus(error: ServiceError, context: Readonly<Record<string, unknown>> = {}): WhetstoneError {
-  const detail = decodeDetail(error.metadata as Metadata | undefined);
+  const detail = decodeDetail(error.metadata);
   const code = detail.code ?? FROM_STATUS.get(error.code) ?? "INTERNAL";
   const options = { retry: detail.retry, context: { ...context, ...detail.context }, cause: error };
   if (detail.violations !== undefined) return new ConfigError(detail.violations, { ...options, code });
@@ -121,7 +128,7 @@ function decodeDetail(metadata: Metadata | undefined): ErrorDetail {
     const raw = JSON.parse(bytes.toString()) as ErrorDetail;
     const known = raw.code !== undefined && ERROR_CODES.includes(raw.code);
     const retry = RETRY_CLASSES.find((r) => r === raw.retry);
-    return withoutUndefined({ ...raw, code: known ? raw.code : undefined, retry }) as ErrorDetail;
+    return withoutUndefined({ ...raw, code: known ? raw.code : undefined, retry });
   } catch {
     return {}; // Not ours, or cut off on the way: the status alone speaks.
   }

@@ -80,7 +80,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
   #atEnd(end: QueueEnd): Promise<IteratorResult<T, undefined>> {
     if (!("error" in end)) return Promise.resolve({ done: true, value: undefined });
     this.#end = {}; // An iterator throws once, then it is done.
-    return Promise.reject(end.error as Error);
+    return Promise.reject(end.error);
   }
 
   #push(message: T): void {

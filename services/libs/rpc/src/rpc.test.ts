@@ -71,7 +71,10 @@ describe("unary calls", () => {
   it("hides unknown errors from the caller and logs their cause", async () => {
     const lines: string[] = [];
     const logger = createLogger({ component: "test", destination: { write: (line) => lines.push(line) } });
-    await using server = await jobServer({ getJob: () => Promise.reject(new Error("password is hunter2")) }, { logger });
+    await using server = await jobServer(
+      { getJob: () => Promise.reject(new Error("password is hunter2")) },
+      { logger },
+    );
     await using client = createClient(JobService, server.address);
     const error = await failure(client.getJob({ name: "a" }));
     expect([error.code, error.message]).toEqual(["INTERNAL", "internal error"]);

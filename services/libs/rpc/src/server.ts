@@ -70,7 +70,10 @@ export async function startServer(options: ServerOptions): Promise<RpcServer> {
 
 type ServingStatus = "SERVING" | "NOT_SERVING";
 
-function servingStatus(services: readonly ServiceImplementation[], state: ServingStatus): Record<string, ServingStatus> {
+function servingStatus(
+  services: readonly ServiceImplementation[],
+  state: ServingStatus,
+): Record<string, ServingStatus> {
   return Object.fromEntries(["", ...services.map(({ service }) => service.typeName)].map((name) => [name, state]));
 }
 

@@ -28,7 +28,16 @@ export interface LoggerOptions {
   readonly destination?: { write(line: string): void } | undefined;
 }
 
-const REDACTED = ["apiKey", "authorization", "password", "token", "secret", "*.apiKey", "*.authorization", "*.password"];
+const REDACTED = [
+  "apiKey",
+  "authorization",
+  "password",
+  "token",
+  "secret",
+  "*.apiKey",
+  "*.authorization",
+  "*.password",
+];
 
 /** JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","component":"…","event":"…", …fields}`. */
 export function createLogger(options: LoggerOptions): Logger {
@@ -75,6 +84,7 @@ const MAX_CAUSES = 8;
 function serializeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return error;
   const known = error instanceof WhetstoneError ? { code: error.code, retry: error.retry, context: error.context } : {};
-  const cause = error.cause === undefined || depth >= MAX_CAUSES ? {} : { cause: serializeError(error.cause, depth + 1) };
+  const cause =
+    error.cause === undefined || depth >= MAX_CAUSES ? {} : { cause: serializeError(error.cause, depth + 1) };
   return { name: error.name, message: error.message, ...known, stack: error.stack, ...cause };
 }

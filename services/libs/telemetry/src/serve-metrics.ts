@@ -52,7 +52,12 @@ export async function serveMetrics(
 function listen(server: Server, { host, port }: MetricsServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {
-      reject(new WhetstoneError("UNAVAILABLE", `cannot listen on ${host}:${port}: ${cause.message}`, { retry: "never", cause }));
+      reject(
+        new WhetstoneError("UNAVAILABLE", `cannot listen on ${host}:${port}: ${cause.message}`, {
+          retry: "never",
+          cause,
+        }),
+      );
     });
     server.listen(port, host, resolve);
   });

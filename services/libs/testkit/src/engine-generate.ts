@@ -42,22 +42,31 @@ export function parseGenerate(deps: GenerateDeps, request: IncomingMessage, body
   if (typeof model === "string" && model !== deps.model) {
     throw new BadRequest(404, `The model \`${model}\` does not exist.`, "model");
   }
-  if (!Array.isArray(tokenIds) || tokenIds.length === 0) throw new BadRequest(400, "token_ids required", "body.token_ids");
-  const bad: unknown = tokenIds.find((id: unknown) => !Number.isInteger(id) || Number(id) < 0);
-  if (bad !== undefined) throw new BadRequest(400, `token id ${String(bad)} is not a token`, "body.token_ids");
-  if (tokenIds.some((id) => id >= deps.vocabularySize)) throw new BadRequest(400, "Token id is out of vocabulary");
-  if (tokenIds.length >= deps.maxModelLength) throw new BadRequest(400, "the prompt is longer than the context");
+  checkTokens(deps, tokenIds);
   const maxTokens = (sampling as EngineSampling | undefined)?.max_tokens;
-  if (typeof maxTokens !== "number" || maxTokens < 1) throw new BadRequest(400, "max_tokens required", "body.sampling_params");
+  if (typeof maxTokens !== "number" || maxTokens < 1)
+    throw new BadRequest(400, "max_tokens required", "body.sampling_params");
   const header = request.headers["x-request-id"];
   const given = typeof header === "string" ? header : fields["request_id"];
   return {
     requestId: `generate-tokens-${typeof given === "string" ? given : randomUUID()}`,
-    tokenIds: tokenIds as number[],
-    sampling: { ...(sampling as EngineSampling), max_tokens: Math.min(maxTokens, deps.maxModelLength - tokenIds.length) },
+    tokenIds,
+    sampling: {
+      ...(sampling as EngineSampling),
+      max_tokens: Math.min(maxTokens, deps.maxModelLength - tokenIds.length),
+    },
     stream: stream === true,
     body: fields,
   };
+}
+
+function checkTokens(deps: GenerateDeps, tokenIds: unknown): asserts tokenIds is number[] {
+  const isToken = (id: unknown): boolean => Number.isInteger(id) && Number(id) >= 0;
+  if (!Array.isArray(tokenIds) || tokenIds.length === 0 || !tokenIds.every(isToken)) {
+    throw new BadRequest(400, "token_ids must be non-negative integers, at least one", "body.token_ids");
+  }
+  if (tokenIds.some((id) => id >= deps.vocabularySize)) throw new BadRequest(400, "Token id is out of vocabulary");
+  if (tokenIds.length >= deps.maxModelLength) throw new BadRequest(400, "the prompt is longer than the context");
 }
 
 export async function generate(

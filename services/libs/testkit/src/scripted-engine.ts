@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { BadRequest, generate, type GenerateDeps, type GenerateRequest, parseGenerate, sendJson } from "./engine-generate.ts";
+import {
+  BadRequest,
+  generate,
+  type GenerateDeps,
+  type GenerateRequest,
+  parseGenerate,
+  sendJson,
+} from "./engine-generate.ts";
 import { echoScript, type EngineScript, type Fault, FaultPlan, type FaultPoint } from "./engine-script.ts";
 import { EngineState } from "./engine-state.ts";
 
@@ -147,7 +154,10 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "GET /v1/models": ({ engine, response }) => {
     const { model, maxModelLength } = engine.deps;
     const root = engine.state.weightsPath ?? model;
-    sendJson(response, 200, { object: "list", data: [{ id: model, object: "model", max_model_len: maxModelLength, root }] });
+    sendJson(response, 200, {
+      object: "list",
+      data: [{ id: model, object: "model", max_model_len: maxModelLength, root }],
+    });
   },
   "POST /reset_prefix_cache": ({ response }) => {
     sendJson(response, 200, { success: true });
