@@ -17,6 +17,8 @@ import torch
 from whetstone_trainer.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
+# Of services/libs/telemetry.
+LEVELS = {"trace": 5, "debug": 10, "info": 20, "warn": 30, "error": 40, "fatal": 50, "silent": 100}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -55,7 +57,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=os.environ.get("WHETSTONE_LOG_LEVEL", "info").upper(), handlers=[handler])
+    logging.basicConfig(level=LEVELS[os.environ.get("WHETSTONE_LOG_LEVEL", "info")], handlers=[handler])
     arguments = parse_arguments()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit("--device cuda: PyTorch sees no CUDA device; use --device cpu or auto")

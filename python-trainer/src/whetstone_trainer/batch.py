@@ -1,8 +1,6 @@
 """Rows → mini-batches → micro-batches of padded tensors.
 
 I10: micro-batches only bound memory. Each trained token carries its weight, taken from the whole mini-batch.
-Rows with equal ids share one forward pass: members of a group often say the same thing, short ones above all. The sum
-over their tokens is the same; only the work is not repeated.
 """
 
 from __future__ import annotations
@@ -15,16 +13,23 @@ import torch
 from torch import Tensor
 
 from whetstone_trainer.algorithms import token_weights
+from whetstone_trainer.packing import TREE_TOKENS, Tree, build_trees, cut_by_tokens
 from whetstone_trainer.rows import Row
 from whetstone_trainer.settings import AlgorithmSettings
+
+# On a CPU a pass that stays in the cache is faster, measured: 4,096 tokens take 15 % less time than 16,384.
+CPU_TOKENS = 4096
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """B distinct sequences of up to T ids with M trained tokens; N trained tokens of the rows that they stand for."""
+    """B packed sequences of up to T ids with M trained tokens; N trained tokens of the rows that they stand for."""
 
     token_ids_BT: Tensor
-    # Index into the flattened [B·T] of the position that predicts each trained token.
+    positions_BT: Tensor
+    # Who may see whom; absent: causal.
+    allowed_BTT: Tensor | None
+    # Index into the flattened [B·T] of the token before each trained one.
     predictors_M: Tensor
     targets_M: Tensor
     temperatures_M: Tensor
@@ -40,54 +45,41 @@ class MicroBatch:
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int, device: torch.device) -> Iterator[MicroBatch]:
-    """Cuts rows into forward passes of at most `token_budget` ids, padding included; at least one sequence each.
-
-    Sequences are ordered by length, so that padding is small; the order is stable, so results are repeatable.
-    """
-    shared = _share_equal(rows)
-    shared.sort(key=lambda members: int(members[0].positions[-1]))
-    chosen: list[list[Row]] = []
-    for members in shared:
-        # The last trained token is predicted, never fed, so a sequence is as long as its position.
-        if chosen and (len(chosen) + 1) * int(members[0].positions[-1]) > token_budget:
-            yield _assemble(chosen, device)
-            chosen = []
-        chosen.append(members)
-    if chosen:
-        yield _assemble(chosen, device)
+    """Cuts rows into forward passes of at most `token_budget` ids, padding included; at least one sequence each."""
+    budget = min(token_budget, CPU_TOKENS) if device.type == "cpu" else token_budget
+    for trees in cut_by_tokens(build_trees(rows), budget):
+        yield _assemble(trees, device)
 
 
-def _share_equal(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows by what the forward pass and the softmax see of them."""
-    shared: dict[tuple[bytes, bytes, bytes], list[Row]] = {}
-    for row in rows:
-        fed = row.token_ids[: row.positions[-1] + 1]
-        key = (fed.tobytes(), row.positions.tobytes(), row.temperatures.tobytes())
-        shared.setdefault(key, []).append(row)
-    return list(shared.values())
+def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
+    width = trees[-1].length
+    token_ids_BT = np.zeros((len(trees), width), dtype=np.int64)
+    positions_BT = np.zeros((len(trees), width), dtype=np.int64)
+    # The diagonal keeps padding from attending to nothing, which would be NaN.
+    allowed_BTT = np.tile(np.eye(width, dtype=bool), (len(trees), 1, 1)) if width <= TREE_TOKENS else None
+    for index, tree in enumerate(trees):
+        tree.fill(token_ids_BT[index], positions_BT[index], None if allowed_BTT is None else allowed_BTT[index])
+    branches = [(index * width, branch) for index, tree in enumerate(trees) for branch in tree.branches]
+    firsts = [branch.first for _, branch in branches]
+    tokens_of_rows, next_token = [], 0
+    for _, branch in branches:
+        own = np.arange(next_token, next_token + len(branch.first.positions))
+        tokens_of_rows += [own] * len(branch.rows)
+        next_token += len(own)
 
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(device)
 
-def _assemble(shared: list[list[Row]], device: torch.device) -> MicroBatch:
-    firsts = [members[0] for members in shared]
-    width = max(int(row.positions[-1]) for row in firsts)
-    token_ids_BT = np.zeros((len(firsts), width), dtype=np.int64)
-    for index, row in enumerate(firsts):
-        token_ids_BT[index, : row.positions[-1]] = row.token_ids[: row.positions[-1]]
-    counts_B = np.array([len(row.positions) for row in firsts])
-    starts_B = np.cumsum(counts_B) - counts_B
-    rows = [row for members in shared for row in members]
-    repeats = [
-        (start, count) for members, start, count in zip(shared, starts_B, counts_B, strict=True) for _ in members
-    ]
-    tensor = lambda parts: torch.from_numpy(np.concatenate(parts)).to(device)  # noqa: E731
     return MicroBatch(
-        torch.from_numpy(token_ids_BT).to(device),
-        tensor([index * width + row.positions - 1 for index, row in enumerate(firsts)]),
-        tensor([row.token_ids[row.positions] for row in firsts]),
-        tensor([row.temperatures for row in firsts]),
-        tensor([np.arange(start, start + count) for start, count in repeats]),
-        rows,
-        np.repeat(np.arange(len(rows)), [count for _, count in repeats]),
+        tensor(token_ids_BT),
+        tensor(positions_BT),
+        None if allowed_BTT is None else tensor(allowed_BTT),
+        tensor(np.concatenate([offset + branch.predictors() for offset, branch in branches])),
+        tensor(np.concatenate([row.token_ids[row.positions] for row in firsts])),
+        tensor(np.concatenate([row.temperatures for row in firsts])),
+        tensor(np.concatenate(tokens_of_rows)),
+        [row for _, branch in branches for row in branch.rows],
+        np.repeat(np.arange(len(tokens_of_rows)), [len(own) for own in tokens_of_rows]),
     )
 
 

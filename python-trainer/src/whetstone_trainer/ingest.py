@@ -20,7 +20,8 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.errors import ContractError, TrainerError
 
-CLAIM_HEADER = "Whetstone-Claim"
+# As in services/libs/messaging/src/claim-check.ts.
+CLAIM_HEADER, CLAIMS_BUCKET = "Whetstone-Claim", "ws-claims"
 # Bodies up to 512 KiB travel in the message, so this many in flight are at most 32 MiB.
 WINDOW = 64
 REPLY_TIMEOUT_S = 10.0
@@ -66,19 +67,19 @@ class EpisodeReader:
         return body
 
     async def _claimed(self, header: str, episode_id: str) -> bytes:
-        """The body of a claim check: {bucket, name, sha256, size} in the object store."""
+        """The body of a claim check: {name, sha256, size} in the object store."""
         try:
             claim = json.loads(header)
-            bucket, name, size = str(claim["bucket"]), str(claim["name"]), int(claim["size"])
+            name, expected, size = str(claim["name"]), str(claim["sha256"]), int(claim["size"])
         except (ValueError, KeyError, TypeError) as error:
             raise ContractError(f"{episode_id}: header {CLAIM_HEADER} is not a claim: {error!r}") from error
         try:
-            store = await self._client.jetstream().object_store(bucket)
+            store = await self._client.jetstream().object_store(CLAIMS_BUCKET)
             body = (await store.get(name)).data or b""
         except nats.js.errors.NotFoundError as error:
-            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {bucket}") from error
-        if len(body) != size or hashlib.sha256(body).hexdigest() != claim.get("sha256"):
-            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} in object bucket {bucket} differs from its claim")
+            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {CLAIMS_BUCKET}") from error
+        if len(body) != size or hashlib.sha256(body).hexdigest() != expected:
+            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} in object bucket {CLAIMS_BUCKET} is not as claimed")
         return body
 
 

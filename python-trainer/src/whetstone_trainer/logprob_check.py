@@ -1,7 +1,7 @@
 """I4, measured every step: log-probabilities recomputed by the trainer beside those that the engine reported.
 
-Each sampled token is scored with the weights of the version that its label names. A tokenizer mismatch, a wrong label, a
-template that changed a prompt or an engine that computes something else all show as a difference far above rounding.
+Each sampled token is scored with the weights of the version that its label names. A wrong label, ids that were
+re-tokenised or an engine that computes something else show as a difference far above rounding.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ UNSAMPLED = -1
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence: its ids [T], and its trained tokens [K]. What is not trained has no entry, so it cannot have a loss."""
+    """One sequence: its ids [T], and its trained tokens [K]. What is not trained has no entry, thus no loss."""
 
     # Index into the batch's episodes.
     episode: int
@@ -75,7 +75,7 @@ class _Draft:
 def episode_rows(episode: types.Episode, index: int, step: int) -> list[Row]:
     """Rows of one episode that have a trained token. `step`: versions above it are impossible.
 
-    Raises ContractError for unlabelled tokens, lengths that do not agree, unknown parents, or no finite log-probability.
+    Raises ContractError for unlabelled tokens, lengths that disagree, unknown parents, log-probabilities not finite.
     """
     drafts: list[_Draft] = []
     ends: dict[str, tuple[_Draft, int]] = {}

@@ -35,7 +35,7 @@ ERROR_TRAILER = "whetstone-error-bin"
 
 
 async def _refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
-    """The one seam from errors to statuses. What is not ours leaves as "internal error" and is logged with its cause."""
+    """The one seam from errors to statuses. What is not ours is logged and leaves as "internal error"."""
     if isinstance(error, ModelError):
         error = TrainerError("DATA_LOSS", str(error))
     if not isinstance(error, TrainerError):

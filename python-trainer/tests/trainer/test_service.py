@@ -210,7 +210,7 @@ async def test_bodies_in_the_object_store_are_fetched(
     for episode in episodes:
         body = episode.SerializeToString()
         await store.put(episode.id, body)
-        claim = {"bucket": "ws-claims", "name": episode.id, "sha256": hashlib.sha256(body).hexdigest()}
+        claim = {"name": episode.id, "sha256": hashlib.sha256(body).hexdigest()}
         headers = {"Whetstone-Claim": json.dumps(claim | {"size": len(body)})}
         entries.append(await stream.publish(episode, body=b"", headers=headers))
     assert (await trainer.train(manifest_of(0, entries))).rows == 4

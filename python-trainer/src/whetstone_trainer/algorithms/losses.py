@@ -2,7 +2,7 @@
 
 I10: a loss is a weighted sum over trained tokens, and the weights come from denominators of the whole mini-batch.
 So its gradient does not depend on how the mini-batch is split, and a masked token, having no weight, has none.
-Source: verl core_algos (`agg_loss`, `compute_policy_loss_vanilla`). Vectors: proto/golden/{agg_loss,policy_loss,sft}.json.
+Source: verl core_algos (`agg_loss`, `compute_policy_loss_vanilla`). Vectors: proto/golden/.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TokenLoss = Callable[[TokenLossInput, AlgorithmSettings], TokenLossOutput]
 def clipped(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
     """PPO's clipped surrogate: max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
 
-    The ratio is current to behaviour policy, its logarithm bounded to ±20. Source: arXiv 1707.06347; dual clip: 1912.09729.
+    The ratio is current to behaviour policy, its logarithm bounded to ±20. Source: arXiv 1707.06347, 1912.09729.
     """
     log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
     ratio_N, advantages_N = log_ratio.exp(), given.advantages_N

@@ -1,0 +1,90 @@
+"""The vectors of proto/golden that are about training; the other files there belong to other suites."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput, agg_loss, estimate_advantages
+from whetstone_trainer.settings import AlgorithmSettings
+
+GOLDEN = Path(__file__).parents[3] / "proto" / "golden"
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped")
+# The vectors are rounded to 6 digits.
+TOLERANCE = {"rtol": 0, "atol": 6e-7}
+
+
+def check_advantages(vector: dict[str, Any]) -> None:
+    settings = replace(GRPO, advantage=vector["estimator"], normalize_by_std=vector["normalizeByStd"])
+    advantages = estimate_advantages(vector["rewards"], vector["groups"], settings)
+    np.testing.assert_allclose(advantages, vector["advantages"], **TOLERANCE)
+
+
+def check_policy_loss(vector: dict[str, Any]) -> None:
+    settings = replace(
+        GRPO, clip_low=vector["clipLow"], clip_high=vector["clipHigh"], clip_dual=float(vector["clipDual"])
+    )
+    behaviour = doubles(vector["behaviourProbabilities"]).log()
+    logprobs = (behaviour + doubles(vector["ratios"]).log()).requires_grad_()
+    mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)
+    out = TOKEN_LOSSES["clipped"](TokenLossInput(logprobs, behaviour, advantages), settings)
+    for mode, expected in vector["losses"].items():
+        np.testing.assert_allclose(agg_loss(out.losses_N, mask, mode).item(), expected, **TOLERANCE)
+    if "gradient" in vector:
+        (gradient,) = torch.autograd.grad(agg_loss(out.losses_N, mask, "token-mean"), logprobs)
+        np.testing.assert_allclose(gradient, vector["gradient"], **TOLERANCE)
+        assert float(out.clipped_N[mask.bool()].double().mean()) == pytest.approx(vector["clipFraction"])
+        assert float((behaviour - logprobs).detach()[mask.bool()].mean()) == pytest.approx(vector["kl"], abs=1e-5)
+
+
+def check_agg_loss(vector: dict[str, Any]) -> None:
+    losses, mask = doubles(vector["losses"]), doubles(vector["mask"])
+    totals = {"total_tokens": vector.get("totalTokens"), "total_rows": vector.get("totalRows")}
+    for mode, expected in vector["expected"].items():
+        loss = agg_loss(losses, mask, mode, workers=vector.get("workers", 1), **totals)
+        np.testing.assert_allclose(loss.item(), expected, **TOLERANCE)
+
+
+def check_sft(vector: dict[str, Any]) -> None:
+    logprobs = doubles(vector["logprobs"])
+    out = TOKEN_LOSSES["nll"](TokenLossInput(logprobs, logprobs, logprobs), GRPO)
+    loss = agg_loss(out.losses_N, doubles(vector["mask"]), "token-mean")
+    np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
+
+
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "advantages.json": check_advantages,
+    "policy_loss.json": check_policy_loss,
+    "agg_loss.json": check_agg_loss,
+    "sft.json": check_sft,
+}
+
+
+def vectors() -> list[Any]:
+    cases = []
+    for path in sorted(GOLDEN.glob("*.json")):
+        for vector in json.loads(path.read_text())["vectors"]:
+            cases.append(pytest.param(path.name, vector, id=f"{path.stem}: {vector['name']}"))
+    return cases
+
+
+@pytest.mark.parametrize(("file", "vector"), vectors())
+def test_vector(file: str, vector: dict[str, Any]) -> None:
+    if file not in CHECKS:
+        pytest.skip(f"{file} is not about training")
+    CHECKS[file](vector)
+
+
+def test_every_file_of_ours_is_there() -> None:
+    assert {path.name for path in GOLDEN.glob("*.json")} >= set(CHECKS)
+
+
+def doubles(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

@@ -1,0 +1,166 @@
+"""I10: the gradient of a mini-batch does not depend on how it is cut, packed or ordered; masked tokens have none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from whetstone_models.folder import load_model
+from whetstone_models.transformer import Transformer
+from whetstone_trainer import packing
+from whetstone_trainer.algorithms import agg_loss
+from whetstone_trainer.batch import micro_batches, mini_batches, row_weights
+from whetstone_trainer.learner import Tally, accumulate
+from whetstone_trainer.optimizer import learning_rate
+from whetstone_trainer.rows import Row
+from whetstone_trainer.scoring import score
+from whetstone_trainer.settings import (
+    AGGREGATIONS,
+    AlgorithmSettings,
+    BatchingSettings,
+    OptimizerSettings,
+    TrainSettings,
+)
+
+CPU = torch.device("cpu")
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", entropy_coefficient=0.01)
+SETTINGS = TrainSettings("toy", "", 1, 10, 0, 1, 2, False, GRPO, OptimizerSettings(), BatchingSettings())
+
+
+def make_rows(count: int, seed: int = 0) -> list[Row]:
+    """Rows with shared prompts, shared answers, several turns and different lengths."""
+    rng = np.random.default_rng(seed)
+    prompts = [rng.integers(0, 262, size) for size in (3, 5, 9)]
+    rows = []
+    for index in range(count):
+        prompt, turns = prompts[index % 3], rng.integers(1, 4)
+        tail = np.concatenate([rng.integers(65, 67, 2 + turn) for turn in range(turns)])
+        trained = np.flatnonzero(rng.random(len(tail)) < 0.6)
+        trained = trained if len(trained) else np.array([0])
+        logprobs = rng.uniform(-6, -4, len(trained)).astype(np.float32)
+        rows.append(
+            Row(
+                index,
+                np.concatenate([prompt, tail]),
+                trained + len(prompt),
+                logprobs,
+                np.zeros(len(trained), dtype=np.int64),
+                np.full(len(trained), 1.0 + index % 2, dtype=np.float32),
+                np.ones(len(trained), dtype=bool),
+            )
+        )
+    return rows
+
+
+def gradient(model: Transformer, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
+    """Of the mini-batch that `parts` make up, one `micro_batches` call a part."""
+    rows = [row for part in parts for row in part]
+    advantages = np.random.default_rng(5).normal(size=1 + max(row.episode for row in rows))
+    settings = replace(SETTINGS, algorithm=algorithm)
+    weights = row_weights(rows, algorithm, 12.0)
+    model.zero_grad(set_to_none=True)
+    for part in parts:
+        for micro in micro_batches(part, budget, CPU):
+            accumulate(model, micro, advantages, weights, settings, Tally())
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+
+
+@pytest.fixture
+def model(model_path: Path) -> Transformer:
+    return load_model(model_path)
+
+
+@pytest.mark.parametrize("aggregation", sorted(set(AGGREGATIONS.values())))
+def test_the_split_into_micro_batches_changes_no_gradient(model: Transformer, aggregation: str) -> None:
+    rows, algorithm = make_rows(21), replace(GRPO, aggregation=aggregation)
+    whole = gradient(model, [rows], algorithm)
+    assert whole.abs().max() > 1e-4
+    for count in (2, 7):
+        parts = [[rows[i] for i in part] for part in np.array_split(np.arange(21), count)]
+        assert (gradient(model, parts, algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+    assert (gradient(model, [rows], algorithm, budget=20) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+    shuffled = [rows[i] for i in np.random.default_rng(1).permutation(21)]
+    assert (gradient(model, [shuffled], algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+
+
+def test_packed_trees_score_as_plain_causal_sequences(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_rows(30)
+    trees = packing.build_trees(rows)
+    assert len(trees) < 30
+    assert max(len(tree.branches) for tree in trees) > 2
+    packed, packed_gradient = scores(model, rows), gradient(model, [rows], GRPO)
+    monkeypatch.setattr(packing, "TREE_TOKENS", 0)
+    monkeypatch.setattr("whetstone_trainer.batch.TREE_TOKENS", 0)
+    plain, plain_gradient = scores(model, rows), gradient(model, [rows], GRPO)
+    for index, row in enumerate(rows):
+        assert packed[index].shape == (len(row.positions),)
+        np.testing.assert_allclose(packed[index], plain[index], atol=1e-5)
+        np.testing.assert_allclose(plain[index], alone(model, row), atol=1e-5)
+    assert (packed_gradient - plain_gradient).abs().max() < 1e-6
+
+
+def scores(model: Transformer, rows: list[Row]) -> dict[int, np.ndarray]:
+    found = {}
+    with torch.no_grad():
+        for micro in micro_batches(rows, 64, CPU):
+            logprobs_N = score(model, micro)[0][micro.token_of_N].numpy()
+            for index, row in enumerate(micro.rows):
+                found[row.episode] = logprobs_N[micro.row_of_N == index]
+    return found
+
+
+def alone(model: Transformer, row: Row) -> np.ndarray:
+    """The definition: one sequence, all logits, softmax of logits / temperature."""
+    with torch.no_grad():
+        logits_TV = model(torch.from_numpy(row.token_ids)[None])[0]
+        table = (logits_TV[row.positions - 1] / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
+    return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0].numpy()
+
+
+def test_masked_tokens_have_no_gradient_and_no_say() -> None:
+    mask = torch.tensor([[1, 0, 1], [0, 0, 0]])
+    losses = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+    for mode in set(AGGREGATIONS.values()):
+        totals = {"total_tokens": 2.0, "total_rows": 1.0}
+        loss = agg_loss(losses, mask, mode, **totals)
+        (found,) = torch.autograd.grad(loss, losses)
+        assert torch.equal(found != 0, mask.bool())
+        changed = torch.where(mask.bool(), losses, torch.tensor(float("nan")))
+        assert torch.equal(agg_loss(changed, mask, mode, **totals), loss)
+
+
+def test_what_follows_the_last_trained_token_changes_nothing(model: Transformer) -> None:
+    rows = make_rows(6)
+    longer = [replace(row, token_ids=np.concatenate([row.token_ids, [7, 7]])) for row in rows]
+    assert torch.equal(gradient(model, [rows], GRPO), gradient(model, [longer], GRPO))
+
+
+def test_large_vocabularies_are_scored_in_chunks(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_rows(12)
+    whole = gradient(model, [rows], GRPO)
+    monkeypatch.setattr("whetstone_trainer.scoring.MAX_LOGITS", 262 * 5)
+    assert (gradient(model, [rows], GRPO) - whole).abs().max() < 1e-6
+
+
+def test_mini_batches_are_a_seeded_partition() -> None:
+    rows = make_rows(10)
+    parts = list(mini_batches(rows, 3, seed=1, step=2, epoch=0))
+    assert sorted(row.episode for part in parts for row in part) == list(range(10))
+    assert [len(part) for part in parts] == [4, 3, 3]
+    names = [[row.episode for row in part] for part in parts]
+    again = [[row.episode for row in part] for part in mini_batches(rows, 3, seed=1, step=2, epoch=0)]
+    other = [[row.episode for row in part] for part in mini_batches(rows, 3, seed=1, step=3, epoch=0)]
+    assert names == again != other
+
+
+def test_learning_rate_rises_and_falls() -> None:
+    settings = OptimizerSettings(learning_rate=1.0, warmup_steps=3, final_rate_share=0.1)
+    rates = [learning_rate(settings, step, 13) for step in range(13)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[12] == pytest.approx(0.1)
+    assert sorted(rates[3:], reverse=True) == rates[3:]
+    assert {learning_rate(OptimizerSettings(learning_rate=0.5), step, 5) for step in range(9)} == {0.5}

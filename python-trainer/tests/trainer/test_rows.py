@@ -1,0 +1,122 @@
+"""Calls → rows: exact prefix merge, forks counted once, nothing unlabelled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.errors import ContractError
+from whetstone_trainer.rows import Row, episode_rows
+
+
+def call(name: str, prompt: list[int], completion: list[int], parent: str = "", version: int = 0) -> types.ModelCall:
+    span = types.VersionSpan(start=0, end=len(completion), policy_version=version)
+    return types.ModelCall(
+        id=name,
+        parent_id=parent,
+        prompt_ids=prompt,
+        completion_ids=completion,
+        logprobs=[-float(token) for token in completion],
+        version_spans=[span],
+    )
+
+
+def episode(*calls: types.ModelCall, **fields: bool) -> types.Episode:
+    return types.Episode(id="toy/g0/s0", purpose=types.PURPOSE_TRAIN, calls=calls, **fields)
+
+
+def content(row: Row) -> tuple[list[int], list[int]]:
+    return row.token_ids.tolist(), row.positions.tolist()
+
+
+def test_a_conversation_becomes_one_row() -> None:
+    calls = call("c0", [1, 2], [3, 4]), call("c1", [5], [6], "c0", version=2), call("c2", [7], [8], "c1", version=3)
+    (row,) = episode_rows(episode(*calls), 5, step=3)
+    assert content(row) == ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 5, 7])
+    assert row.logprobs.tolist() == [-3, -4, -6, -8]
+    assert (row.versions.tolist(), row.episode) == ([0, 0, 2, 3], 5)
+
+
+def test_roots_become_rows_of_their_own() -> None:
+    rows = episode_rows(episode(call("c0", [1], [2]), call("c1", [3], [4])), 0, step=0)
+    assert [content(row) for row in rows] == [([1, 2], [1]), ([3, 4], [1])]
+
+
+def test_a_fork_repeats_the_prefix_without_training_it_again() -> None:
+    calls = call("c0", [1], [2]), call("c1", [3], [4], "c0"), call("c2", [5], [6], "c0"), call("c3", [7], [8], "c2")
+    first, fork = episode_rows(episode(*calls), 0, step=0)
+    assert content(first) == ([1, 2, 3, 4], [1, 3])
+    assert content(fork) == ([1, 2, 5, 6, 7, 8], [3, 5])
+
+
+def test_a_late_fork_ends_the_prefix_at_its_parent() -> None:
+    calls = call("c0", [1], [2]), call("c1", [3], [4], "c0"), call("c2", [5], [6], "c1"), call("c3", [9], [9], "c1")
+    assert content(episode_rows(episode(*calls), 0, step=0)[1]) == ([1, 2, 3, 4, 9, 9], [5])
+
+
+def test_demonstrations_follow_their_mask() -> None:
+    shown = types.ModelCall(id="c0", prompt_ids=[1], completion_ids=[2, 3, 4], demonstration_mask=[1, 0, 1])
+    (row,) = episode_rows(types.Episode(purpose=types.PURPOSE_DEMONSTRATION, calls=[shown]), 0, step=0)
+    assert content(row) == ([1, 2, 3, 4], [1, 3])
+    assert not row.comparable.any()
+
+
+def test_a_masked_episode_trains_nothing_even_if_unlabelled() -> None:
+    unlabelled = types.ModelCall(id="c0", prompt_ids=[1], completion_ids=[2], logprobs=[-1])
+    assert episode_rows(episode(unlabelled, masked=True), 0, step=0) == []
+
+
+def test_tokens_drawn_with_top_p_are_trained_but_not_comparable() -> None:
+    drawn = call("c0", [1], [2])
+    drawn.sampling.MergeFrom(types.Sampling(temperature=0.5, top_p=0.9))
+    (row,) = episode_rows(episode(drawn), 0, step=0)
+    assert (row.temperatures.tolist(), row.comparable.tolist()) == ([0.5], [False])
+
+
+def broken(**changes: object) -> types.ModelCall:
+    given_call = call("c1", [1], [2, 3])
+    for name, value in changes.items():
+        given_call.ClearField(name)
+        given_call.MergeFrom(types.ModelCall(**{name: value}))
+    return given_call
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (broken(version_spans=[types.VersionSpan(start=1, end=2)]), "token 0 of 2 has no policy version"),
+        (broken(version_spans=[]), "token 0 of 2 has no policy version"),
+        (broken(version_spans=[types.VersionSpan(start=0, end=3)]), "version span [0, 3) of 2 tokens"),
+        (call("c1", [1], [2, 3], version=1), "newer than step 0"),
+        (broken(logprobs=[-1.0]), "2 completion ids but 1 logprobs"),
+        (broken(logprobs=[-1.0, float("nan")]), "not finite"),
+        (broken(parent_id="c9"), "parent 'c9' is not an earlier call"),
+        (broken(prompt_ids=[]), "without a prompt"),
+        (broken(sampling=types.Sampling(temperature=0)), "greedy"),
+    ],
+)
+def test_what_breaks_the_contract_is_refused(bad: types.ModelCall, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        episode_rows(episode(bad), 0, step=0)
+    assert words in str(caught.value)
+    assert "toy/g0/s0 call c1" in str(caught.value)
+
+
+@given(st.lists(st.integers(-1, 7), min_size=1, max_size=8))
+def test_every_sampled_token_is_trained_exactly_once_with_its_true_prefix(parents: list[int]) -> None:
+    """Any tree of calls: `parents[i]` is the parent of call i, or a root if there is no such earlier call."""
+    calls, full = [], []
+    for index, parent in enumerate(parents):
+        is_root = parent < 0 or parent >= index
+        prompt, completion = [100 + index], [200 + 2 * index, 201 + 2 * index]
+        calls.append(call(f"c{index}", prompt, completion, "" if is_root else f"c{parent}"))
+        full.append(([] if is_root else full[parent]) + prompt + completion)
+    rows = episode_rows(episode(*calls), 0, step=0)
+    trained = [int(row.token_ids[position]) for row in rows for position in row.positions]
+    assert sorted(trained) == sorted(token for one in calls for token in one.completion_ids)
+    for row in rows:
+        for position in row.positions.tolist():
+            owner = (int(row.token_ids[position]) - 200) // 2
+            assert row.token_ids[: position + 1].tolist() == full[owner][: position + 1]
