@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
+import { type ModelCall, ModelCallSchema } from "@whetstone/proto/types/v1/types";
+
+/** What the fake was asked. */
+export interface SeenCall {
+  readonly session: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: { readonly model: string; readonly messages: { role: string; content: string }[]; seed: number; max_tokens: number };
+}
+
+export interface FakeAnswer {
+  readonly text: string;
+  /** Milliseconds before it answers; Infinity: never. */
+  readonly delayMs?: number;
+  readonly status?: number;
+}
+
+export interface FakeGateway extends AsyncDisposable {
+  readonly url: string;
+  readonly seen: SeenCall[];
+  readonly sessions: ReadonlyMap<string, ModelCall[]>;
+  /** Connections that clients closed before their answer. */
+  readonly aborted: number;
+  /** Sessions are forgotten, as after a restart. */
+  forget(): void;
+}
+
+/** Speaks the gateway's interface for agents; answers by script, counts one token a character. */
+export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): Promise<FakeGateway> {
+  const sessions = new Map<string, ModelCall[]>();
+  const seen: SeenCall[] = [];
+  const state = { aborted: 0 };
+  const server = createServer((request, response) => {
+    void read(request).then((body) => answer(request, response, body));
+  });
+  async function answer(request: IncomingMessage, response: ServerResponse, text: string): Promise<void> {
+    const [, , name = "", ...rest] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
+    const session = decodeURIComponent(name);
+    const route = rest.join("/");
+    if (route === "v1/chat/completions") {
+      const call = { session, headers: request.headers, body: JSON.parse(text) as SeenCall["body"] };
+      seen.push(call);
+      await chat(call, response);
+    } else if (route === "calls") {
+      sendTree(response, session, sessions.get(session) ?? []);
+      sessions.delete(session);
+    } else if (route === "render") {
+      sendTree(response, session, [modelCall([], "c0", 7, "demo", [1, 1, 0])]);
+    } else response.writeHead(404).end();
+  }
+  async function chat(call: SeenCall, response: ServerResponse): Promise<void> {
+    const { text, delayMs = 0, status = 200 } = script(call);
+    response.once("close", () => {
+      if (!response.writableFinished) state.aborted += 1;
+    });
+    if (delayMs === Number.POSITIVE_INFINITY) return;
+    if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+    if (status !== 200) {
+      response.writeHead(status).end(JSON.stringify({ error: { message: text, code: "scripted" } }));
+      return;
+    }
+    const calls = sessions.get(call.session) ?? [];
+    const id = `c${calls.length}`;
+    const prompt = call.body.messages.map(({ content }) => content).join("").length;
+    calls.push(modelCall(calls, id, prompt, text));
+    sessions.set(call.session, calls);
+    response.writeHead(200, { "content-type": "application/json" }).end(
+      JSON.stringify({
+        id: "chatcmpl-1",
+        choices: [{ message: { role: "assistant", content: text }, finish_reason: "stop" }],
+        usage: { prompt_tokens: prompt, completion_tokens: text.length },
+        call_id: id,
+      }),
+    );
+  }
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    sessions,
+    get aborted() {
+      return state.aborted;
+    },
+    forget: () => {
+      sessions.clear();
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function modelCall(_before: ModelCall[], id: string, prompt: number, text: string, mask: number[] = []): ModelCall {
+  const completion = mask.length > 0 ? mask.map(() => 2) : Array.from(text, (c) => c.charCodeAt(0));
+  return create(ModelCallSchema, {
+    id,
+    promptIds: Array.from({ length: prompt }, () => 1),
+    completionIds: completion,
+    logprobs: completion.map(() => -0.5),
+    versionSpans: mask.length > 0 ? [] : [{ start: 0, end: completion.length, policyVersion: 3n }],
+    finishReason: "stop",
+    role: "agent",
+    text,
+    demonstrationMask: mask,
+  });
+}
+
+function sendTree(response: ServerResponse, session: string, calls: ModelCall[]): void {
+  const body = toBinary(CallTreeSchema, create(CallTreeSchema, { session, calls }));
+  response.writeHead(200, { "content-type": "application/x-protobuf" }).end(body);
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
