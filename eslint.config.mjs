@@ -18,7 +18,11 @@ export default tseslint.config(
     extends: [tseslint.configs.recommendedTypeChecked],
     plugins: { "import-x": importX },
     languageOptions: { parserOptions: { project: "./tsconfig.json", tsconfigRootDir: import.meta.dirname } },
-    settings: { "import-x/resolver": { node: { extensions: [".ts", ".js"] } } },
+    settings: {
+      "import-x/resolver": { node: { extensions: [".ts", ".js"] } },
+      "import-x/extensions": [".ts"],
+      "import-x/parsers": { "@typescript-eslint/parser": [".ts"] },
+    },
     rules: {
       "@typescript-eslint/no-floating-promises": "error",
       "@typescript-eslint/no-misused-promises": "error",

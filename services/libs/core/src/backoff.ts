@@ -38,17 +38,20 @@ export function isRetryableError(error: unknown): boolean {
 
 /** Calls `fn` until it succeeds, fails for good, or the attempts are used up; then throws its last error. */
 export async function retry<T>(fn: (attempt: number) => Promise<T>, options: RetryOptions): Promise<T> {
-  const { backoff = exponentialBackoff(), isRetryable = isRetryableError, sleep: wait = sleep, signal } = options;
+  const { backoff = exponentialBackoff(), sleep: wait = sleep, signal } = options;
   for (let attempt = 1; ; attempt += 1) {
     signal?.throwIfAborted();
     try {
       return await fn(attempt);
     } catch (error) {
-      const final = isAbort(error) || signal?.aborted === true || !isRetryable(error);
-      if (final || attempt >= options.attempts) throw error;
+      if (attempt >= options.attempts || isFinal(error, options)) throw error;
       const waitMs = backoff(attempt);
       options.onRetry?.(error, attempt, waitMs);
       await wait(waitMs, signal);
     }
   }
+}
+
+function isFinal(error: unknown, { signal, isRetryable = isRetryableError }: RetryOptions): boolean {
+  return isAbort(error) || signal?.aborted === true || !isRetryable(error);
 }

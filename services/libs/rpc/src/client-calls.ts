@@ -174,7 +174,7 @@ function sendAll(
     ended.abort();
   });
   send(call, method, requests, ended.signal).catch((error: unknown) => {
-    queue.finish({ error, drop: true });
+    queue.finish({ error: error as Error, drop: true });
     call.cancel();
   });
 }
@@ -238,9 +238,9 @@ function toError(
   error: ServiceError,
   signal: AbortSignal | undefined,
 ): Error {
-  if (signal?.aborted && Number(status.CANCELLED) === error.code) return abortReason(signal);
+  if (signal?.aborted && error.code === status.CANCELLED) return abortReason(signal);
   const state = connection.client.getChannel().getConnectivityState(false);
-  const expired = Number(status.DEADLINE_EXCEEDED) === error.code;
+  const expired = error.code === status.DEADLINE_EXCEEDED;
   if (expired && state !== connectivityState.READY && state !== connectivityState.IDLE) {
     return new WhetstoneError("UNAVAILABLE", `cannot reach ${connection.address} before the deadline`, {
       context: { address: connection.address },

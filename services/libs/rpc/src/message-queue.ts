@@ -9,7 +9,7 @@ const HIGH = 64;
 const LOW = 16;
 
 export interface QueueEnd {
-  readonly error?: unknown;
+  readonly error?: Error;
   readonly drop?: boolean;
 }
 
@@ -49,7 +49,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
   }
 
   /** The call failed: what the stream still holds is handed over first, then the error. */
-  fail(error: unknown): void {
+  fail(error: Error): void {
     if (this.#source.readableLength === 0) {
       this.finish({ error });
       return;
@@ -78,7 +78,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
   }
 
   #atEnd(end: QueueEnd): Promise<IteratorResult<T, undefined>> {
-    if (!("error" in end)) return Promise.resolve({ done: true, value: undefined });
+    if (end.error === undefined) return Promise.resolve({ done: true, value: undefined });
     this.#end = {}; // An iterator throws once, then it is done.
     return Promise.reject(end.error);
   }
@@ -92,7 +92,7 @@ export class MessageQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undef
       return;
     }
     this.#messages.push(message);
-    if (this.#messages.length - this.#head >= HIGH && !("error" in this.#failure)) this.#source.pause();
+    if (this.#messages.length - this.#head >= HIGH && this.#failure.error === undefined) this.#source.pause();
   }
 
   #shift(): T {
