@@ -2,6 +2,8 @@
 /** The commands of `whet` and their options. Each command's code is loaded when it runs, so that `--help` is quick. */
 import { Command, Option } from "commander";
 
+import manifest from "../package.json" with { type: "json" };
+
 import type { CommandContext } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
 import type { CommandNode, Shell } from "./domain/completion.ts";
@@ -18,6 +20,7 @@ const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anyth
 export function buildProgram(context: CommandContext, argv: readonly string[], outcome: Outcome): Command {
   const program = new Command("whet")
     .description("Post-trains language agents by reinforcement learning, on this machine or against a controller.")
+    .version(manifest.version)
     .addHelpText("after", EXIT_CODES)
     .exitOverride();
   addRuntimeCommands(program, context, argv, outcome);

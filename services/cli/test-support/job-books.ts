@@ -76,7 +76,7 @@ export class JobBooks {
   }
 
   async task(id: string): Promise<void> {
-    await this.#streams.publish(taskSubject(JOB), RolloutTaskSchema, { episodeId: id, job: JOB }, { msgId: id });
+    await this.#streams.publish(taskSubject(JOB), RolloutTaskSchema, { episodeId: id, job: JOB });
   }
 
   /** An episode of two calls, three tokens each, sampled by `version`; `change` falsifies it. */

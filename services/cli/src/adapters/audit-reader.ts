@@ -18,7 +18,7 @@ import { Kvm } from "@nats-io/kv";
 import type { NatsConnection } from "@nats-io/nats-core";
 import type { StoredMessage, TypedStreams } from "@whetstone/messaging";
 import { JOBS_BUCKET, LEDGER_BUCKET, episodeStream, openStreams, sha256Hex, taskStream } from "@whetstone/messaging";
-import { BatchManifestSchema, DispatchRecordSchema } from "@whetstone/proto/events/v1/events";
+import { BatchManifestSchema, DispatchRecordSchema, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import { JobPhase, JobSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
@@ -125,7 +125,7 @@ async function readStreams(books: Books, auditor: Auditor, lookAgainMs: number):
 }
 
 /** Ids in the work queue, read without consuming. A finished job's stream may be gone. */
-async function* taskIds({ manager, job, signal }: Books): AsyncGenerator<string> {
+async function* taskIds({ manager, streams, job, signal }: Books): AsyncGenerator<string> {
   const stream = taskStream(job);
   let next = 1;
   for (;;) {
@@ -134,8 +134,9 @@ async function* taskIds({ manager, job, signal }: Books): AsyncGenerator<string>
     const query = { seq: next, next_by_subj: ">" } as unknown as MsgRequest;
     const message = await found(manager.streams.getMessage(stream, query));
     if (!message) return;
-    yield message.header.get("Nats-Msg-Id");
     next = message.seq + 1;
+    const task = await found(streams.getBySequence(stream, RolloutTaskSchema, message.seq, { signal }));
+    if (task) yield (await task.body(signal)).episodeId;
   }
 }
 

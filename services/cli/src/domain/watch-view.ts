@@ -122,13 +122,14 @@ function bookLines(job: Job): string[] {
 
 function rewardLines({ steps }: WatchedJob, columns: number, paint: Painter): string[] {
   const rewards = steps.map((step) => step.metrics["reward/mean"] ?? NaN);
-  const curve = renderCurve(rewards, { columns: Math.max(10, Math.min(72, columns - 12)), rows: CURVE_ROWS });
+  const width = Math.max(10, Math.min(72, columns - 12));
+  const curve = renderCurve(rewards, { columns: width, rows: CURVE_ROWS });
   if (curve.length === 0) return [];
   const last = rewards.findLast((reward) => Number.isFinite(reward)) ?? NaN;
-  return [
-    `${label("reward")}${paint("bold", formatNumber(last))} mean of the last step`,
-    ...curve.map((line) => paint("green", line)),
-  ];
+  const margin = " ".repeat((curve[0] ?? "").indexOf("┤"));
+  const axis = `${margin}└ step 1${String(rewards.length).padStart(width - " step 1".length)}`;
+  const head = `${label("reward")}${paint("bold", formatNumber(last))} mean of the last step`;
+  return [head, ...curve.map((line) => paint("green", line)), paint("dim", axis)];
 }
 
 /** "0.8s: sampling 0.3s, training 0.4s"; parts that took no time are left out. */
