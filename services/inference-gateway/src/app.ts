@@ -29,35 +29,12 @@ export interface GatewayApp extends AsyncDisposable {
 /** Starts a gateway; it answers as soon as this resolves. */
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
-  const { drainQuietMs } = config;
-  const fleet = new Fleet(config);
-  const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
-  const engines = new EngineClient(config.maxInFlightPerEngine);
-  const codecs = new Map<string, Codec>();
-  const metrics = gatewayMetrics(createMetrics({ component: "inference-gateway" }), fleet, sessions);
-  const control = new FleetControl({
-    fleet,
-    sessions,
-    engines,
-    codecs,
-    folders: new ModelFolders(),
-    logger,
-    drainQuietMs,
-  });
+  const { fleet, sessions, engines, control, http } = assemble(config, logger);
   for (const entry of config.engines) registerEntry(control, entry);
-
-  const onQuarantine = (engine: { id: string; reason: string }): void => {
-    logger.warn("engine_quarantined", { engine: engine.id, reason: engine.reason });
-  };
-  const chat: ChatDeps = { ...effects(metrics), fleet, engines, codecs };
-  const logError = (event: string, error: unknown): void => {
-    logger.error(event, { error });
-  };
-  const context = { chat, sessions, metrics, requestTimeoutMs: config.requestTimeoutMs, logError };
-  const http = createHttpServer(context, { ...config, idPrefix: `${randomBytes(4).toString("hex")}-` });
-  fleet.onQuarantine = onQuarantine;
-  const probeOptions = { intervalMs: config.healthIntervalMs, timeoutMs: config.healthTimeoutMs };
-  const probe = new HealthProbe(fleet, engines, probeOptions);
+  const probe = new HealthProbe(fleet, engines, {
+    intervalMs: config.healthIntervalMs,
+    timeoutMs: config.healthTimeoutMs,
+  });
   const sweeper = setInterval(() => sessions.sweep(Date.now()), SWEEP_MS).unref();
   const rpc = await startServer({
     host: config.host,
@@ -66,7 +43,6 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     logger,
   });
   await http.listen({ host: config.host, port: config.httpPort, backlog: BACKLOG });
-
   const close = async (): Promise<void> => {
     probe.stop();
     clearInterval(sweeper);
@@ -77,6 +53,28 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
   const { port } = http.server.address() as AddressInfo;
   const httpUrl = `http://${config.host}:${String(port)}`;
   return { httpUrl, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
+}
+
+/** The parts, wired; nothing listens or ticks yet. */
+function assemble(config: GatewayConfig, logger: Logger) {
+  const { drainQuietMs, requestTimeoutMs } = config;
+  const fleet = new Fleet(config);
+  fleet.onQuarantine = ({ id, reason }) => {
+    logger.warn("engine_quarantined", { engine: id, reason });
+  };
+  const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
+  const engines = new EngineClient(config.maxInFlightPerEngine);
+  const codecs = new Map<string, Codec>();
+  const folders = new ModelFolders();
+  const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
+  const metrics = gatewayMetrics(createMetrics({ component: "inference-gateway" }), fleet, sessions);
+  const chat: ChatDeps = { ...effects(metrics), fleet, engines, codecs };
+  const logError = (event: string, error: unknown): void => {
+    logger.error(event, { error });
+  };
+  const options = { maxBodyBytes: config.maxBodyBytes, idPrefix: `${randomBytes(4).toString("hex")}-` };
+  const http = createHttpServer({ chat, sessions, metrics, requestTimeoutMs, logError }, options);
+  return { fleet, sessions, engines, control, http };
 }
 
 const SWEEP_MS = 10_000;

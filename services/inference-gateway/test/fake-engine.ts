@@ -113,15 +113,19 @@ export class FakeEngine implements AsyncDisposable {
       if (this.#running.delete(run)) this.disconnects++;
     });
     if (request.stream) response.writeHead(200, { "content-type": "text/event-stream" });
-    if (fault?.kind === "hang") return;
-    if (fault?.kind === "die-after") {
-      this.#send(run, fault.tokens);
-      setTimeout(() => response.destroy(), 5);
-    } else if (fault?.kind === "missing-logprob") {
-      response.end(JSON.stringify(answer(run, tokens, "stop", () => -9999)));
-      this.#running.delete(run);
-    } else if (this.hold) this.#send(run, this.holdAfter);
+    if (fault !== undefined) this.#misbehave(run, fault);
+    else if (this.hold) this.#send(run, this.holdAfter);
     else this.#complete(run);
+  }
+
+  #misbehave(run: Running, fault: Fault): void {
+    if (fault.kind === "die-after") {
+      this.#send(run, fault.tokens);
+      setTimeout(() => run.response.destroy(), 5);
+    } else if (fault.kind === "missing-logprob") {
+      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", () => -9999)));
+      this.#running.delete(run);
+    }
   }
 
   #complete(run: Running): void {

@@ -73,10 +73,7 @@ export async function startGateway(overrides: Partial<GatewayConfig> = {}) {
 export async function serve(
   gateway: Gateway,
   id: string,
-  url: string,
-  modelPath: string,
-  version = 1n,
-  policy = "job",
+  ...[url, modelPath, version = 1n, policy = "job"]: [url: string, modelPath: string, version?: bigint, policy?: string]
 ) {
   await gateway.fleet.registerEngine({ id, url });
   const label = `${policy}:${String(version)}`;
@@ -131,8 +128,7 @@ export function chat(
   gateway: Gateway,
   session: string,
   messages: Message[],
-  more: object = {},
-  options: PostOptions = {},
+  ...[more = {}, options = {}]: [more?: object, options?: PostOptions]
 ) {
   return post(gateway, `/s/${session}/v1/chat/completions`, { model: "job", messages, ...more }, options);
 }

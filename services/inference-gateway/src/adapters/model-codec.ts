@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Tokenizer } from "@huggingface/tokenizers";
+import * as huggingface from "@huggingface/tokenizers";
 import type { TemplateMessage } from "../domain/chat-message.ts";
 import type { PromptCodec } from "../domain/continuation.ts";
 import { Lru } from "../domain/lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
+
+/** The part we use: the package's own types import without file extensions, which strict module resolution refuses. */
+interface Tokenizer {
+  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
+  decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
+  id_to_token(id: number): string | undefined;
+  token_to_id(token: string): number | undefined;
+}
+
+const { Tokenizer } = huggingface as unknown as { Tokenizer: new (tokenizer: object, config: object) => Tokenizer };
 
 /** Entries of each cache. Agents ask the same short things again and again, e.g. the states of a small game. */
 const CACHE_ENTRIES = 4096;

@@ -63,13 +63,13 @@ export async function completeChat(
   const startedAtMs = deps.now();
   const codec = deps.codecs.get(request.model);
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
-  const plan = planPrompt(session, request.model, request.messages, request.tools, codec);
+  const plan = planPrompt(session, { policy: request.model, messages: request.messages, tools: request.tools }, codec);
   const index = session?.takeIndex() ?? 0;
   const stream = onPiece === null ? null : new TextStream((ids) => codec.decode(ids));
   const forward = stream === null ? null : (tokens: Tokens) => onPiece?.(stream.push(tokens.ids), tokens);
-  const generation = await generateFor(deps, call, plan, scope, forward);
+  const generation = await generateFor(deps, call, plan, { scope, forward });
   const text = textOf(codec, generation, stream, onPiece);
-  if (session !== null) record(deps, session, call, plan, generation, { index, startedAtMs, text });
+  if (session !== null) record(deps, session, call, { plan, generation, index, startedAtMs, text });
   deps.onTokens(plan.ids.length, generation.ids.length);
   const answer = { requestId: call.requestId, callId: `c${String(index)}`, createdMs: startedAtMs };
   return { ...answer, text, promptIds: plan.ids, generation };
@@ -80,8 +80,7 @@ async function generateFor(
   deps: ChatDeps,
   call: ChatCall,
   plan: PromptPlan,
-  scope: CallScope,
-  forward: ((tokens: Tokens) => void) | null,
+  { scope, forward }: { scope: CallScope; forward: ((tokens: Tokens) => void) | null },
 ): Promise<Generation> {
   const { request, session } = call;
   const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
@@ -106,13 +105,19 @@ function textOf(codec: Codec, generation: Generation, stream: TextStream | null,
   return stream.text;
 }
 
+interface Answered {
+  readonly plan: PromptPlan;
+  readonly generation: Generation;
+  readonly index: number;
+  readonly startedAtMs: number;
+  readonly text: string;
+}
+
 function record(
   deps: ChatDeps,
   session: Session,
   { request, role }: ChatCall,
-  plan: PromptPlan,
-  generation: Generation,
-  { index, startedAtMs, text }: { index: number; startedAtMs: number; text: string },
+  { plan, generation, index, startedAtMs, text }: Answered,
 ): void {
   const nowMs = deps.now();
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;

@@ -10,7 +10,7 @@ describe("withoutSampledEnd", () => {
     // A template may end turns with plain text, which a cut answer may happen to end with too.
     ["the answer was cut where the end begins", "length", [5, 9], [9, 1], [9, 1]],
     ["nothing was sampled", "stop", [], [9, 1], [9, 1]],
-  ])("%s", (_name, finishReason, completionIds, rest, expected) => {
+  ])("%s", (...[, finishReason, completionIds, rest, expected]) => {
     expect(withoutSampledEnd({ finishReason, completionIds }, rest)).toEqual(expected);
   });
 });

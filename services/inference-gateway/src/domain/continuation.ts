@@ -15,6 +15,13 @@ export interface PromptCodec {
   encode(text: string): readonly number[];
 }
 
+/** What a policy is asked to continue. */
+export interface Conversation {
+  readonly policy: string;
+  readonly messages: readonly TemplateMessage[];
+  readonly tools: readonly unknown[] | null;
+}
+
 /** Where a request stands in its session's tree. */
 export interface PromptPlan {
   readonly parent: CallRecord | null;
@@ -29,9 +36,7 @@ export interface PromptPlan {
 /** Finds the longest exact continuation; without one the request is a new root. */
 export function planPrompt(
   session: Session | null,
-  policy: string,
-  messages: readonly TemplateMessage[],
-  tools: readonly unknown[] | null,
+  { policy, messages, tools }: Conversation,
   codec: PromptCodec,
 ): PromptPlan {
   const promptText = codec.render(messages, tools);

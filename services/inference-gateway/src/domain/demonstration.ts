@@ -3,7 +3,7 @@ import { messageKey } from "./chat-message.ts";
 import type { TemplateMessage } from "./chat-message.ts";
 import type { Codec } from "./chat-service.ts";
 import { planPrompt } from "./continuation.ts";
-import type { PromptPlan } from "./continuation.ts";
+import type { Conversation, PromptPlan } from "./continuation.ts";
 import { Session } from "./session.ts";
 import type { CallRecord } from "./session.ts";
 
@@ -15,9 +15,7 @@ const NO_SAMPLING = { temperature: null, topP: null, topK: null, maxTokens: null
  * @throws ApiError 400 when the template refuses the conversation.
  */
 export function renderDemonstration(
-  policy: string,
-  messages: readonly TemplateMessage[],
-  tools: readonly unknown[] | null,
+  { policy, messages, tools }: Conversation,
   codec: Codec,
   nowMs: number,
 ): CallRecord[] {
@@ -25,7 +23,7 @@ export function renderDemonstration(
   for (const [at, message] of messages.entries()) {
     if (message.role !== "assistant") continue;
     const before = messages.slice(0, at);
-    const plan = planPrompt(session, policy, before, tools, codec);
+    const plan = planPrompt(session, { policy, messages: before, tools }, codec);
     const printed = printedAnswer(codec, plan.promptText, [...before, message], tools);
     if (plan.parent !== null) plan.parent.children++;
     const call = demonstrated(codec, plan, printed, { index: session.takeIndex(), policy, nowMs });

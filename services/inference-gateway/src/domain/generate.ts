@@ -90,10 +90,11 @@ export async function generate(
   onTokens: OnTokens | null,
 ): Promise<Generation> {
   const answer = emptyGeneration(call);
+  const run: Run = { deps, call, answer, scope, onTokens };
   for (let failures = 0; ;) {
     const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
     const lease = acquired instanceof Promise ? await acquired : acquired;
-    const problem = await runAttempt(deps, call, answer, lease, scope, onTokens);
+    const problem = await runAttempt(run, lease);
     if (problem === null) return answer;
     scope.throwIfCancelled();
     answer.resubmissions++;
@@ -114,20 +115,23 @@ interface Problem {
   readonly counts: boolean;
 }
 
-async function runAttempt(
-  deps: GenerateDeps,
-  call: GenerateCall,
-  answer: Generation,
-  lease: Lease,
-  scope: CallScope,
-  onTokens: OnTokens | null,
-): Promise<Problem | null> {
+/** A call and what there is of its answer. */
+interface Run {
+  readonly deps: GenerateDeps;
+  readonly call: GenerateCall;
+  readonly answer: Generation;
+  readonly scope: CallScope;
+  readonly onTokens: OnTokens | null;
+}
+
+async function runAttempt(run: Run, lease: Lease): Promise<Problem | null> {
+  const { deps, answer, scope, onTokens } = run;
   const streamed: Tokens = { ids: [], logprobs: [], alternatives: [] };
   const forward = onTokens === null ? null : (tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens));
   try {
-    const end = await deps.engines.attempt(lease, attemptRequest(deps, call, answer, lease), scope, forward);
+    const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
     scope.throwIfCancelled();
-    if (end.kind === "done") return takeAnswer(deps, answer, lease, end, streamed);
+    if (end.kind === "done") return takeAnswer(run, lease, end, streamed);
     // What a client has seen cannot be taken back: it stays, outside every span, and is never trained (I5).
     appendTokens(answer, streamed);
     if (end.kind === "rejected") throw new ApiError(end.status, "engine_rejected", end.message);
@@ -139,15 +143,12 @@ async function runAttempt(
   }
 }
 
-function takeAnswer(
-  deps: GenerateDeps,
-  answer: Generation,
-  lease: Lease,
-  end: AttemptEnd & { kind: "done" },
-  streamed: Tokens,
-): Problem | null {
+type Done = AttemptEnd & { kind: "done" };
+
+function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Problem | null {
+  const { answer } = run;
   const label = foreignLabel(end.spans, end.tokens.ids.length, lease.served.label);
-  if (label !== null) return refuseLabel(deps, answer, lease, label, end, streamed);
+  if (label !== null) return refuseLabel(run, lease, label, { end, streamed });
   const start = answer.ids.length;
   appendTokens(answer, end.tokens);
   appendSpan(answer.spans, start, answer.ids.length, lease.served.version);
@@ -163,12 +164,10 @@ function takeAnswer(
 
 /** I7: an engine that reports another label than the fence's has other weights than were verified. */
 function refuseLabel(
-  deps: GenerateDeps,
-  answer: Generation,
+  { deps, answer }: Run,
   lease: Lease,
   label: string,
-  end: AttemptEnd & { kind: "done" },
-  streamed: Tokens,
+  { end, streamed }: { end: Done; streamed: Tokens },
 ): Problem | null {
   const said = label === "" ? "no label for some tokens" : `the label "${label}"`;
   const message = `engine ${lease.engine.id} answered with ${said}, expected "${lease.served.label}"`;
@@ -180,7 +179,7 @@ function refuseLabel(
   return { reason: "label_mismatch", message, counts: false };
 }
 
-function attemptRequest(deps: GenerateDeps, call: GenerateCall, answer: Generation, lease: Lease): AttemptRequest {
+function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptRequest {
   const kept = answer.ids.length;
   const tokenIds = kept === 0 ? call.promptIds : call.promptIds.concat(answer.ids);
   const { seed, maxTokens } = call.sampling;

@@ -41,8 +41,14 @@ export interface StreamHead {
   readonly model: string;
 }
 
+/** Some text and the tokens it came from. */
+export interface Piece {
+  readonly text: string;
+  readonly tokens: Tokens;
+}
+
 /** A chunk with text and, where asked for, what is known about its tokens. */
-export function pieceChunk(head: StreamHead, request: ChatRequest, text: string, tokens: Tokens, codec: Codec): string {
+export function pieceChunk(head: StreamHead, request: ChatRequest, { text, tokens }: Piece, codec: Codec): string {
   const choice = {
     index: 0,
     delta: { content: text },

@@ -32,7 +32,7 @@ export class ChatStream {
     if (text === "" && !(wantsTokens && tokens.ids.length > 0)) return;
     this.#open();
     this.#sent = true;
-    this.#response.write(pieceChunk(this.#head, request, text, tokens, this.#codec));
+    this.#response.write(pieceChunk(this.#head, request, { text, tokens }, this.#codec));
   }
 
   /** The rest and `[DONE]`. */

@@ -14,6 +14,12 @@ import type { HttpContext } from "./http-context.ts";
 import { SharedCalls } from "./idempotency.ts";
 import { sendError, sendJson } from "./send.ts";
 
+interface Exchange {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly scope: CallScope;
+}
+
 /** `POST /v1/chat/completions`, streamed or whole. Writes to the raw response: fastify's own way costs a third more. */
 export class ChatHandler {
   readonly #context: HttpContext;
@@ -51,7 +57,7 @@ export class ChatHandler {
       const chatRequest = parseChatRequest(parseJsonBody(request));
       const codec = codecOf(this.#context, chatRequest.model);
       const call = this.#callOf(request, chatRequest);
-      if (chatRequest.stream) await this.#stream(request, reply, call, codec, scope);
+      if (chatRequest.stream) await this.#stream({ request, reply, scope }, call, codec);
       else
         sendJson(reply.raw, 200, completionBody(chatRequest, await this.#complete(request, call, scope, null), codec));
       return 200;
@@ -73,13 +79,7 @@ export class ChatHandler {
     };
   }
 
-  async #stream(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    call: ChatCall,
-    codec: Codec,
-    scope: CallScope,
-  ): Promise<void> {
+  async #stream({ request, reply, scope }: Exchange, call: ChatCall, codec: Codec): Promise<void> {
     const stream = new ChatStream(reply.raw, call, codec, this.#context.chat.now());
     try {
       stream.end(

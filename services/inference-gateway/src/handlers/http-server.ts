@@ -80,7 +80,11 @@ function sendRendered(context: HttpContext, request: FastifyRequest, reply: Fast
   const model = parseModel(fields);
   const codec = codecOf(context, model);
   const tools = Array.isArray(fields["tools"]) && fields["tools"].length > 0 ? (fields["tools"] as unknown[]) : null;
-  const calls = renderDemonstration(model, parseMessages(fields["messages"]), tools, codec, context.chat.now());
+  const calls = renderDemonstration(
+    { policy: model, messages: parseMessages(fields["messages"]), tools },
+    codec,
+    context.chat.now(),
+  );
   const tree = encodeCallTree((request.params as SessionParams).session ?? "", calls, request.headers.accept);
   return reply.type(tree.contentType).send(tree.body);
 }
