@@ -184,6 +184,26 @@ describe("server streams", () => {
     await expect.poll(() => server.activeCalls).toBe(0);
   });
 
+  it("unwinds a generator that is parked at its yield and hears no signal (C2)", async () => {
+    const stopped = Promise.withResolvers<string>();
+    const text = "x".repeat(64 * 1024);
+    await using server = await jobServer({
+      async *watchJob() {
+        try {
+          for (;;) yield { job: { uid: text } };
+        } finally {
+          stopped.resolve("stopped");
+        }
+      },
+    });
+    await using client = createClient(JobService, server.address);
+    const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
+    await stream.next();
+    await sleep(100);
+    await stream.return?.();
+    expect(await stopped.promise).toBe("stopped");
+  });
+
   it("holds a fast writer to the reader's pace", async () => {
     let sent = 0;
     const text = "x".repeat(64 * 1024);

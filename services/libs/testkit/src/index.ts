@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+export { buildEpisode, buildTask, type Place } from "./builders.ts";
 export type { GenerateRequest } from "./engine-generate.ts";
 export {
   echoScript,
