@@ -12,11 +12,12 @@ import grpc
 import pytest
 import torch
 from trainer_kit import (
+    PROMPT,
     Sampler,
     Stream,
-    Turn,
     configure_request,
     demonstration,
+    group,
     grpo_spec,
     manifest_of,
     sft_spec,
@@ -24,12 +25,9 @@ from trainer_kit import (
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
-from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.manifest import verify_manifest
 from whetstone_trainer.server import ServerConfig, TrainerServer, start_server
-
-PROMPT = [256, 65, 66, 257]
 
 
 @dataclass
@@ -64,13 +62,6 @@ async def trainer(nats_url: str, stream: Stream, tmp_path: Path) -> AsyncIterato
     yield trainer
     await channel.close()
     await trainer.server.close(grace_s=0.1)
-
-
-def group(sampler: Sampler, index: int = 0, version: int = 0) -> list[types.Episode]:
-    """Four answers to one prompt; token 70 is rewarded."""
-    answers = [(70, 1.0), (71, 0.0), (70, 1.0), (72, 0.0)]
-    turns = [([Turn(PROMPT, [token, 260], version)], reward) for token, reward in answers]
-    return [sampler.episode(index, i, turn, reward) for i, (turn, reward) in enumerate(turns)]
 
 
 async def probability(trainer: Trainer, token: int) -> float:

@@ -24,6 +24,7 @@ from whetstone_models.folder import load_model
 
 torch.set_num_threads(1)
 JOB, UID = "toy", "uid-1"
+PROMPT = [256, 65, 66, 257]
 
 
 def free_port() -> int:
@@ -85,6 +86,13 @@ class Sampler:
             is_correct=reward > 0,
             termination_reason=types.TERMINATION_REASON_ENV_DONE,
         )
+
+
+def group(sampler: Sampler, index: int = 0, version: int = 0) -> list[types.Episode]:
+    """Four answers to one prompt; token 70 is rewarded."""
+    answers = [(70, 1.0), (71, 0.0), (70, 1.0), (72, 0.0)]
+    turns = [([Turn(PROMPT, [token, 260], version)], reward) for token, reward in answers]
+    return [sampler.episode(index, i, turn, reward) for i, (turn, reward) in enumerate(turns)]
 
 
 def demonstration(sample: int, prompt: list[int], answer: list[int]) -> types.Episode:

@@ -1,0 +1,157 @@
+"""Killed inside a step, the trainer comes back with the step's first result or does the step again; stops are clean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from trainer_kit import Sampler, Stream, configure_request, free_port, group, grpo_spec, until
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
+
+from whetstone_models.manifest import verify_manifest
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment() -> dict[str, str]:
+    folders = [ROOT / "src", ROOT.parent / "proto" / "gen" / "python", Path(__file__).parent]
+    paths = os.pathsep.join(map(str, folders))
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "WHETSTONE_SUPERVISED": "1"}
+
+
+@asynccontextmanager
+async def process(nats_url: str) -> AsyncIterator[tuple[rpc.TrainerServiceStub, subprocess.Popen]]:
+    port = free_port()
+    command = [sys.executable, "-m", "whetstone_trainer", "--port", str(port), "--nats", nats_url, "--device", "cpu"]
+    child = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
+    channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options)
+    try:
+        async with asyncio.timeout(30):
+            await channel.channel_ready()
+        yield rpc.TrainerServiceStub(channel), child
+    finally:
+        await channel.close()
+        child.kill()
+        child.wait(10)
+
+
+async def configure(stub: rpc.TrainerServiceStub, spec: jobs.JobSpec, run_path: Path) -> wire.ConfigureResponse:
+    """NATS may not be connected yet; Configure does not need it, TrainStep says UNAVAILABLE."""
+    return await stub.Configure(configure_request(spec, run_path))
+
+
+async def train(stub: rpc.TrainerServiceStub, manifest: bytes) -> wire.TrainResult:
+    async def once() -> wire.TrainResult:
+        request = wire.TrainStepRequest(epoch=1, manifest=manifest)
+        return [response async for response in stub.TrainStep(request)][-1].result
+
+    for _ in range(100):
+        try:
+            return await once()
+        except grpc.aio.AioRpcError as error:
+            if "not connected to NATS" not in (error.details() or ""):
+                raise
+            await asyncio.sleep(0.05)
+    raise AssertionError("the trainer never reached NATS")
+
+
+# Module, function, and at which call of it, before or after, the process dies. Step 0 makes the first calls.
+CRASHES = {
+    "while training": ("whetstone_trainer.learner", "accumulate", "after", 2),
+    "before the weights have their name": ("whetstone_models.folder", "publish_directory", "before", 2),
+    "between weights and checkpoint": ("whetstone_trainer.checkpoint", "RunFolder.write_checkpoint", "before", 2),
+    "before the checkpoint has its name": ("whetstone_trainer.checkpoint", "RunFolder.discard", "before", 2),
+    "after the checkpoint": ("whetstone_trainer.checkpoint", "RunFolder.write_checkpoint", "after", 2),
+    "while old checkpoints are removed": ("whetstone_trainer.checkpoint", "RunFolder.prune", "after", 2),
+    "never": ("whetstone_trainer.checkpoint", "RunFolder.prune", "after", 99),
+}
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[subprocess.Popen]:
+    command = [sys.executable, str(Path(__file__).parent / "crash_zygote.py")]
+    child = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    yield child
+    child.kill()
+    child.wait(10)
+
+
+def crash(zygote: subprocess.Popen, run: Path, model_path: Path, name: str) -> dict[str, Any]:
+    assert zygote.stdin is not None
+    assert zygote.stdout is not None
+    module, path, when, calls = CRASHES[name]
+    case = {"run": str(run), "model": str(model_path), "module": module, "path": path, "when": when, "calls": calls}
+    zygote.stdin.write(json.dumps(case).encode() + b"\n")
+    zygote.stdin.flush()
+    return json.loads(zygote.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(zygote: subprocess.Popen, model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Digest of the weights after two steps of a run that nobody kills: training is bitwise repeatable."""
+    answer = crash(zygote, tmp_path_factory.mktemp("undisturbed"), model_path, "never")
+    assert answer["signal"] is None
+    return answer["weights"]
+
+
+@pytest.mark.parametrize("name", [name for name in CRASHES if name != "never"])
+def test_killed_at_any_point_of_a_step(
+    name: str, zygote: subprocess.Popen, model_path: Path, tmp_path: Path, undisturbed: str
+) -> None:
+    answer = crash(zygote, tmp_path / "run", model_path, name)
+    assert answer["signal"] == signal.SIGKILL
+    is_done = name in ("after the checkpoint", "while old checkpoints are removed")
+    assert answer["found"] == (2 if is_done else 1)
+    assert answer["weights"] == undisturbed
+    state = json.loads((tmp_path / "run" / "checkpoints" / "step-2" / "state.json").read_text())
+    assert [(entry["step"], entry["episodes"]) for entry in state["consumed"]] == [(0, 4), (1, 4)]
+    assert verify_manifest(tmp_path / "run" / "weights" / "v2").version == 2
+    assert not list(tmp_path.glob("run/**/.*.tmp"))
+
+
+async def test_a_killed_service_answers_again(
+    nats_url: str, stream: Stream, sampler: Sampler, model_path: Path, tmp_path: Path
+) -> None:
+    spec = grpo_spec(model_path)
+    manifest = await stream.manifest(0, group(sampler))
+    async with process(nats_url) as (stub, child):
+        await configure(stub, spec, tmp_path / "run")
+        first = await train(stub, manifest)
+        child.kill()
+    async with process(nats_url) as (stub, child):
+        assert (await configure(stub, spec, tmp_path / "run")).step == 1
+        again = await train(stub, manifest)
+        assert (again.replayed, again.weights, again.metrics) == (True, first.weights, first.metrics)
+        await stops(child, lambda: child.send_signal(signal.SIGTERM))
+
+
+async def test_it_stops_with_its_supervisor(nats_url: str, stream: Stream) -> None:
+    async with process(nats_url) as (_, child):
+        assert child.stdin is not None
+        await stops(child, child.stdin.close)
+
+
+async def stops(child: subprocess.Popen, ask: Callable[[], None]) -> None:
+    ask()
+
+    async def has_ended() -> bool:
+        return child.poll() is not None
+
+    await until(has_ended, 5)
+    assert child.returncode == 0
+    assert child.stderr is not None
+    events = [json.loads(line)["event"] for line in child.stderr.read().splitlines()]
+    assert (events[0], events[-1]) == ("ready", "stopped")
