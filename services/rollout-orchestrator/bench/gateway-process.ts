@@ -31,7 +31,12 @@ function chat(session: string, body: string, response: ServerResponse): void {
     created: 1_700_000_000,
     model: "bench",
     choices: [
-      { index: 0, message: { role: "assistant", content: LETTERS[seed % 4], refusal: null }, logprobs: null, finish_reason: "stop" },
+      {
+        index: 0,
+        message: { role: "assistant", content: LETTERS[seed % 4], refusal: null },
+        logprobs: null,
+        finish_reason: "stop",
+      },
     ],
     usage: { prompt_tokens: PROMPT_TOKENS, completion_tokens: COMPLETION_TOKENS, total_tokens: 23 },
     call_id: `c${index}`,

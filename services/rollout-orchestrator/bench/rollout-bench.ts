@@ -130,13 +130,23 @@ async function measure(episodes: number, concurrency: number): Promise<object> {
     await jobs.put(job, { spec: { name: job }, wish: JobWish.RUN, status: { phase: JobPhase.RUNNING } });
     const totals = await awaitEpisodes(streams, job, count);
     const wallMs = performance.now() - startedAt;
-    const [o = 0, e = 0, g = 0] = [orchestrator, environments, gateway].map(({ pid }, i) => cpuMs(pid) - (before[i] ?? 0));
-    return { ...totals, wallMs, orchestratorMs: o / totals.turns, envRunnerMs: e / totals.turns, gatewayMs: g / totals.turns };
+    const [o = 0, e = 0, g = 0] = [orchestrator, environments, gateway].map(
+      ({ pid }, i) => cpuMs(pid) - (before[i] ?? 0),
+    );
+    return {
+      ...totals,
+      wallMs,
+      orchestratorMs: o / totals.turns,
+      envRunnerMs: e / totals.turns,
+      gatewayMs: g / totals.turns,
+    };
   };
   await run("warm-up", 500);
   const { turns, failed, wallMs, ...cpu } = await run("bench", episodes);
   for (const service of [orchestrator, environments, gateway]) await stop(service);
-  const rounded = Object.fromEntries(Object.entries(cpu).map(([name, value]) => [name, Math.round(value * 1000) / 1000]));
+  const rounded = Object.fromEntries(
+    Object.entries(cpu).map(([name, value]) => [name, Math.round(value * 1000) / 1000]),
+  );
   const turnsPerSecond = Math.round((turns / wallMs) * 1000);
   return { episodes, concurrency, turns, failed, wallMs: Math.round(wallMs), turnsPerSecond, cpuMsPerTurn: rounded };
 }

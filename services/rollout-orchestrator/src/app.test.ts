@@ -344,7 +344,7 @@ describe("demonstrations", () => {
 });
 
 /** A replica in its own process, to be killed. */
-async function startProcess() {
+async function startProcess(): Promise<AsyncDisposable & { readonly kill: () => Promise<void> }> {
   const { spawn } = await import("node:child_process");
   const { join } = await import("node:path");
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {

@@ -9,7 +9,9 @@ export interface EnvRunnerProcess extends AsyncDisposable {
 }
 
 /** A real env-runner in its own process: services do not import each other, not even in tests. */
-export async function startEnvRunner(options: { port?: number; nodeArgs?: string[]; env?: Record<string, string> } = {}): Promise<EnvRunnerProcess> {
+export async function startEnvRunner(
+  options: { port?: number; nodeArgs?: string[]; env?: Record<string, string> } = {},
+): Promise<EnvRunnerProcess> {
   const main = join(import.meta.dirname, "../../env-runner/src/main.ts");
   const child = spawn(process.execPath, [...(options.nodeArgs ?? []), main], {
     stdio: ["ignore", "ignore", "pipe"],

@@ -9,7 +9,12 @@ import { type ModelCall, ModelCallSchema } from "@whetstone/proto/types/v1/types
 export interface SeenCall {
   readonly session: string;
   readonly headers: IncomingMessage["headers"];
-  readonly body: { readonly model: string; readonly messages: { role: string; content: string }[]; seed: number; max_tokens: number };
+  readonly body: {
+    readonly model: string;
+    readonly messages: { role: string; content: string }[];
+    seed: number;
+    max_tokens: number;
+  };
 }
 
 export interface FakeAnswer {
@@ -49,7 +54,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
       sendTree(response, session, sessions.get(session) ?? []);
       sessions.delete(session);
     } else if (route === "render") {
-      sendTree(response, session, [modelCall([], "c0", 7, "demo", [1, 1, 0])]);
+      sendTree(response, session, [modelCall({ id: "c0", prompt: 7, text: "demo", mask: [1, 1, 0] })]);
     } else response.writeHead(404).end();
   }
   async function chat(call: SeenCall, response: ServerResponse): Promise<void> {
@@ -66,7 +71,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     const calls = sessions.get(call.session) ?? [];
     const id = `c${calls.length}`;
     const prompt = call.body.messages.map(({ content }) => content).join("").length;
-    calls.push(modelCall(calls, id, prompt, text));
+    calls.push(modelCall({ id, prompt, text }));
     sessions.set(call.session, calls);
     response.writeHead(200, { "content-type": "application/json" }).end(
       JSON.stringify({
@@ -95,7 +100,17 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
   };
 }
 
-function modelCall(_before: ModelCall[], id: string, prompt: number, text: string, mask: number[] = []): ModelCall {
+function modelCall({
+  id,
+  prompt,
+  text,
+  mask = [],
+}: {
+  id: string;
+  prompt: number;
+  text: string;
+  mask?: number[];
+}): ModelCall {
   const completion = mask.length > 0 ? mask.map(() => 2) : Array.from(text, (c) => c.charCodeAt(0));
   return create(ModelCallSchema, {
     id,

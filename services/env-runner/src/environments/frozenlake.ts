@@ -21,6 +21,6 @@ export const frozenLake = defineEnvironment<FrozenLakeOptions>({
     const parsed = parseOrThrow(FrozenLakeArgs, args, "");
     return { ...parsed, maxSteps: parsed.maxSteps ?? 2 * parsed.size };
   },
-  argsSchema: z.toJSONSchema(FrozenLakeArgs, { io: "input" }) as Record<string, unknown>,
+  argsSchema: z.toJSONSchema(FrozenLakeArgs, { io: "input" }),
   create: (options) => new FrozenLakeEnv(options),
 });

@@ -3,10 +3,10 @@ import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { Episode, ModelCall } from "@whetstone/proto/types/v1/types";
 import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
+import type { Delivery } from "../domain/delivery.ts";
 import { episodeTimeoutMs } from "../domain/limits.ts";
 import { seal } from "../domain/seal.ts";
 import { sessionName } from "../domain/session-name.ts";
-import type { Delivery } from "./episode-player.ts";
 import type { Gateway } from "./gateway.ts";
 
 const DEFAULT_RETRY_LIMIT = 2;
@@ -19,7 +19,7 @@ interface Rendered {
 
 /** A demonstration becomes an episode without agent and environment: its conversation as the calls that would have sampled it. */
 export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
-  const { task, attempt, waitingMs } = delivery;
+  const { task } = delivery;
   const startedAtMs = Date.now();
   const startedAt = performance.now();
   using deadline = Deadline.after(episodeTimeoutMs(task), signal);
@@ -33,7 +33,7 @@ export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: 
     startedAtMs,
     timing: { totalMs, modelMs: totalMs, environmentMs: 0, waitingMs: 0 },
   } as const;
-  return seal(task, attempt, played, calls, waitingMs);
+  return seal(delivery, played, calls);
 }
 
 async function render(gateway: Gateway, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {

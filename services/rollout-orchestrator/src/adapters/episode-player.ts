@@ -2,7 +2,7 @@
 import { deriveSeed, WhetstoneError } from "@whetstone/core";
 import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
-import { type Episode, Purpose } from "@whetstone/proto/types/v1/types";
+import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
 import type { RpcClient } from "@whetstone/rpc";
 import {
   AgentExecutionEngine,
@@ -12,7 +12,9 @@ import {
   type Info,
   type RegisteredAgent,
   type Registry,
+  type TerminationReason,
 } from "@whetstone/sdk";
+import type { Delivery } from "../domain/delivery.ts";
 import { limitsOf } from "../domain/limits.ts";
 import { seal } from "../domain/seal.ts";
 import { sessionName } from "../domain/session-name.ts";
@@ -27,43 +29,40 @@ export interface PlayerDeps {
   readonly gateway: Gateway;
 }
 
-/** One delivery of one task. */
-export interface Delivery {
-  readonly task: RolloutTask;
-  /** Deliveries so far, from 1. */
-  readonly attempt: number;
-  /** Milliseconds that the task has waited here for a slot. */
-  readonly waitingMs: number;
-}
-
 /** How long the calls of an episode that hit its deadline may take to be fetched. */
 const SALVAGE_MS = 5_000;
 
 /** Plays a task to its end and returns the episode, whatever came of it. @throws CANCELLED when the signal aborted it. */
 export async function playTask(deps: PlayerDeps, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
-  const { task, attempt, waitingMs } = delivery;
+  const { task } = delivery;
   if (task.purpose === Purpose.DEMONSTRATION) return demonstrate(deps.gateway, delivery, signal);
   const sessions: GatewaySession[] = [];
-  const engine = new AgentExecutionEngine({
+  const engine = engineFor(deps, delivery, sessions);
+  const { id = "", payload = {} } = task.task ?? {};
+  const request = { id: task.episodeId, task: { id, payload }, seed: seedOf(task) };
+  const played = await engine.runEpisode(request, { signal });
+  const calls = await lastCalls(sessions, played.terminationReason);
+  return seal(delivery, played, calls);
+}
+
+function engineFor(deps: PlayerDeps, delivery: Delivery, sessions: GatewaySession[]): AgentExecutionEngine {
+  const { task } = delivery;
+  return new AgentExecutionEngine({
     ...limitsOf(task),
     rolloutClient: (run) => openSession(deps, delivery, run, sessions),
     agentFactory: (args) => deps.agents.get(task.agent?.kind ?? "").create(args),
-    agentArgs: task.agent?.args ?? {},
+    agentArgs: task.agent?.args,
     environmentFactory: (args, run) => openEnvironment(deps, task, args, run),
-    environmentArgs: task.environment?.args ?? {},
+    environmentArgs: task.environment?.args,
   });
-  const played = await engine.runEpisode(
-    { id: task.episodeId, task: { id: task.task?.id ?? "", payload: task.task?.payload ?? {} }, seed: seedOf(task) },
-    { signal },
-  );
-  const last = sessions.pop();
+}
+
+/** Only the last try counts; what the others left in the gateway is dropped. */
+async function lastCalls(sessions: GatewaySession[], reason: TerminationReason): Promise<ModelCall[]> {
+  const last = reason === "CANCELLED" ? undefined : sessions.pop();
   for (const session of sessions) session.discard();
-  if (played.terminationReason === "CANCELLED") {
-    last?.discard();
-    throw new WhetstoneError("CANCELLED", `episode ${task.episodeId} was cancelled`);
-  }
-  const calls = (await last?.salvage(AbortSignal.timeout(SALVAGE_MS))) ?? [];
-  return seal(task, attempt, played, calls, waitingMs);
+  if (reason === "CANCELLED") throw new WhetstoneError("CANCELLED", "the episode was cancelled");
+  return (await last?.salvage(AbortSignal.timeout(SALVAGE_MS))) ?? [];
 }
 
 function openSession(

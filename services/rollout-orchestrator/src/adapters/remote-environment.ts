@@ -82,7 +82,7 @@ export class RemoteEnvironment implements Environment {
 
 interface OpenStream {
   readonly requests: RequestChannel<Request>;
-  readonly answers: AsyncIterator<SessionResponse>;
+  readonly answers: AsyncIterator<SessionResponse, undefined>;
   readonly abort: AbortController;
   /** The server has ended it. */
   finished: boolean;
@@ -100,9 +100,9 @@ async function ask(stream: OpenStream, request: Request): Promise<Observation> {
   stream.requests.push(request);
   let finished = true;
   try {
-    const { done, value } = await stream.answers.next();
-    if (done === true) throw new WhetstoneError("UNAVAILABLE", "the environment's stream ended without an answer");
-    const { kind } = value;
+    const next = await stream.answers.next();
+    if (next.done === true) throw new WhetstoneError("UNAVAILABLE", "the environment's stream ended without an answer");
+    const { kind } = next.value;
     if (kind.case === "error") throw failed(kind.value);
     if (kind.case !== "observation") throw new WhetstoneError("CONTRACT_VIOLATION", `unexpected answer: ${kind.case}`);
     finished = false;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Gate, WhetstoneError } from "@whetstone/core";
+import { type Gate, sleep, WhetstoneError } from "@whetstone/core";
 import { type Task, taskStream, taskSubject, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
+import type { Delivery } from "../domain/delivery.ts";
 import type { OrchestratorMetrics } from "../handlers/metrics.ts";
-import type { Delivery } from "./episode-player.ts";
 import { publishEpisode } from "./episode-publisher.ts";
 import type { JobStance } from "./job-watch.ts";
 
@@ -36,7 +36,7 @@ export class TaskDesk {
   constructor(deps: DeskDeps, job: string) {
     this.#deps = { ...deps, logger: deps.logger.child({ job }) };
     this.#job = job;
-    this.#pulling = this.#pull();
+    this.#pulling = this.#pullForEver();
   }
 
   /** Aborts what plays and settles it (D2). */
@@ -48,7 +48,7 @@ export class TaskDesk {
   }
 
   async #pull(): Promise<void> {
-    const { streams, config, logger } = this.#deps;
+    const { streams, config } = this.#deps;
     const { signal } = this.#stop;
     const tasks = streams.pullTasks({
       stream: taskStream(this.#job),
@@ -61,10 +61,20 @@ export class TaskDesk {
       maxDeliver: config.maxDeliver,
       signal,
     });
-    try {
-      for await (const task of tasks) this.#start(task);
-    } catch (error) {
-      if (!signal.aborted) logger.warn("task_stream_lost", { error });
+    for await (const task of tasks) this.#start(task);
+  }
+
+  /** The stream may not be there yet, or be made anew: as long as the job runs, it is looked for again. */
+  async #pullForEver(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        await this.#pull();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#deps.logger.warn("task_stream_lost", { error });
+        await sleep(STREAM_RETRY_MS, signal).catch(() => undefined);
+      }
     }
   }
 
@@ -114,3 +124,4 @@ export class TaskDesk {
 }
 
 const NOT_SEALED_DELAY_MS = 2_000;
+const STREAM_RETRY_MS = 500;

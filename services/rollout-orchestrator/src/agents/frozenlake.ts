@@ -16,6 +16,6 @@ export const frozenLakeAgent = defineAgent<z.output<typeof FrozenLakeAgentArgs>>
   kind: "frozenlake",
   description: "Walks over a frozen lake; the observation style of the environment must be the same as its variant.",
   parseArgs: (args) => parseOrThrow(FrozenLakeAgentArgs, args, ""),
-  argsSchema: z.toJSONSchema(FrozenLakeAgentArgs, { io: "input" }) as Record<string, unknown>,
+  argsSchema: z.toJSONSchema(FrozenLakeAgentArgs, { io: "input" }),
   create: ({ variant }) => (variant === "compact" ? new CompactFrozenLakeAgent() : new FrozenLakeAgent()),
 });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Duration, durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type Episode,
@@ -11,6 +10,7 @@ import {
   type StepSchema,
   TerminationReason as WireReason,
 } from "@whetstone/proto/types/v1/types";
+import type { Delivery } from "./delivery.ts";
 import type { Episode as PlayedEpisode, FailureClass, Step, TerminationReason, Trajectory } from "@whetstone/sdk";
 
 const WIRE_REASON = {
@@ -33,14 +33,8 @@ const WIRE_CLASS = {
   DEADLINE: WireClass.DEADLINE,
 } as const satisfies Record<FailureClass, WireClass>;
 
-/** The episode as it is stored for ever. @param attempt  how often the task was delivered, from 1. */
-export function seal(
-  task: RolloutTask,
-  attempt: number,
-  played: PlayedEpisode,
-  calls: ModelCall[],
-  waitingMs = 0,
-): Episode {
+/** The episode as it is stored for ever. */
+export function seal({ task, attempt, waitingMs }: Delivery, played: PlayedEpisode, calls: ModelCall[]): Episode {
   const { terminationReason: reason, failure, timing, trajectories } = played;
   const masked = played.masked || (reason === "DEADLINE" && task.deadlinePolicy === DeadlinePolicy.MASK);
   return create(EpisodeSchema, {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { abortReason, sleep, WhetstoneError } from "@whetstone/core";
+import { abortReason, sleep, type WhetstoneError } from "@whetstone/core";
 import { type Dispatcher, Pool } from "undici";
 import { EpisodeError, PromptTooLongError } from "../failure.ts";
 import type { ChatOptions, ModelAnswer, RolloutClient } from "../rollout-client.ts";

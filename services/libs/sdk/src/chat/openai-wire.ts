@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
-import type { ChatOptions, ModelAnswer } from "../rollout-client.ts";
+import type { ChatOptions, ModelAnswer, Usage } from "../rollout-client.ts";
 import type { ChatMessage } from "../types.ts";
 
 /** @param modelJson  the model's name as JSON text, encoded once per client. */
@@ -37,27 +37,30 @@ interface Completion {
   readonly id?: string;
   /** The gateway's name of the call in its session; other servers have none. */
   readonly call_id?: string;
-  readonly choices?: readonly {
-    readonly message?: { readonly content?: string | null };
-    readonly finish_reason?: string;
-  }[];
+  readonly choices?: readonly Choice[];
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number };
+}
+
+interface Choice {
+  readonly message?: { readonly content?: string | null };
+  readonly finish_reason?: string;
 }
 
 /** @throws CONTRACT_VIOLATION when choices or usage are missing: budgets are counted from usage. */
 export function readAnswer(body: Buffer): ModelAnswer {
-  const completion = parse(body) as Completion | undefined;
-  const choice = completion?.choices?.[0];
-  const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = completion?.usage ?? {};
-  if (choice === undefined || promptTokens === undefined || completionTokens === undefined) {
+  const completion = (parse(body) ?? {}) as Completion;
+  const choice = completion.choices?.[0];
+  const usage = usageOf(completion);
+  if (choice === undefined || usage === undefined) {
     throw new WhetstoneError("CONTRACT_VIOLATION", "the model server's answer has no choices or no usage");
   }
-  return {
-    text: choice.message?.content ?? "",
-    finishReason: choice.finish_reason ?? "stop",
-    usage: { promptTokens, completionTokens },
-    callId: completion?.call_id ?? completion?.id ?? "",
-  };
+  const { message, finish_reason: finishReason = "stop" } = choice;
+  return { text: message?.content ?? "", finishReason, usage, callId: completion.call_id ?? completion.id ?? "" };
+}
+
+function usageOf({ usage = {} }: Completion): Usage | undefined {
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage;
+  return promptTokens === undefined || completionTokens === undefined ? undefined : { promptTokens, completionTokens };
 }
 
 /** OpenAI's error shape, or whatever text there is. */

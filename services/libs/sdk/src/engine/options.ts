@@ -67,37 +67,42 @@ export type EngineSettings = {
   readonly [K in keyof AgentExecutionEngineOptions]-?: Exclude<AgentExecutionEngineOptions[K], undefined>;
 };
 
+const DEFAULTS = {
+  agentArgs: {},
+  environmentArgs: {},
+  role: "agent",
+  nParallelAgents: 128,
+  trajectoryTimeoutMs: 300_000,
+  gamma: 1,
+  retryLimit: 2,
+  maxSteps: 5,
+  maxResponseLength: 8192,
+  maxPromptLength: 1024,
+  enforceMaxPromptLength: false,
+  overlongFilter: false,
+  samplingParams: {},
+  closeTimeoutMs: 5_000,
+  clock: systemClock,
+};
+
 /** @throws WhetstoneError INVALID_ARGUMENT naming the option. */
 export function resolveOptions(options: AgentExecutionEngineOptions): EngineSettings {
-  const settings: EngineSettings = {
-    rolloutClient: options.rolloutClient,
-    agentFactory: options.agentFactory,
-    agentArgs: options.agentArgs ?? {},
-    environmentFactory: options.environmentFactory,
-    environmentArgs: options.environmentArgs ?? {},
-    role: options.role ?? "agent",
-    nParallelAgents: atLeast(1, "nParallelAgents", options.nParallelAgents ?? 128),
-    trajectoryTimeoutMs: atLeast(0, "trajectoryTimeoutMs", options.trajectoryTimeoutMs ?? 300_000),
-    gamma: atMost(1, "gamma", atLeast(0, "gamma", options.gamma ?? 1)),
-    retryLimit: atLeast(0, "retryLimit", options.retryLimit ?? 2),
-    maxSteps: atLeast(1, "maxSteps", options.maxSteps ?? 5),
-    maxResponseLength: atLeast(1, "maxResponseLength", options.maxResponseLength ?? 8192),
-    maxPromptLength: atLeast(1, "maxPromptLength", options.maxPromptLength ?? 1024),
-    enforceMaxPromptLength: options.enforceMaxPromptLength ?? false,
-    overlongFilter: options.overlongFilter ?? false,
-    samplingParams: options.samplingParams ?? {},
-    closeTimeoutMs: atLeast(0, "closeTimeoutMs", options.closeTimeoutMs ?? 5_000),
-    clock: options.clock ?? systemClock,
-  };
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const settings = { ...DEFAULTS, ...given } as EngineSettings;
+  for (const name of ["nParallelAgents", "maxSteps", "maxResponseLength", "maxPromptLength"] as const) {
+    atLeast(1, name, settings[name]);
+  }
+  for (const name of ["trajectoryTimeoutMs", "retryLimit", "closeTimeoutMs", "gamma"] as const) {
+    atLeast(0, name, settings[name]);
+  }
+  if (settings.gamma > 1) throw refused("gamma", "at most 1", settings.gamma);
   return settings;
 }
 
-function atLeast(bound: number, name: string, value: number): number {
-  if (value >= bound) return value;
-  throw new WhetstoneError("INVALID_ARGUMENT", `${name} must be at least ${bound}, not ${value}`);
+function atLeast(bound: number, name: string, value: number): void {
+  if (!(value >= bound)) throw refused(name, `at least ${bound}`, value);
 }
 
-function atMost(bound: number, name: string, value: number): number {
-  if (value <= bound) return value;
-  throw new WhetstoneError("INVALID_ARGUMENT", `${name} must be at most ${bound}, not ${value}`);
+function refused(name: string, rule: string, value: number): WhetstoneError {
+  return new WhetstoneError("INVALID_ARGUMENT", `${name} must be ${rule}, not ${value}`);
 }
