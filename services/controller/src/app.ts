@@ -55,6 +55,8 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   const scheduler = new Scheduler({
     logger,
     jobs: () => world.store.all(),
+    prepare: (job) =>
+      ensureJobStreams(nats, job.spec?.name ?? "", { maxTasks: config.maxTasks, maxEpisodeBytes: config.maxEpisodeBytes }),
     setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
     run: (job, signals) => playJob(world, job, signals),
   });
@@ -156,10 +158,9 @@ async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shu
 }
 
 async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Promise<JobParts> {
-  const { nats, streams, config } = world;
+  const { nats, streams } = world;
   const name = job.spec?.name ?? "";
   const logger = world.logger.child({ job: name });
-  await ensureJobStreams(nats, name, { maxTasks: config.maxTasks, maxEpisodeBytes: config.maxEpisodeBytes });
   const ledger = await KvLedger.take(nats, name, `${hostname()}/${process.pid}`);
   return {
     ledger,

@@ -1,4 +1,4 @@
-import { durationMs } from "./compiled-job.ts";
+import { durationMs } from "./duration.ts";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { TerminationReason } from "@whetstone/proto/types/v1/types";
 

@@ -1,6 +1,6 @@
-import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { JobSpec, ValidationVariant } from "@whetstone/proto/jobs/v1/jobs";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
+import { durationMs } from "./duration.ts";
 import { Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
 
 /** How a group with voided members is treated; see `GroupPolicy` in jobs.proto. */
@@ -54,10 +54,6 @@ export function compileJob(spec: JobSpec): CompiledJob {
     timeoutMs: spec.timeout && durationMs(spec.timeout),
     episodeTimeoutMs: spec.limits?.episodeTimeout ? durationMs(spec.limits.episodeTimeout) : 300_000,
   };
-}
-
-export function durationMs(duration: Duration): number {
-  return Number(duration.seconds) * 1000 + duration.nanos / 1e6;
 }
 
 function groupSize(spec: JobSpec): number {

@@ -7,7 +7,7 @@ import {
 } from "@whetstone/proto/jobs/v1/jobs";
 import type { Dataset, Loop } from "@whetstone/proto/jobs/v1/jobs";
 import type { RolloutLimits, Sampling } from "@whetstone/proto/types/v1/types";
-import { durationMs } from "./compiled-job.ts";
+import { durationMs } from "./duration.ts";
 
 /** One reason why a job cannot run, with the path of the field that has to change. */
 export interface Violation {

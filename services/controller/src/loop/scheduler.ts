@@ -7,6 +7,8 @@ import { type Ending, wishChanged } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
+  /** Makes what others look for once the job is RUNNING: its streams. */
+  prepare(job: Job): Promise<void>;
   setPhase(name: string, phase: JobPhase, reason: string, message: string): Promise<void>;
   /** Runs a job to its end; never throws for the job's own failures. */
   run(job: Job, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending>;
@@ -58,6 +60,7 @@ export class Scheduler {
     const wish = new AbortController();
     this.#running = { name, wish };
     if (job.wish !== JobWish.RUN) wish.abort(wishChanged(job.wish));
+    await this.#deps.prepare(job);
     await this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
     const ending = await this.#deps.run(job, { wish: wish.signal, shutdown });
     this.#running = undefined;

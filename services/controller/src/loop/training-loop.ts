@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
-import { durationFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { durationOf } from "../domain/duration.ts";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainResult } from "@whetstone/proto/trainer/v1/trainer";
@@ -136,12 +137,12 @@ function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch):
     policyVersion: BigInt(result.step + 1),
     metrics: { ...batch.metrics, ...result.metrics },
     timing: {
-      total: durationFromMs(lap.total),
-      sampling: durationFromMs(lap.sampling),
-      training: durationFromMs(lap.training),
-      syncing: durationFromMs(lap.syncing),
-      waiting: durationFromMs(lap.waiting),
-      validating: durationFromMs(lap.validating),
+      total: durationOf(lap.total),
+      sampling: durationOf(lap.sampling),
+      training: durationOf(lap.training),
+      syncing: durationOf(lap.syncing),
+      waiting: durationOf(lap.waiting),
+      validating: durationOf(lap.validating),
     },
     episodes: batch.manifest.entries.length,
     voided: batch.manifest.voided.length,

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
-import { durationFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { durationOf } from "../domain/duration.ts";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import type { CompiledVariant } from "../domain/compiled-job.ts";
@@ -68,7 +69,7 @@ export class ValidationRun {
       step,
       variant: variant.name,
       policyVersion: BigInt(step),
-      duration: durationFromMs(elapsedMs),
+      duration: durationOf(elapsedMs),
       finishedAt: timestampNow(),
     });
   }
