@@ -185,6 +185,21 @@ describe("pullTasks", () => {
     stop.abort();
   });
 
+  it("hands back at once, when stopped, what it had fetched and not handed out", async () => {
+    const job = await newJob();
+    for (let i = 0; i < 5; i += 1) await publishTask(job, `t${i}`);
+    const first = new AbortController();
+    await take(pull(job, first.signal, { maxInFlight: 5 }), 1);
+    const manager = await jetstreamManager(nc);
+    await waitFor(async () => (await manager.consumers.info(taskStream(job), "play")).num_ack_pending === 5);
+    first.abort();
+    const second = new AbortController();
+    const startedAt = performance.now();
+    expect(await take(pull(job, second.signal), 4)).toHaveLength(4);
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // The ack deadline is 15 s.
+    second.abort();
+  });
+
   it("delivers again what is not acknowledged, with the attempt counted, and not what is kept alive (W2)", async () => {
     const job = await newJob();
     await publishTask(job, "a");
