@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The commands of `whet` and their options. Each command's code is loaded when it runs, so that `--help` is quick. */
-import { Command, Option } from "commander";
+import { Command } from "commander";
+import type { Option } from "commander";
 
 import manifest from "../package.json" with { type: "json" };
 
@@ -97,7 +98,7 @@ function addTrainingCommands(program: Command, context: CommandContext, outcome:
 
 function addJobCommands(program: Command, context: CommandContext, outcome: Outcome): void {
   const jobs = program.command("jobs").description("jobs: list, look at, watch, steer, audit").exitOverride();
-  const load = (): Promise<typeof import("./commands/jobs.ts")> => import("./commands/jobs.ts");
+  const load = async () => await import("./commands/jobs.ts");
   command(jobs, "ls", "all jobs, newest first").action(async (flags: object) =>
     (await load()).listJobs(flags, context),
   );
@@ -131,7 +132,7 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
 
 function addEpisodeCommands(program: Command, context: CommandContext): void {
   const episodes = program.command("episodes").description("episodes: list, read turn by turn").exitOverride();
-  const load = (): Promise<typeof import("./commands/episodes.ts")> => import("./commands/episodes.ts");
+  const load = async () => await import("./commands/episodes.ts");
   command(episodes, "ls <job>", "sealed episodes of a job, newest first")
     .option("--group <name>", "only this group, e.g. g12")
     .option("--purpose <purpose>", "train, validation or demonstration")
@@ -145,7 +146,7 @@ function addEpisodeCommands(program: Command, context: CommandContext): void {
 
 function addModelCommands(program: Command, context: CommandContext): void {
   const models = program.command("models").description("model folders: make, import, check").exitOverride();
-  const load = (): Promise<typeof import("./commands/models.ts")> => import("./commands/models.ts");
+  const load = async () => await import("./commands/models.ts");
   command(models, "init <dir>", "make a random model with its own tokenizer and chat template")
     .option("--preset <name>", "tiny (0.36 M parameters), small (10 M), llama-135m")
     .option("--seed <n>", "seed of the weights")

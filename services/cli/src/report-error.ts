@@ -22,7 +22,8 @@ export function reportError(error: unknown, json: boolean, terminal: Terminal): 
   } else {
     for (const line of linesOf(report)) terminal.error(line);
   }
-  if (!(error instanceof Error && isExpected(error)) && process.env["WHETSTONE_DEBUG"]) console.error(error);
+  if (!(error instanceof Error && isExpected(error)) && process.env["WHETSTONE_DEBUG"])
+    terminal.error(error instanceof Error ? (error.stack ?? "") : String(error));
   return report.exitCode;
 }
 

@@ -328,7 +328,7 @@ describe("audit of falsified books", () => {
       FIRST,
       "2 sampled tokens have no version",
     ],
-  ])("finds %s", async (_, falsify, expected, subject, reason) => {
+  ])("finds %s", async (...[, falsify, expected, subject, reason]) => {
     await falsify();
     const result = await audit();
     expect(result).toMatchObject({ ...NONE, ...expected });

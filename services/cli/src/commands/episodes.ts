@@ -31,21 +31,10 @@ const LAST_BY_DEFAULT = 20;
 const MOST = 10_000;
 
 export async function listEpisodes(job: string, flags: ListFlags, context: CommandContext): Promise<void> {
-  const last = flags.last === undefined ? defaultLast(flags) : Number(flags.last);
-  if (!Number.isInteger(last) || last < 0 || last > MOST)
-    throw badInput([{ path: "--last", reason: `must be a whole number from 0 (all) to ${MOST}` }]);
-  const request = { name: job, group: flags.group ?? "", last, purpose: purposeOf(flags.purpose), follow: false };
-  await using client = connect(flags, context);
   const rows: string[][] = [];
-  try {
-    for await (const { summary, sequence } of client.streamEpisodes(request, { signal: context.signal })) {
-      if (!summary || (flags.failed === true && !isFailed(summary))) continue;
-      if (flags.json === true)
-        context.terminal.json({ sequence, ...(toJson(EpisodeSummarySchema, summary) as object) });
-      else rows.push(rowOf(summary));
-    }
-  } catch (error) {
-    if (!isAbort(error)) throw error;
+  for await (const { summary, sequence } of wantedEpisodes(job, flags, context)) {
+    if (flags.json !== true) rows.push(rowOf(summary));
+    else context.terminal.json({ sequence, ...(toJson(EpisodeSummarySchema, summary) as object) });
   }
   if (flags.json === true) return;
   if (rows.length === 0) return context.terminal.line("no such episodes");
@@ -53,9 +42,30 @@ export async function listEpisodes(job: string, flags: ListFlags, context: Comma
   for (const line of formatTable(header, rows)) context.terminal.line(line);
 }
 
+interface Listed {
+  readonly summary: EpisodeSummary;
+  readonly sequence: bigint;
+}
+
+/** Ends early, without complaint, when interrupted. */
+async function* wantedEpisodes(job: string, flags: ListFlags, context: CommandContext): AsyncGenerator<Listed> {
+  const request = { name: job, group: flags.group ?? "", last: readLast(flags), purpose: purposeOf(flags.purpose) };
+  await using client = connect(flags, context);
+  try {
+    for await (const { summary, sequence } of client.streamEpisodes(request, { signal: context.signal })) {
+      if (summary && (flags.failed !== true || isFailed(summary))) yield { summary, sequence };
+    }
+  } catch (error) {
+    if (!isAbort(error)) throw error;
+  }
+}
+
 /** A group or all failures are wanted whole. */
-function defaultLast(flags: ListFlags): number {
-  return flags.group === undefined && flags.failed !== true ? LAST_BY_DEFAULT : 0;
+function readLast(flags: ListFlags): number {
+  if (flags.last === undefined) return flags.group === undefined && flags.failed !== true ? LAST_BY_DEFAULT : 0;
+  const last = Number(flags.last);
+  if (Number.isInteger(last) && last >= 0 && last <= MOST) return last;
+  throw badInput([{ path: "--last", reason: `must be a whole number from 0 (all) to ${MOST}` }]);
 }
 
 export async function showEpisode(
@@ -98,6 +108,6 @@ function rowOf(summary: EpisodeSummary): string[] {
 function purposeOf(text: string | undefined): Purpose {
   if (text === undefined) return Purpose.UNSPECIFIED;
   const found = [...shortNames(PurposeSchema)].find(([number, name]) => number !== 0 && name === text.toUpperCase());
-  if (found) return found[0] as Purpose;
+  if (found) return found[0];
   throw badInput([{ path: "--purpose", reason: `"${text}" is none of train, validation, demonstration` }]);
 }

@@ -45,7 +45,7 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   const quiet = { ...context, terminal: flags.json === true ? silent(context) : context.terminal };
   const { exitCode, job } = await watchToEnd(session, spec.name, false, quiet);
   outcome.exitCode = exitCode;
-  if (job) report(job, model, ks, flags, context);
+  if (job) report(job, { model, ks, json: flags.json === true }, context);
 }
 
 function document(flags: EvalFlags, attempts: number, context: CommandContext): Record<string, unknown> {
@@ -65,14 +65,20 @@ function document(flags: EvalFlags, attempts: number, context: CommandContext): 
   });
 }
 
-function report(job: Job, model: string, ks: readonly number[], flags: EvalFlags, context: CommandContext): void {
+interface Asked {
+  readonly model: string;
+  readonly ks: readonly number[];
+  readonly json: boolean;
+}
+
+function report(job: Job, { model, ks, json }: Asked, context: CommandContext): void {
   const result = job.status?.validations.at(-1);
   if (!result) {
     if (exitCodeOf(job) !== 0) return context.terminal.error(`whet: ${job.status?.message ?? "the evaluation failed"}`);
     throw new CliError("NO_RESULT", "the job finished without a validation result");
   }
   const passes = ks.map((k): [number, number] => [k, result.passAtK[k] ?? NaN]);
-  if (flags.json === true) return context.terminal.json(asJson(job, model, result, passes));
+  if (json) return context.terminal.json(asJson(job, model, result, passes));
   const header = ["TASKS", "EPISODES", "VOIDED", "MEAN REWARD", "SUCCESS", ...passes.map(([k]) => `PASS@${k}`)];
   const row = [
     result.tasks,

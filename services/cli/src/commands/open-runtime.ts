@@ -29,8 +29,8 @@ export async function openRuntime(
   { modelIsChecked = false } = {},
 ): Promise<Runtime> {
   const violations: Violation[] = [];
-  const engines = readInteger(flags.engines ?? "1", "--engines", 1, 64, violations);
-  const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", 1, 256, violations);
+  const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
+  const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
   const ports = readPorts(flags, context.environment, violations);
   if (violations.length > 0) throw badInput(violations);
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
@@ -83,7 +83,7 @@ function readPorts(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violatio
     const variable = portVariable(name);
     const text = flag ?? environment[variable];
     if (text === undefined || text === "") continue;
-    ports[name] = readInteger(text, flag === undefined ? variable : `--${name}-port`, 1, 65_535, violations);
+    ports[name] = readInteger(text, flag === undefined ? variable : `--${name}-port`, [1, 65_535], violations);
   }
   return ports;
 }
@@ -97,7 +97,9 @@ function camelCase(name: string): string {
   return name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-function readInteger(text: string, path: string, least: number, most: number, violations: Violation[]): number {
+type Range = readonly [least: number, most: number];
+
+function readInteger(text: string, path: string, [least, most]: Range, violations: Violation[]): number {
   const value = /^\d+$/.test(text) ? Number(text) : NaN;
   if (!(value >= least && value <= most))
     violations.push({ path, reason: `must be a whole number from ${least} to ${most}, not "${text}"` });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The list of services while they start: redrawn on a terminal, one line for each that becomes ready elsewhere. */
-import type { LiveRegion, Terminal } from "../adapters/terminal.ts";
+import type { Terminal } from "../adapters/terminal.ts";
 import { formatSeconds } from "../domain/format.ts";
 import type { ServiceState } from "../runtime/state-file.ts";
 
@@ -35,7 +35,11 @@ export function startProgress(terminal: Terminal, silent: boolean): StartProgres
     update: (services) => {
       if (over) return;
       last = services;
-      noteReady(services, readyAfter, (performance.now() - begin) / 1000, terminal, region);
+      const elapsed = (performance.now() - begin) / 1000;
+      for (const service of noteReady(services, readyAfter, elapsed)) {
+        if (!terminal.isTty)
+          region.above(`${service.name} ready after ${formatSeconds(elapsed)} (${portsText(service)})`);
+      }
       draw();
       // What follows is the stop of all the others: the cause stays on the screen.
       if (services.some((service) => service.phase === "failed")) end();
@@ -45,18 +49,15 @@ export function startProgress(terminal: Terminal, silent: boolean): StartProgres
   };
 }
 
+/** Notes when a service was ready first. Answers those that are new. */
 function noteReady(
   services: readonly ServiceState[],
   readyAfter: Map<string, number>,
   elapsed: number,
-  terminal: Terminal,
-  region: LiveRegion,
-): void {
-  for (const service of services) {
-    if (service.phase !== "ready" || readyAfter.has(service.name)) continue;
-    readyAfter.set(service.name, elapsed);
-    if (!terminal.isTty) region.above(`${service.name} ready after ${formatSeconds(elapsed)} (${portsText(service)})`);
-  }
+): ServiceState[] {
+  const fresh = services.filter((service) => service.phase === "ready" && !readyAfter.has(service.name));
+  for (const service of fresh) readyAfter.set(service.name, elapsed);
+  return fresh;
 }
 
 function serviceLine(service: ServiceState, readyAfter: number | undefined, terminal: Terminal): string {

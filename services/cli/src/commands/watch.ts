@@ -97,12 +97,22 @@ function jsonView(terminal: Terminal): View {
 
 /** "lake succeeded after 2m31s; weights in …". */
 export function finishLine(job: Job, terminal: Terminal): string {
-  const { status } = job;
-  const good = status?.phase === JobPhase.SUCCEEDED;
+  const good = job.status?.phase === JobPhase.SUCCEEDED;
+  const name = terminal.paint("bold", job.spec?.name ?? "");
   const outcome = terminal.paint(good ? "green" : "red", phaseName(job).toLowerCase());
+  const ending = good ? weightsText(job) : whyText(job);
+  return `${name} ${outcome}${tookText(job)}${ending}`;
+}
+
+function tookText({ status }: Job): string {
   const [from, to] = [status?.startedAt?.seconds, status?.finishedAt?.seconds];
-  const took = from !== undefined && to !== undefined ? ` after ${formatSeconds(Number(to - from))}` : "";
-  const why = good || !status?.message ? "" : `: ${status.message}`;
-  const weights = good && status.modelPath ? `; weights in ${status.modelPath}` : "";
-  return `${terminal.paint("bold", job.spec?.name ?? "")} ${outcome}${took}${why}${weights}`;
+  return from === undefined || to === undefined ? "" : ` after ${formatSeconds(Number(to - from))}`;
+}
+
+function weightsText({ status }: Job): string {
+  return status?.modelPath ? `; weights in ${status.modelPath}` : "";
+}
+
+function whyText({ status }: Job): string {
+  return status?.message ? `: ${status.message}` : "";
 }

@@ -3,6 +3,12 @@ import { describe, expect, it } from "vitest";
 
 import { LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
 
+/** A job file as far as these tests change it. */
+type Draft = Record<string, unknown> &
+  Record<"model" | "agent" | "train" | "loop", Record<string, unknown>> & {
+    algorithm: { grpo: Record<string, unknown> };
+  };
+
 import { CliError } from "./cli-error.ts";
 import { readJobSpec } from "./job-file.ts";
 
@@ -18,7 +24,7 @@ const GOOD = {
 };
 
 /** A copy of GOOD with one setting changed. */
-function changed(change: (job: Record<string, any>) => void): unknown {
+function changed(change: (job: Draft) => void): unknown {
   const copy = structuredClone(GOOD);
   change(copy);
   return copy;
@@ -57,7 +63,7 @@ describe("readJobSpec", () => {
     ).toBe("/m");
   });
 
-  it.each<[string, (job: Record<string, any>) => void, string]>([
+  it.each<[string, (job: Draft) => void, string]>([
     ["unknown at the top", (job) => (job["lop"] = {}), 'lop: unknown setting; did you mean "loop"?'],
     [
       "unknown inside",

@@ -101,7 +101,7 @@ class Walk {
     const isNumber = typeof value === "number" && Number.isInteger(value);
     const isText = wide && typeof value === "string" && /^-?\d+$/.test(value);
     if (!isNumber && !isText && typeof value !== "bigint") return this.#wrongType(path, "a whole number", value);
-    const exact = BigInt(value as number | string | bigint);
+    const exact = BigInt(value);
     if (exact < least || exact > most) return this.#refuse(path, `must be from ${least} to ${most}, not ${exact}`);
     if (isNumber && !Number.isSafeInteger(value)) return this.#refuse(path, `put quotes around a number this large`);
     return wide ? String(exact) : Number(exact);
@@ -146,7 +146,8 @@ function describe(value: unknown): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (isObject(value)) return "a mapping";
-  return typeof value === "string" ? `the text "${value}"` : String(value);
+  if (typeof value === "string") return `the text "${value}"`;
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : typeof value;
 }
 
 function didYouMean(name: string, known: readonly string[]): string {

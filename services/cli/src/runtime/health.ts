@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Is a service ready? Asked the way each service answers: gRPC health, HTTP, or NATS's greeting. */
 import { connect as connectHttp2 } from "node:http2";
+import type { IncomingHttpHeaders } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
 import { HOST } from "./ports.ts";
@@ -76,7 +77,7 @@ function grpcHealthy(port: number): Promise<boolean> {
     const body: Buffer[] = [];
     let status: string | undefined;
     call.on("response", (headers) => (status = textOf(headers["grpc-status"]) ?? status));
-    call.on("trailers", (trailers) => (status = textOf(trailers["grpc-status"]) ?? status));
+    call.on("trailers", (trailers: IncomingHttpHeaders) => (status = textOf(trailers["grpc-status"]) ?? status));
     call.on("data", (chunk: Buffer) => body.push(chunk));
     call.once("error", () => finish(false));
     call.once("end", () => setImmediate(() => finish(isServing(status, Buffer.concat(body)))));

@@ -38,24 +38,24 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     nats(options, port("nats")),
     ...engines,
     gateway(engines, port("gateway"), port("gateway-grpc")),
-    node("env-runner", [], { grpc: port("env-runner") }, {}),
+    node({ name: "env-runner", needs: [], grpc: port("env-runner"), settings: {} }),
     trainer(options, port("trainer"), port("nats")),
-    node(
-      "orchestrator",
-      ["nats", "gateway", "env-runner"],
-      { grpc: port("orchestrator") },
-      {
+    node({
+      name: "orchestrator",
+      folder: "rollout-orchestrator",
+      needs: ["nats", "gateway", "env-runner"],
+      grpc: port("orchestrator"),
+      settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
         WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
       },
-      "rollout-orchestrator",
-    ),
-    node(
-      "controller",
-      ["nats", "gateway", "env-runner", "trainer", ...engines.map(({ name }) => name)],
-      { grpc: port("controller") },
-      {
+    }),
+    node({
+      name: "controller",
+      needs: ["nats", "gateway", "env-runner", "trainer", "orchestrator", ...engines.map(({ name }) => name)],
+      grpc: port("controller"),
+      settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
         WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
@@ -63,7 +63,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
       },
-    ),
+    }),
   ];
 }
 
@@ -150,38 +150,31 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
 
 function gateway(engines: readonly ServiceSpec[], http: number, grpc: number): ServiceSpec {
   const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
-  const spec = node(
-    "gateway",
-    [],
-    { grpc, http },
-    { WHETSTONE_ENGINES: list, WHETSTONE_HTTP_PORT: String(http) },
-    "inference-gateway",
-  );
-  return { ...spec, health: { kind: "http", port: http, paths: ["/healthz", "/health"] } };
+  const settings = { WHETSTONE_ENGINES: list, WHETSTONE_HTTP_PORT: String(http) };
+  const spec = node({ name: "gateway", folder: "inference-gateway", needs: [], grpc, settings });
+  const health = { kind: "http", port: http, paths: ["/healthz", "/health"] } as const;
+  return { ...spec, ports: { grpc, http }, health };
 }
 
-/** A TypeScript service: one Node, gRPC health. `folder` below services/ where it is not the name. */
-function node(
-  name: string,
-  needs: string[],
-  ports: Record<string, number>,
-  settings: Record<string, string>,
-  folder = name,
-): ServiceSpec {
-  const grpc = ports["grpc"] as number;
+interface NodeService {
+  readonly name: string;
+  /** Below services/. Absent: the name. */
+  readonly folder?: string;
+  readonly needs: readonly string[];
+  /** Its gRPC port. */
+  readonly grpc: number;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+/** A TypeScript service: one Node, gRPC health. */
+function node({ name, folder = name, needs, grpc, settings }: NodeService): ServiceSpec {
+  const own = { WHETSTONE_HOST: HOST, WHETSTONE_GRPC_PORT: String(grpc), ...settings };
   return {
     name,
     needs,
     command: [process.execPath, join(CHECKOUT, "services", folder, "src", "main.ts")],
-    environment: {
-      ...baseEnvironment(),
-      ...logLevel(),
-      ...tunable(name),
-      WHETSTONE_HOST: HOST,
-      WHETSTONE_GRPC_PORT: String(grpc),
-      ...settings,
-    },
-    ports,
+    environment: { ...baseEnvironment(), ...logLevel(), ...pick(TUNABLE[name] ?? []), ...own },
+    ports: { grpc },
     health: { kind: "grpc", port: grpc },
   };
 }
@@ -202,12 +195,6 @@ function logLevel(): Record<string, string> {
   return pick(["WHETSTONE_LOG_LEVEL"]);
 }
 
-function tunable(name: string): Record<string, string> {
-  return pick(TUNABLE[name] ?? []);
-}
-
 function pick(names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name] as string]])),
-  );
+  return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
