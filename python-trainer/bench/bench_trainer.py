@@ -94,7 +94,7 @@ async def read_bodies(url: str, episodes: list[types.Episode]) -> tuple[events.B
         digest = hashlib.sha256(body).hexdigest()
         fields = {"episode_id": episode.id, "group": episode.group, "sequence": ack.seq, "digest": digest}
         manifest.entries.add(**fields, reward=episode.reward)
-    reader, seconds = EpisodeReader(client), []
+    reader, seconds, bodies = EpisodeReader(client), [], []
     for _ in range(3):
         started = asyncio.get_running_loop().time()
         bodies = await reader.read(JOB, manifest.entries, lambda _: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput
 from whetstone_trainer.batch import MicroBatch, micro_batches, mini_batches, row_weights
+from whetstone_trainer.errors import TrainerError
 from whetstone_trainer.optimizer import apply_settings
 from whetstone_trainer.rows import Row
 from whetstone_trainer.scoring import score
@@ -62,10 +64,13 @@ def train_rows(
                 accumulate(model, micro, advantages_E, weights, settings, tally)
                 tally.row_updates += len(micro.rows)
                 on_share(tally.row_updates / total)
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip)
+            norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip))
+            if not math.isfinite(norm):
+                # One such step makes every weight useless, and would be published.
+                raise TrainerError("TRAINER_FAILED", f"step {step}: the gradient is {norm}; lower the learning rate")
             optimizer.step()
             tally.steps += 1
-            tally.grad_norm += float(norm)
+            tally.grad_norm += norm
     return _metrics(tally, rate)
 
 

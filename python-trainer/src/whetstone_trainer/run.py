@@ -23,7 +23,7 @@ from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import estimate_advantages
 from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
-from whetstone_trainer.errors import SettingsError, TrainerError
+from whetstone_trainer.errors import ContractError, SettingsError, TrainerError
 from whetstone_trainer.ingest import parse_episodes
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import check_logprobs
@@ -125,12 +125,15 @@ class JobRun:
         on_progress: OnProgress,
     ) -> wire.TrainResult:
         """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
+        if manifest.step != self.step:
+            raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} was asked for, step {self.step} is next")
         clock = _Clock({"time/read": read_seconds})
         torch.manual_seed(hash((self.settings.seed, self.step)) & 0x7FFFFFFF)
         on_progress("checking", 0.0)
         with clock.part("time/check"):
             episodes = parse_episodes(manifest, bodies, self.settings.mask_deadline)
             rows = [row for i, episode in enumerate(episodes) for row in episode_rows(episode, i, self.step)]
+            self._check_vocabulary(rows, episodes)
             metrics = check_logprobs(
                 rows,
                 self._model_of,
@@ -216,6 +219,14 @@ class JobRun:
                 return str(directory), digest
         save_weights(self.model, directory, version, self.folder.model_path)
         return str(directory), manifest_digest(directory)
+
+    def _check_vocabulary(self, rows: Sequence[Row], episodes: Sequence[types.Episode]) -> None:
+        size = self.model.config.vocab_size
+        for row in rows:
+            if row.token_ids.max() >= size:
+                raise ContractError(
+                    f"{episodes[row.episode].id}: token id {row.token_ids.max()} of {size} in the model"
+                )
 
     def _advantages(self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]) -> np.ndarray:
         groups = [entry.group for entry in manifest.entries]

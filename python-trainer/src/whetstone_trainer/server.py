@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
-import nats
+import nats.errors
 import torch
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -42,7 +43,7 @@ class TrainerServer:
     port: int
     session: TrainerSession
     _server: grpc.aio.Server
-    _health: health.aio.HealthServicer
+    _health: Any
     _nats: Client
     _connecting: asyncio.Task[None]
 
@@ -65,7 +66,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     server = grpc.aio.server(options=[(name, MAX_MESSAGE_BYTES) for name in sizes])
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(session), server)
-    health_servicer = health.aio.HealthServicer()
+    health_servicer: Any = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     port = server.add_insecure_port(f"{config.host}:{config.port}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
@@ -147,9 +148,9 @@ def _batching(wire: jobs.Batching, path: str) -> BatchingSettings:
     return settings
 
 
-def _present(wire: jobs.Optimizer | jobs.Batching, defaults: object) -> dict[str, float]:
+def _present(wire: jobs.Optimizer | jobs.Batching, defaults: OptimizerSettings | BatchingSettings) -> dict[str, Any]:
     """Fields that the user set; the dataclass has the same names and holds the defaults of the others."""
-    return {name: getattr(wire, name) for name in vars(defaults) if wire.HasField(name)}  # type: ignore[arg-type]
+    return {name: getattr(wire, name) for name in vars(defaults) if wire.HasField(name)}  # pyright: ignore
 
 
 def _require(condition: bool, path: str, reason: str) -> None:

@@ -125,12 +125,11 @@ def test_masked_tokens_have_no_gradient_and_no_say() -> None:
     mask = torch.tensor([[1, 0, 1], [0, 0, 0]])
     losses = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
     for mode in set(AGGREGATIONS.values()):
-        totals = {"total_tokens": 2.0, "total_rows": 1.0}
-        loss = agg_loss(losses, mask, mode, **totals)
+        loss = agg_loss(losses, mask, mode, total_tokens=2.0, total_rows=1.0)
         (found,) = torch.autograd.grad(loss, losses)
         assert torch.equal(found != 0, mask.bool())
         changed = torch.where(mask.bool(), losses, torch.tensor(float("nan")))
-        assert torch.equal(agg_loss(changed, mask, mode, **totals), loss)
+        assert torch.equal(agg_loss(changed, mask, mode, total_tokens=2.0, total_rows=1.0), loss)
 
 
 def test_what_follows_the_last_trained_token_changes_nothing(model: Transformer) -> None:

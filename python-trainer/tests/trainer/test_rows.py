@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ def call(name: str, prompt: list[int], completion: list[int], parent: str = "", 
     )
 
 
-def episode(*calls: types.ModelCall, **fields: bool) -> types.Episode:
+def episode(*calls: types.ModelCall, **fields: Any) -> types.Episode:
     return types.Episode(id="toy/g0/s0", purpose=types.PURPOSE_TRAIN, calls=calls, **fields)
 
 
@@ -75,7 +77,7 @@ def test_tokens_drawn_with_top_p_are_trained_but_not_comparable() -> None:
     assert (row.temperatures.tolist(), row.comparable.tolist()) == ([0.5], [False])
 
 
-def broken(**changes: object) -> types.ModelCall:
+def broken(**changes: Any) -> types.ModelCall:
     given_call = call("c1", [1], [2, 3])
     for name, value in changes.items():
         given_call.ClearField(name)

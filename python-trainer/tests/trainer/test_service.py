@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import grpc
@@ -223,7 +224,7 @@ async def test_a_second_call_joins_the_running_step_even_if_the_first_went_away(
         time.sleep(0.3)
         return original(*arguments, **named)
 
-    run.train = slow  # type: ignore[method-assign]
+    run.train = slow
     manifest = await stream.manifest(0, group(sampler))
     first = trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=manifest))
     await first.read()
@@ -308,3 +309,91 @@ async def test_an_empty_batch_is_a_step_that_changes_no_weight(
     await trainer.configure(grpo_spec(model_path))
     result = await trainer.train(manifest_of(0, []))
     assert (result.weights.policy_version, result.rows, result.tokens_trained) == (1, 0, 0)
+
+
+async def test_another_job_stops_the_running_step_and_takes_over(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, tmp_path: Path
+) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.batching.epochs = 10_000
+    await trainer.configure(spec)
+    first = trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler))))
+    await first.read()
+    other = grpo_spec(model_path)
+    other.name = "other"
+    await trainer.stub.Configure(configure_request(other, tmp_path / "other", uid="uid-2"))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        while await first.read() is not grpc.aio.EOF:
+            pass
+    assert caught.value.code() == grpc.StatusCode.CANCELLED
+    status = await trainer.stub.Status(wire.StatusRequest())
+    assert (status.job_uid, status.step, status.busy) == ("uid-2", 0, False)
+
+
+async def test_a_failure_while_training_leaves_no_trace(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    await trainer.train(await stream.manifest(0, group(sampler)))
+    before = await probability(trainer, 70)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("disk full")
+
+    manifest = await stream.manifest(1, group(sampler, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("whetstone_trainer.run.save_weights", fails)
+        error = await refused(asyncio.ensure_future(trainer.train(manifest)))
+    assert (error.code(), "disk full" in (error.details() or "")) == (grpc.StatusCode.INTERNAL, False)
+    assert await probability(trainer, 70) == before
+    assert (await trainer.train(manifest)).step == 1
+
+
+async def test_progress_comes_at_least_every_second(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.batching.epochs = 150
+    await trainer.configure(spec)
+    request = wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler)))
+    heard, phases = [asyncio.get_running_loop().time()], set()
+    async for response in trainer.stub.TrainStep(request):
+        heard.append(asyncio.get_running_loop().time())
+        phases.add(response.progress.phase)
+    assert max(later - earlier for earlier, later in pairwise(heard)) < 1
+    assert phases >= {"reading", "training"}
+
+
+async def test_a_message_that_is_gone_is_data_loss_and_no_stream_is_unavailable(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    entries[1].sequence = 999
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert (error.code(), "sequence 999: 404" in (error.details() or "")) == (grpc.StatusCode.DATA_LOSS, True)
+    await stream.js.delete_stream("WS_EPISODE_toy")
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    await stream.create()
+
+
+async def test_an_episode_listed_twice_is_refused(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, [*entries, entries[0]]))))
+    assert "listed twice (I1)" in (error.details() or "")
+
+
+async def test_a_restarted_trainer_still_knows_the_epoch(trainer: Trainer, model_path: Path, nats_url: str) -> None:
+    await trainer.configure(grpo_spec(model_path), epoch=5)
+    restarted, channel = await start(nats_url, trainer.run_path)
+    try:
+        error = await refused(asyncio.ensure_future(restarted.configure(grpo_spec(model_path), epoch=4)))
+        assert "epoch 4 is older than 5" in (error.details() or "")
+        assert (await restarted.configure(grpo_spec(model_path), epoch=5)).step == 0
+    finally:
+        await channel.close()
+        await restarted.server.close(0.1)

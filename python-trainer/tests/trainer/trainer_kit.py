@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nats
 import torch
@@ -155,7 +156,7 @@ async def connect(url: str) -> Client:
     raise AssertionError(f"no nats-server at {url}")
 
 
-def grpo_spec(model_path: Path, **loop: int) -> jobs.JobSpec:
+def grpo_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
     spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(model_path)), seed=7)
     spec.loop.MergeFrom(jobs.Loop(**{"steps": 100, "batch_groups": 1, **loop}))
     spec.algorithm.grpo.MergeFrom(jobs.Grpo(group_size=4, optimizer=jobs.Optimizer(learning_rate=3e-3)))

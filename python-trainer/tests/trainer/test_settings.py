@@ -1,0 +1,84 @@
+"""Settings: defaults as the contract says, bad values named by their path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trainer_kit import grpo_spec, sft_spec
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.algorithms import estimate_advantages
+from whetstone_trainer.errors import SettingsError
+from whetstone_trainer.settings import AlgorithmSettings, BatchingSettings, OptimizerSettings, parse_settings
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    spec = jobs.JobSpec(name="toy", model=jobs.ModelSource(path="m"))
+    spec.algorithm.grpo.group_size = 8
+    settings = parse_settings(spec)
+    assert settings.optimizer == OptimizerSettings(1e-5, 0.9, 0.95, 0.0, 1.0, 0, 1.0)
+    assert settings.batching == BatchingSettings(1, 1, 16384)
+    assert (settings.max_policy_lag, settings.checkpoint_every, settings.checkpoints_kept) == (0, 1, 2)
+    grpo = settings.algorithm
+    assert (grpo.normalize_by_std, grpo.clip_low, grpo.clip_high, grpo.clip_dual) == (True, 0.2, 0.2, None)
+    assert (grpo.aggregation, grpo.min_group, grpo.entropy_coefficient) == ("token-mean", 2, 0.0)
+
+
+def test_sft_has_no_group_statistics() -> None:
+    algorithm = parse_settings(sft_spec(Path("m"))).algorithm
+    assert estimate_advantages([0, 0, 5], ["a", "b", "b"], algorithm).tolist() == [1, 1, 1]
+
+
+def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
+    def apply(spec: jobs.JobSpec) -> None:
+        *outer, name = path.split(".")
+        part = spec
+        for field in outer:
+            part = getattr(part, field)
+        setattr(part, name, value)
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("damage", "path"),
+    [
+        (lambda spec: spec.ClearField("algorithm"), "algorithm"),
+        (lambda spec: spec.ClearField("model"), "model.path"),
+        (change("algorithm.grpo.clip_dual", 0.5), "algorithm.grpo.clipDual"),
+        (change("algorithm.grpo.clip_low", 1.5), "algorithm.grpo.clipLow"),
+        (change("algorithm.grpo.loss_scale_factor", 0), "algorithm.grpo.lossScaleFactor"),
+        (change("algorithm.grpo.batching.mini_batches", 0), "algorithm.grpo.batching.miniBatches"),
+        (change("algorithm.grpo.optimizer.beta2", 1), "algorithm.grpo.optimizer.beta2"),
+    ],
+)
+def test_bad_values_are_named(damage: Callable[[jobs.JobSpec], None], path: str) -> None:
+    spec = grpo_spec(Path("m"))
+    damage(spec)
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(spec)
+    assert caught.value.violations[0]["path"] == path
+
+
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2)
+REWARDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-8, 8)), min_size=1, max_size=20)
+
+
+@given(REWARDS, st.integers(-5, 5), st.randoms())
+def test_grpo_ignores_order_and_a_shift_of_a_group(members: list[tuple[str, int]], shift: int, random) -> None:
+    groups, rewards = [group for group, _ in members], [float(reward) for _, reward in members]
+    advantages = estimate_advantages(rewards, groups, GRPO)
+    shifted = [reward + shift * (group == "a") for group, reward in zip(groups, rewards, strict=True)]
+    np.testing.assert_allclose(estimate_advantages(shifted, groups, GRPO), advantages, atol=1e-9)
+    order = random.sample(range(len(members)), len(members))
+    permuted = estimate_advantages([rewards[i] for i in order], [groups[i] for i in order], GRPO)
+    np.testing.assert_allclose(permuted, advantages[order], atol=1e-9)
+    for group in set(groups):
+        own = advantages[[i for i, name in enumerate(groups) if name == group]]
+        assert abs(own.sum()) < 1e-9
+        assert len(own) >= 2 or own[0] == 0
