@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Callable, Sequence
 
 import nats.errors
@@ -25,6 +26,7 @@ CLAIM_HEADER, CLAIMS_BUCKET = "Whetstone-Claim", "ws-claims"
 # Bodies up to 512 KiB travel in the message, so this many in flight are at most 32 MiB.
 WINDOW = 64
 REPLY_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 5.0
 
 
 def episode_stream(job: str) -> str:
@@ -45,8 +47,7 @@ class EpisodeReader:
 
         Raises TrainerError: UNAVAILABLE (NATS is away), DATA_LOSS (a message is gone or its bytes differ).
         """
-        if not self._client.is_connected:
-            raise TrainerError("UNAVAILABLE", "not connected to NATS; it is retried, repeat the call")
+        await self._connected()
         try:
             messages = await _Fetch(self._client, episode_stream(job), on_share).run(
                 [entry.sequence for entry in entries]
@@ -54,6 +55,14 @@ class EpisodeReader:
             return [await self._body(message, entry) for message, entry in zip(messages, entries, strict=True)]
         except (nats.errors.Error, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"reading episodes of {job} from NATS failed: {error!r}") from error
+
+    async def _connected(self) -> None:
+        """A process that has just started, or a server that has: worth a short wait."""
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while not self._client.is_connected:
+            if time.monotonic() > deadline:
+                raise TrainerError("UNAVAILABLE", "not connected to NATS; it is retried, repeat the call")
+            await asyncio.sleep(0.02)
 
     async def _body(self, message: Msg, entry: events.BatchEntry) -> bytes:
         claim = (message.headers or {}).get(CLAIM_HEADER)

@@ -224,9 +224,7 @@ class JobRun:
         size = self.model.config.vocab_size
         for row in rows:
             if row.token_ids.max() >= size:
-                raise ContractError(
-                    f"{episodes[row.episode].id}: token id {row.token_ids.max()} of {size} in the model"
-                )
+                raise ContractError(f"{episodes[row.episode].id}: token id {row.token_ids.max()} is not below {size}")
 
     def _advantages(self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]) -> np.ndarray:
         groups = [entry.group for entry in manifest.entries]

@@ -150,7 +150,7 @@ def _batching(wire: jobs.Batching, path: str) -> BatchingSettings:
 
 def _present(wire: jobs.Optimizer | jobs.Batching, defaults: OptimizerSettings | BatchingSettings) -> dict[str, Any]:
     """Fields that the user set; the dataclass has the same names and holds the defaults of the others."""
-    return {name: getattr(wire, name) for name in vars(defaults) if wire.HasField(name)}  # pyright: ignore
+    return {name: getattr(wire, name) for name in vars(defaults) if wire.HasField(name)}
 
 
 def _require(condition: bool, path: str, reason: str) -> None:
