@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { loadConfig } from "@whetstone/core";
@@ -345,8 +347,6 @@ describe("demonstrations", () => {
 
 /** A replica in its own process, to be killed. */
 async function startProcess(): Promise<AsyncDisposable & { readonly kill: () => Promise<void> }> {
-  const { spawn } = await import("node:child_process");
-  const { join } = await import("node:path");
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts")], {
     stdio: "ignore",
     env: {

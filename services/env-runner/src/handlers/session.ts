@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { Deadline, deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
+import { deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { Reset, SessionRequest, Step } from "@whetstone/proto/environments/v1/environments";
 import { type Awaitable, type BaseEnv, isDone, type StepResult } from "@whetstone/sdk";
 import type { ServiceDeps } from "./environment-service.ts";
@@ -31,14 +31,11 @@ export class Session {
 
   async *run(stream: AsyncIterable<SessionRequest>): AsyncGenerator<SessionAnswer, void, undefined> {
     using _slot = this.#deps.slots.take(); // S2
-    using call = Deadline.after(this.#deps.config.sessionTimeoutMs, this.#call);
-    call.signal.addEventListener("abort", () => {
-      this.#stop.abort(call.signal.reason);
-    });
     const requests = stream[Symbol.asyncIterator]();
+    using _limit = this.#limit(requests);
     try {
       for (;;) {
-        const request = await this.#read(requests, this.#stop.signal);
+        const request = await this.#read(requests);
         if (request === undefined) return;
         const answer = await this.#answer(request, requests, this.#stop.signal);
         yield answer;
@@ -50,10 +47,33 @@ export class Session {
     }
   }
 
-  async #read(requests: Requests, signal: AbortSignal): Promise<SessionRequest | undefined> {
+  /** Stops the session at the call's end or the session's longest time, whichever is first. */
+  #limit(requests: Requests): Disposable {
+    const stop = (reason: unknown): void => {
+      this.#stop.abort(reason);
+      void requests.return?.(); // Ends a read that waits; cheaper than a race at every read.
+    };
+    const { sessionTimeoutMs } = this.#deps.config;
+    const timer = setTimeout(() => {
+      stop(new WhetstoneError("DEADLINE_EXCEEDED", `a session lasts at most ${sessionTimeoutMs} ms`));
+    }, sessionTimeoutMs).unref();
+    const onAbort = (): void => {
+      stop(this.#call.reason);
+    };
+    this.#call.addEventListener("abort", onAbort, { once: true });
+    return {
+      [Symbol.dispose]: () => {
+        clearTimeout(timer);
+        this.#call.removeEventListener("abort", onAbort);
+      },
+    };
+  }
+
+  async #read(requests: Requests): Promise<SessionRequest | undefined> {
     const pending = this.#next ?? requests.next();
     this.#next = undefined;
-    const result = await raceSignal(pending, signal);
+    const result = await pending;
+    this.#stop.signal.throwIfAborted();
     return result.done === true ? undefined : result.value;
   }
 

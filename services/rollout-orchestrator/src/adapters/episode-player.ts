@@ -62,7 +62,7 @@ async function lastCalls(sessions: GatewaySession[], reason: TerminationReason):
   const last = reason === "CANCELLED" ? undefined : sessions.pop();
   for (const session of sessions) session.discard();
   if (reason === "CANCELLED") throw new WhetstoneError("CANCELLED", "the episode was cancelled");
-  return (await last?.salvage(AbortSignal.timeout(SALVAGE_MS))) ?? [];
+  return (await last?.salvage(SALVAGE_MS)) ?? [];
 }
 
 function openSession(

@@ -45,8 +45,8 @@ export class GatewaySession implements RolloutClient {
   }
 
   /** What there is, for an episode that ended otherwise (deadline): its calls may still be trained on. */
-  async salvage(signal: AbortSignal): Promise<ModelCall[]> {
-    this.calls ??= await this.#gateway.takeCalls(this.#name, signal).catch(() => []);
+  async salvage(timeoutMs: number): Promise<ModelCall[]> {
+    this.calls ??= await this.#gateway.takeCalls(this.#name, AbortSignal.timeout(timeoutMs)).catch(() => []);
     return this.calls;
   }
 

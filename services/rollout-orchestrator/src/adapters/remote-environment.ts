@@ -92,8 +92,9 @@ function openStream(client: Client, run: EpisodeRun): OpenStream {
   const requests = new RequestChannel<Request>();
   const abort = new AbortController();
   const deadlineMs = run.remainingMs() + GRACE_MS;
-  const answers = client.session(requests, { signal: abort.signal, deadlineMs });
-  return { requests, answers: answers[Symbol.asyncIterator](), abort, finished: false };
+  const session = client.session(requests, { signal: abort.signal, deadlineMs });
+  const answers = session[Symbol.asyncIterator]() as AsyncIterator<SessionResponse, undefined>;
+  return { requests, answers, abort, finished: false };
 }
 
 async function ask(stream: OpenStream, request: Request): Promise<Observation> {
