@@ -215,11 +215,13 @@ describe("server streams", () => {
     await using client = createClient(JobService, server.address);
     const stream = client.watchJob({ name: "a" })[Symbol.asyncIterator]();
     await stream.next();
-    await sleep(300);
-    const held = sent;
-    await sleep(300);
-    expect(sent).toBe(held);
-    expect(held).toBeLessThan(1_000); // 64 queued, and what the windows of HTTP/2 hold.
+    const sentMeanwhile = async (): Promise<number> => {
+      const before = sent;
+      await sleep(200);
+      return sent - before;
+    };
+    await expect.poll(sentMeanwhile, { timeout: 10_000 }).toBe(0);
+    expect(sent).toBeLessThan(1_000); // 64 queued, and what the windows of HTTP/2 hold.
     await stream.return?.();
   });
 });
