@@ -153,7 +153,6 @@ describe("server streams", () => {
     await using server = await jobServer({
       async *watchJob() {
         yield { job: { uid: "first" } };
-        await sleep(20);
         throw new WhetstoneError("NOT_FOUND", "job is gone");
       },
     });
@@ -277,13 +276,15 @@ describe("bidirectional streams", () => {
       },
     });
     await using client = createClient(EnvironmentService, server.address);
+    const answered = Promise.withResolvers<void>();
     const broken = (async function* () {
       yield {};
-      await sleep(10);
+      await answered.promise;
       throw new Error("source broke");
     })();
     const answers = client.session(broken)[Symbol.asyncIterator]();
     await answers.next();
+    answered.resolve();
     await expect(answers.next()).rejects.toThrow("source broke");
   });
 
