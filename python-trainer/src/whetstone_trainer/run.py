@@ -6,10 +6,8 @@ Everything here runs in the service's one worker thread.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +26,9 @@ from whetstone_trainer.ingest import parse_episodes
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import check_logprobs
 from whetstone_trainer.optimizer import make_optimizer
-from whetstone_trainer.rows import UNSAMPLED, Row, episode_rows
+from whetstone_trainer.rows import Row, episode_rows
 from whetstone_trainer.settings import TrainSettings
+from whetstone_trainer.step_metrics import Clock, batch_metrics
 
 # (phase, share in [0, 1]); may raise to stop the step.
 OnProgress = Callable[[str, float], None]
@@ -127,7 +126,7 @@ class JobRun:
         """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
         if manifest.step != self.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} was asked for, step {self.step} is next")
-        clock = _Clock({"time/read": read_seconds})
+        clock = Clock({"time/read": read_seconds})
         torch.manual_seed(hash((self.settings.seed, self.step)) & 0x7FFFFFFF)
         on_progress("checking", 0.0)
         with clock.part("time/check"):
@@ -154,7 +153,7 @@ class JobRun:
                 self.step,
                 lambda share: on_progress("training", share),
             )
-        metrics |= _batch_metrics(self.step, manifest, episodes, rows, trained, advantages_E)
+        metrics |= batch_metrics(self.step, manifest, episodes, rows, trained, advantages_E)
         on_progress("saving", 0.0)
         return self._finish(manifest, digest, metrics, trained, clock)
 
@@ -180,7 +179,7 @@ class JobRun:
         digest: str,
         metrics: dict[str, float],
         trained: Sequence[Row],
-        clock: _Clock,
+        clock: Clock,
     ) -> wire.TrainResult:
         done = self.step + 1
         with clock.part("time/save"):
@@ -257,57 +256,3 @@ class JobRun:
             if version == 0:
                 raise SettingsError("model.path", f"{directory}: {error}") from error
             raise TrainerError("DATA_LOSS", f"{directory}: {error}") from error
-
-
-class _Clock:
-    """Seconds by part of a step."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        self._started = time.monotonic_ns() - int(sum(seconds.values()) * 1e9)
-
-    def part(self, name: str) -> _Part:
-        return _Part(self.seconds, name)
-
-    def total_ns(self) -> int:
-        return time.monotonic_ns() - self._started
-
-
-class _Part:
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self._seconds, self._name = seconds, name
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, *_: Any) -> None:
-        self._seconds[self._name] = time.perf_counter() - self._started
-
-
-def _batch_metrics(
-    step: int,
-    manifest: events.BatchManifest,
-    episodes: Sequence[types.Episode],
-    rows: Sequence[Row],
-    trained: Sequence[Row],
-    advantages_E: np.ndarray,
-) -> dict[str, float]:
-    """What the batch was made of. See docs/metrics.md."""
-    rewards_E = np.array([episode.reward for episode in episodes] or [0.0])
-    groups = [entry.group for entry in manifest.entries]
-    versions_N = np.concatenate([row.versions for row in trained] or [np.zeros(0, dtype=np.int64)])
-    lags_N = step - versions_N[versions_N != UNSAMPLED]
-    return {
-        "reward/mean": float(rewards_E.mean()),
-        "reward/std": float(rewards_E.std(ddof=1)) if len(rewards_E) > 1 else 0.0,
-        "success/mean": float(np.mean([episode.is_correct for episode in episodes] or [0.0])),
-        "episodes": float(len(episodes)),
-        "groups": float(len(set(groups))),
-        "groups_with_signal": float(len({group for group, a in zip(groups, advantages_E, strict=True) if a != 0})),
-        "rows": float(len(rows)),
-        "rows_trained": float(len(trained)),
-        "zero_advantage_rows": float(len(rows) - len(trained)),
-        "tokens_trained": float(sum(len(row.positions) for row in trained)),
-        "lag/mean": float(lags_N.mean()) if len(lags_N) else 0.0,
-        "lag/max": float(lags_N.max()) if len(lags_N) else 0.0,
-    }

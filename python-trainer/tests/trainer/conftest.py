@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from trainer_client import Trainer, start
 from trainer_kit import JOB, Sampler, Stream, connect, free_port, nats_binary
 
 from whetstone_models.init import init_model
@@ -46,3 +47,11 @@ async def stream(nats_url: str) -> AsyncIterator[Stream]:
     finally:
         await stream.js.delete_stream(f"WS_EPISODE_{JOB}")
         await client.close()
+
+
+@pytest.fixture
+async def trainer(nats_url: str, stream: Stream, tmp_path: Path) -> AsyncIterator[Trainer]:
+    trainer, channel = await start(nats_url, tmp_path / "run")
+    yield trainer
+    await channel.close()
+    await trainer.server.close(grace_s=0.1)

@@ -1,0 +1,156 @@
+"""What the trainer refuses, with which status, and that nothing is trained by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import grpc
+import pytest
+from trainer_client import Trainer, probability, refused, start
+from trainer_kit import (
+    Sampler,
+    Stream,
+    free_port,
+    group,
+    grpo_spec,
+    manifest_of,
+)
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+
+async def test_another_manifest_for_a_done_step_and_a_step_too_early_are_refused(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    await trainer.train(manifest_of(0, entries))
+    for step, words in ((0, "was done with manifest"), (2, "step 1 is next")):
+        error = await refused(asyncio.ensure_future(trainer.train(manifest_of(step, entries[:2]))))
+        assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+        assert words in (error.details() or "")
+
+
+async def test_fencing(trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path) -> None:
+    error = await refused(asyncio.ensure_future(trainer.train(b"")))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    await trainer.configure(grpo_spec(model_path), epoch=2)
+    manifest = await stream.manifest(0, group(sampler))
+    for call in (trainer.train(manifest, epoch=1), trainer.configure(grpo_spec(model_path), epoch=1)):
+        error = await refused(asyncio.ensure_future(call))
+        assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+        trailer = dict(error.trailing_metadata() or ())["whetstone-error-bin"]
+        assert json.loads(trailer)["code"] == "STALE_EPOCH"
+    assert (await trainer.train(manifest, epoch=3)).step == 0
+
+
+async def test_another_jobs_run_folder_is_refused(trainer: Trainer, model_path: Path, nats_url: str) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    error = await refused(asyncio.ensure_future(trainer.configure(grpo_spec(model_path), uid="uid-2")))
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "belongs to job uid-1" in (error.details() or "")
+
+
+async def test_bad_settings_name_their_field(trainer: Trainer, model_path: Path) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.optimizer.learning_rate = -1
+    error = await refused(asyncio.ensure_future(trainer.configure(spec)))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert error.details() == "algorithm.grpo.optimizer.learningRate: must be above 0"
+
+
+async def test_a_digest_that_differs_stops_the_step_and_changes_nothing(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    episodes = group(sampler)
+    entries = [await stream.publish(episode) for episode in episodes[:3]]
+    other = group(sampler)[3]
+    other.reward = 5
+    entries.append(await stream.publish(episodes[3], body=other.SerializeToString()))
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert error.code() == grpc.StatusCode.DATA_LOSS
+    assert "toy/g0/s3" in (error.details() or "")
+    assert (await trainer.stub.Status(wire.StatusRequest())).step == 0
+    assert (await trainer.train(await stream.manifest(0, group(sampler, 1)))).step == 0
+
+
+async def test_an_unlabelled_token_is_never_trained(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    episodes = group(sampler)
+    episodes[1].calls[0].version_spans[0].end = 1
+    error = await refused(asyncio.ensure_future(trainer.train(await stream.manifest(0, episodes))))
+    assert error.code() == grpc.StatusCode.INTERNAL
+    assert "toy/g0/s1 call c0: token 1 of 2 has no policy version" in (error.details() or "")
+
+
+async def test_a_failure_while_training_leaves_no_trace(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    await trainer.train(await stream.manifest(0, group(sampler)))
+    before = await probability(trainer, 70)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("disk full")
+
+    manifest = await stream.manifest(1, group(sampler, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("whetstone_trainer.run.save_weights", fails)
+        error = await refused(asyncio.ensure_future(trainer.train(manifest)))
+    assert (error.code(), "disk full" in (error.details() or "")) == (grpc.StatusCode.INTERNAL, False)
+    assert await probability(trainer, 70) == before
+    assert (await trainer.train(manifest)).step == 1
+
+
+async def test_a_message_that_is_gone_is_data_loss_and_no_stream_is_unavailable(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    entries[1].sequence = 999
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert (error.code(), "sequence 999: 404" in (error.details() or "")) == (grpc.StatusCode.DATA_LOSS, True)
+    await stream.js.delete_stream("WS_EPISODE_toy")
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    await stream.create()
+
+
+async def test_an_episode_listed_twice_is_refused(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    entries = [await stream.publish(episode) for episode in group(sampler)]
+    error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, [*entries, entries[0]]))))
+    assert "listed twice (I1)" in (error.details() or "")
+
+
+async def test_a_restarted_trainer_still_knows_the_epoch(trainer: Trainer, model_path: Path, nats_url: str) -> None:
+    await trainer.configure(grpo_spec(model_path), epoch=5)
+    restarted, channel = await start(nats_url, trainer.run_path)
+    try:
+        error = await refused(asyncio.ensure_future(restarted.configure(grpo_spec(model_path), epoch=4)))
+        assert "epoch 4 is older than 5" in (error.details() or "")
+        assert (await restarted.configure(grpo_spec(model_path), epoch=5)).step == 0
+    finally:
+        await channel.close()
+        await restarted.server.close(0.1)
+
+
+async def test_without_nats_a_step_is_unavailable(
+    model_path: Path, stream: Stream, sampler: Sampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whetstone_trainer.ingest.CONNECT_TIMEOUT_S", 0.1)
+    trainer, channel = await start(f"nats://127.0.0.1:{free_port()}", tmp_path / "run")
+    try:
+        await trainer.configure(grpo_spec(model_path))
+        error = await refused(asyncio.ensure_future(trainer.train(await stream.manifest(0, group(sampler)))))
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert (await trainer.stub.Status(wire.StatusRequest())).step == 0
+    finally:
+        await channel.close()
+        await trainer.server.close(0.1)

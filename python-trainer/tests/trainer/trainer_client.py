@@ -1,0 +1,58 @@
+"""A client of a trainer that runs in the test's own process, over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+import torch
+from trainer_kit import (
+    PROMPT,
+    configure_request,
+)
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
+
+from whetstone_trainer.server import ServerConfig, TrainerServer, start_server
+
+
+@dataclass
+class Trainer:
+    """A client of one trainer process (here: in this process)."""
+
+    stub: rpc.TrainerServiceStub
+    server: TrainerServer
+    run_path: Path
+
+    async def configure(self, spec: jobs.JobSpec, epoch: int = 1, uid: str = "uid-1") -> wire.ConfigureResponse:
+        return await self.stub.Configure(configure_request(spec, self.run_path, epoch, uid))
+
+    async def train(self, manifest: bytes, epoch: int = 1) -> wire.TrainResult:
+        kinds = []
+        async for response in self.stub.TrainStep(wire.TrainStepRequest(epoch=epoch, manifest=manifest)):
+            kinds.append(response)
+        assert [kind.WhichOneof("kind") for kind in kinds[:-1]] == ["progress"] * (len(kinds) - 1)
+        return kinds[-1].result
+
+
+async def start(nats_url: str, run_path: Path) -> tuple[Trainer, grpc.aio.Channel]:
+    config = ServerConfig("127.0.0.1", 0, nats_url, torch.device("cpu"), torch.float32)
+    server = await start_server(config)
+    channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
+    return Trainer(rpc.TrainerServiceStub(channel), server, run_path), channel
+
+
+async def probability(trainer: Trainer, token: int) -> float:
+    request = wire.EvaluateLogProbsRequest(rows=[wire.TokenRow(token_ids=[*PROMPT, token])], temperature=1)
+    answer = await trainer.stub.EvaluateLogProbs(request)
+    return float(torch.tensor(answer.rows[0].logprobs[-1]).exp())
+
+
+async def refused(call: grpc.aio.UnaryUnaryCall | asyncio.Future) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
