@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from whetstone_engine import logs
+from whetstone_engine.memory import keep_freed_memory
 from whetstone_models.errors import ModelError
 
 log = logging.getLogger("whetstone_engine")
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
 async def _run(options: argparse.Namespace) -> None:
     # Threads that spin while idle would take the core from the other thread and from neighbours.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    keep_freed_memory()
     import torch
 
     from whetstone_engine.engine import Engine, EngineOptions

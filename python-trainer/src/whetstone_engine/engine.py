@@ -40,7 +40,7 @@ class EngineOptions:
     max_waiting: int = 4096
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    step_tokens: int = 4096
+    step_tokens: int = 2048
 
 
 class Engine:
@@ -180,12 +180,15 @@ class Engine:
 
 
 def _cache_tokens(options: EngineOptions, config: ModelConfig, max_len: int) -> int:
-    """At least one longest sequence; by default all slots full, within 512 MiB (CPU) or 8 GiB (GPU)."""
+    """At least one longest sequence. By default 64 Ki tokens within 512 MiB on a CPU, or 8 GiB on a GPU.
+
+    Cached prefixes fill the whole pool in time, so its size is what the process will occupy.
+    """
     if options.kv_cache_tokens:
         return max(options.kv_cache_tokens, max_len)
     per_token = 2 * config.num_layers * config.kv_size * options.dtype.itemsize
-    memory = (512 << 20) if options.device == "cpu" else (8 << 30)
-    return max(min(memory // per_token, options.max_num_seqs * max_len), max_len)
+    memory, most = (512 << 20, 1 << 16) if options.device == "cpu" else (8 << 30, options.max_num_seqs * max_len)
+    return max(min(memory // per_token, most), max_len)
 
 
 def _end_tokens(directory: Path, config: ModelConfig, codec: TextCodec) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ Measured: for answers of one or two tokens the HTTP side costs as much as the mo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -20,6 +22,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 log = logging.getLogger("whetstone_engine")
 KEEP_ALIVE_S = 120.0  # longer than any client pool's idle time, so that the client closes first
 SHUTDOWN_S = 0.5
+MAX_BODY = 32 << 20  # bytes; a token id takes at most 8, so this is above any context
 
 
 def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
@@ -66,6 +69,8 @@ def make_handler(engine: Engine) -> Handler:
             return await handler(request)
         except ApiError as error:
             return reply(error.body(), error.status)
+        except web.HTTPException as error:  # aiohttp's own, such as 413 for a body over the limit
+            return reply(ApiError(error.status, error.reason).body(), error.status)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
@@ -80,7 +85,11 @@ async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> No
     """Serves until `stop` is set, then closes every connection. Raises OSError if the address is taken."""
     # handler_cancellation: a client that goes away cancels its handler, which frees the slot (I9).
     server = web.Server(
-        make_handler(engine), handler_cancellation=True, keepalive_timeout=KEEP_ALIVE_S, access_log=None
+        make_handler(engine),
+        request_factory=functools.partial(web.BaseRequest, client_max_size=MAX_BODY, loop=asyncio.get_running_loop()),
+        handler_cancellation=True,
+        keepalive_timeout=KEEP_ALIVE_S,
+        access_log=None,
     )
     runner = web.ServerRunner(server)
     await runner.setup()
@@ -92,5 +101,8 @@ async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> No
         log.info("listening", extra={"fields": {"host": address[0], "port": address[1]}})
         await stop.wait()
     finally:
+        # Requests in flight end with their partial tokens, so that cleanup has nobody to wait for.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(engine.pause("abort", clear_cache=False), SHUTDOWN_S)
         engine.steps.stop()
         await runner.cleanup()

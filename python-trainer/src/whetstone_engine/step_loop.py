@@ -43,7 +43,7 @@ class StepLoop:
         """Ends the thread after the step in progress. Daemonic, so a long step cannot hold the process."""
         self._stopping = True
         self._wake.set()
-        self._thread.join(timeout=1.0)
+        self._thread.join(timeout=0.5)
 
     @property
     def alive(self) -> bool:

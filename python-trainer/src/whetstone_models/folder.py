@@ -65,7 +65,7 @@ def load_model(
 
 
 def load_into(model: Transformer, directory: Path) -> None:
-    """Copies the folder's weights into `model`, in place. Raises WeightsError and leaves it as it was if they differ."""
+    """Copies the folder's weights into `model`, in place. Raises WeightsError, leaving it unchanged, otherwise."""
     files = check_weights(directory, model.config)
     parameters = dict(model.named_parameters())
     with torch.no_grad():

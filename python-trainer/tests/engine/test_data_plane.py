@@ -175,6 +175,12 @@ async def test_t08_bad_json_and_unknown_fields(api: Api) -> None:
     assert (await api.get("/nowhere"))[0] == 404
 
 
+async def test_t08_a_large_body_is_read_whole_before_it_is_refused(api: Api) -> None:
+    status, body = await api.post("/inference/v1/generate", generate_body([65] * 600_000, None))
+    assert status == 400
+    assert "600000" in body["error"]["message"]
+
+
 async def test_request_id_header_wins_and_label_header_is_sent(api: Api) -> None:
     body = {**generate_body(PROMPT, None), "request_id": "from-body"}
     async with api.session.post(
