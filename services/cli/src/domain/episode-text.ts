@@ -62,7 +62,7 @@ function turn(step: Step, index: number, call: ModelCall | undefined, options: E
     ...block("observation", step.observation, paint),
     ...(step.thought ? block("thought", step.thought, paint) : []),
     ...block("answer", step.modelResponse, paint),
-    `  ${paint("dim", "action".padEnd(12))}${step.action || "(none)"}`,
+    `  ${paint("dim", "action".padEnd(12))}${printable(step.action) || "(none)"}`,
     `  ${paint("dim", "reward".padEnd(12))}${formatNumber(step.reward)}, return ${formatNumber(step.mcReturn)}${done}`,
     ...(call && options.tokens ? callTokens(call, paint) : []),
   ];
@@ -70,8 +70,14 @@ function turn(step: Step, index: number, call: ModelCall | undefined, options: E
 
 /** A label, and the text beside it, indented as a block. */
 function block(label: string, text: string, paint: Painter): string[] {
-  const lines = text.split("\n");
+  const lines = printable(text).split("\n");
   return lines.map((line, index) => `  ${paint("dim", (index === 0 ? label : "").padEnd(12))}${line}`);
+}
+
+/** A model may answer anything, terminal commands included: control characters are shown, not obeyed. */
+function printable(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\u{fffd}");
 }
 
 const IDS_A_LINE = 16;

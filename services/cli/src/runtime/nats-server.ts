@@ -79,6 +79,8 @@ export function natsConfig(port: number, storeDirectory: string): string {
     `jetstream {`,
     `  store_dir: ${JSON.stringify(storeDirectory)}`,
     `  sync_interval: "1s"`,
+    // Every job's stream reserves its bound; the default, three quarters of the disk, would refuse the fourth job.
+    `  max_file_store: 64TB`,
     `}`,
     "",
   ].join("\n");
