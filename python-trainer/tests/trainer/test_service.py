@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from trainer_client import Trainer, probability, refused, start
 from trainer_kit import (
@@ -25,6 +26,7 @@ from trainer_kit import (
 )
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_models.folder import save_weights
 from whetstone_models.manifest import verify_manifest
 from whetstone_trainer.learner import train_rows
 
@@ -225,3 +227,29 @@ async def test_progress_comes_at_least_every_second(
         phases.add(response.progress.phase)
     assert max(later - earlier for earlier, later in pairwise(heard)) < 1
     assert phases >= {"reading", "training"}
+
+
+async def test_rows_without_a_signal_are_left_out(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    flat = group(sampler, 1)
+    for episode in flat:
+        episode.reward = 1
+    result = await trainer.train(await stream.manifest(0, [*group(sampler), *flat]))
+    counted = ("rows", "rows_trained", "zero_advantage_rows", "groups", "groups_with_signal", "tokens_trained")
+    assert [result.metrics[name] for name in counted] == [8, 4, 4, 2, 1, 8]
+    assert result.metrics["logprob_diff/episodes_checked"] == 8
+
+
+async def test_weights_that_exist_are_taken_over_because_a_version_is_immutable(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    there = trainer.run_path / "weights" / "v1"
+    save_weights({name: weight + 0.01 for name, weight in sampler.model.named_parameters()}, there, 1, model_path)
+    before = (there / "model.safetensors").read_bytes()
+    result = await trainer.train(await stream.manifest(0, group(sampler)))
+    assert (result.weights.path, (there / "model.safetensors").read_bytes()) == (str(there), before)
+    expected = Sampler(there).logprobs(PROMPT, [70])[0]
+    assert await probability(trainer, 70) == pytest.approx(np.exp(expected), rel=1e-5)
