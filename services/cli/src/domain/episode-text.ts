@@ -76,7 +76,6 @@ function block(label: string, text: string, paint: Painter): string[] {
 
 /** A model may answer anything, terminal commands included: control characters are shown, not obeyed. */
 function printable(text: string): string {
-  // eslint-disable-next-line no-control-regex
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\u{fffd}");
 }
 

@@ -15,9 +15,17 @@ export interface EvalRequest {
 
 /** The document of the evaluation job. `base` is a parsed job file, whose agent, environment and limits are kept. */
 export function evalDocument(base: Record<string, unknown> | undefined, request: EvalRequest): Record<string, unknown> {
-  const { agent, environment, sampling, limits, seed, model } = base ?? {};
+  const { agent, environment, algorithm, sampling, limits, seed, model } = base ?? {};
   const kind = request.environment ?? "frozenlake";
-  const kept = { agent: agent ?? { kind }, environment: environment ?? { kind }, sampling, limits, seed, model };
+  const kept = {
+    agent: agent ?? { kind },
+    environment: environment ?? { kind },
+    algorithm,
+    sampling,
+    limits,
+    seed,
+    model,
+  };
   const given = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined));
   const variant = { name: "eval", attempts: request.attempts, ...(sampling === undefined ? {} : { sampling }) };
   return {

@@ -3,14 +3,9 @@ import { describe, expect, it } from "vitest";
 
 import { LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
 
-/** A job file as far as these tests change it. */
-type Draft = Record<string, unknown> &
-  Record<"model" | "agent" | "train" | "loop", Record<string, unknown>> & {
-    algorithm: { grpo: Record<string, unknown> };
-  };
-
 import { CliError } from "./cli-error.ts";
 import { readJobSpec } from "./job-file.ts";
+import { parsePath, setPath } from "./set-path.ts";
 
 const GOOD = {
   name: "lake",
@@ -23,10 +18,10 @@ const GOOD = {
   limits: { episodeTimeout: "30s" },
 };
 
-/** A copy of GOOD with one setting changed. */
-function changed(change: (job: Draft) => void): unknown {
-  const copy = structuredClone(GOOD);
-  change(copy);
+/** A copy of GOOD with settings changed, by path. */
+function changed(...changes: [path: string, value: unknown][]): unknown {
+  const copy: Record<string, unknown> = structuredClone(GOOD);
+  for (const [path, value] of changes) setPath(copy, parsePath(path) ?? [], value);
   return copy;
 }
 
@@ -43,10 +38,7 @@ function violationsOf(document: unknown): string[] {
 
 describe("readJobSpec", () => {
   it("makes the message and takes paths from the job file's folder", () => {
-    const spec = readJobSpec(
-      changed((job) => (job["validation"] = { dataset: { jsonl: "../tasks.jsonl" } })),
-      "/jobs",
-    );
+    const spec = readJobSpec(changed(["validation.dataset.jsonl", "../tasks.jsonl"]), "/jobs");
     expect(spec.model?.path).toBe("/jobs/models/tiny");
     expect(spec.validation?.dataset?.source).toEqual({ case: "jsonl", value: "/tasks.jsonl" });
     expect(spec.train?.source.value).toMatchObject({ first: 0n, count: 100n });
@@ -55,77 +47,40 @@ describe("readJobSpec", () => {
   });
 
   it("leaves absolute paths alone", () => {
-    expect(
-      readJobSpec(
-        changed((job) => (job["model"].path = "/m")),
-        "/jobs",
-      ).model?.path,
-    ).toBe("/m");
+    expect(readJobSpec(changed(["model.path", "/m"]), "/jobs").model?.path).toBe("/m");
   });
 
-  it.each<[string, (job: Draft) => void, string]>([
-    ["unknown at the top", (job) => (job["lop"] = {}), 'lop: unknown setting; did you mean "loop"?'],
+  it.each<[path: string, value: unknown, expected: string]>([
+    ["lop", {}, 'lop: unknown setting; did you mean "loop"?'],
+    ["loop.bachGroups", 1, 'loop.bachGroups: unknown setting; did you mean "batchGroups"?'],
+    ["loop.batch_groups", 1, 'loop.batch_groups: unknown setting; did you mean "batchGroups"?'],
+    ["loop.zzzzz", 1, "loop.zzzzz: unknown setting"],
+    ["loop.steps", "three", 'loop.steps: must be a whole number, not the text "three"'],
+    ["loop.steps", 1.5, "loop.steps: must be a whole number, not 1.5"],
+    ["loop.steps", -1, "loop.steps: must be from 0 to 4294967295, not -1"],
+    ["seed", 2 ** 60, "seed: put quotes around a number this large"],
+    ["name", 7, "name: must be text, not 7"],
+    ["model", ["x"], "model: must be a mapping of settings, not a list"],
+    ["model", null, "model: has no value: give one or remove the setting"],
     [
-      "unknown inside",
-      (job) => (job["loop"].bachGroups = 1),
-      'loop.bachGroups: unknown setting; did you mean "batchGroups"?',
-    ],
-    [
-      "the proto's name",
-      (job) => (job["loop"].batch_groups = 1),
-      'loop.batch_groups: unknown setting; did you mean "batchGroups"?',
-    ],
-    ["unknown, nothing near", (job) => (job["loop"].zzzzz = 1), "loop.zzzzz: unknown setting"],
-    [
-      "text for a number",
-      (job) => (job["loop"].steps = "three"),
-      'loop.steps: must be a whole number, not the text "three"',
-    ],
-    ["a fraction", (job) => (job["loop"].steps = 1.5), "loop.steps: must be a whole number, not 1.5"],
-    ["a negative count", (job) => (job["loop"].steps = -1), "loop.steps: must be from 0 to 4294967295, not -1"],
-    ["a number for text", (job) => (job["name"] = 7), "name: must be text, not 7"],
-    ["a list for a mapping", (job) => (job["model"] = ["x"]), "model: must be a mapping of settings, not a list"],
-    ["no value", (job) => (job["model"] = null), "model: has no value: give one or remove the setting"],
-    [
-      "text for true",
-      (job) => (job["algorithm"].grpo.normalizeByStd = "yes"),
+      "algorithm.grpo.normalizeByStd",
+      "yes",
       'algorithm.grpo.normalizeByStd: must be true or false, not the text "yes"',
     ],
-    [
-      "a duration without unit",
-      (job) => (job["timeout"] = 30),
-      'timeout: must be a duration in seconds like "30s" or "0.5s", not 30',
-    ],
-    ["a struct that is none", (job) => (job["agent"].args = "x"), 'agent.args: must be a mapping, not the text "x"'],
-    [
-      "a number not finite",
-      (job) => (job["sampling"] = { temperature: Infinity }),
-      "sampling.temperature: must be a number, not Infinity",
-    ],
-    [
-      "no such enum value",
-      (job) => (job["algorithm"].grpo.lossAggregation = "TOKEN_MEEN"),
-      'did you mean "TOKEN_MEAN"?',
-    ],
-    ["two of a oneof", (job) => (job["train"].jsonl = "x"), "train: takes one of jsonl, seeds, not 2 of them"],
-    [
-      "inside a list",
-      (job) => (job["validation"] = { variants: [{ name: "a" }, { nam: "b" }] }),
-      'validation.variants[1].nam: unknown setting; did you mean "name"?',
-    ],
-  ])("refuses %s", (_, change, expected) => {
-    const violations = violationsOf(changed(change));
+    ["timeout", 30, 'timeout: must be a duration in seconds like "30s" or "0.5s", not 30'],
+    ["agent.args", "x", 'agent.args: must be a mapping, not the text "x"'],
+    ["sampling.temperature", Infinity, "sampling.temperature: must be a number, not Infinity"],
+    ["algorithm.grpo.lossAggregation", "TOKEN_MEEN", 'did you mean "TOKEN_MEAN"?'],
+    ["train.jsonl", "x", "train: takes one of jsonl, seeds, not 2 of them"],
+    ["validation.variants", [{ name: "a" }, { nam: "b" }], "validation.variants[1].nam: unknown setting"],
+  ])("refuses %s = %j", (path, value, expected) => {
+    const violations = violationsOf(changed([path, value]));
     expect(violations).toHaveLength(1);
     expect(violations[0]).toContain(expected);
   });
 
   it("names every violation at once", () => {
-    const document = changed((job) => {
-      job["lop"] = 1;
-      job["name"] = 7;
-      job["loop"].steps = "x";
-    });
-    expect(violationsOf(document)).toHaveLength(3);
+    expect(violationsOf(changed(["lop", 1], ["name", 7], ["loop.steps", "x"]))).toHaveLength(3);
   });
 
   it.each([
@@ -136,11 +91,11 @@ describe("readJobSpec", () => {
     expect(violationsOf(document)[0]).toMatch(/^\(root\): must be a mapping/);
   });
 
-  it("takes the enum's full name too", () => {
-    const spec = readJobSpec(
-      changed((job) => (job["loop"].deadlinePolicy = "DEADLINE_POLICY_MASK")),
-      "/",
-    );
-    expect(spec.loop?.deadlinePolicy).toBe(3);
+  it("takes the enum's full name and large integers as text too", () => {
+    const change: [string, unknown][] = [
+      ["loop.deadlinePolicy", "DEADLINE_POLICY_MASK"],
+      ["seed", "18446744073709551615"],
+    ];
+    expect(readJobSpec(changed(...change), "/")).toMatchObject({ loop: { deadlinePolicy: 3 }, seed: 2n ** 64n - 1n });
   });
 });
