@@ -9,7 +9,7 @@ import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import type { TestNats } from "@whetstone/testkit";
 import { startNats } from "@whetstone/testkit";
 import { Kvm } from "@nats-io/kv";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { JOB, JobBooks } from "../../test-support/job-books.ts";
 import type { AuditResult } from "../domain/audit.ts";
@@ -28,8 +28,9 @@ beforeAll(async () => {
 afterAll(async () => {
   await connection[Symbol.asyncDispose]();
   await nats[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "whet-audit-"));
