@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Gate } from "@whetstone/core";
+import { Gate, withTimeout } from "@whetstone/core";
 import { connectNats, ensurePlatform, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, startServer } from "@whetstone/rpc";
@@ -33,6 +33,8 @@ export interface AppDeps {
 
 export const BUILT_IN: readonly RegisteredAgent[] = [frozenLakeAgent];
 
+const FLUSH_MS = 500;
+
 /** Starts an orchestrator; it takes tasks as soon as this resolves. */
 export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promise<OrchestratorApp> {
   const { logger } = deps;
@@ -53,6 +55,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     gate,
     metrics,
     logger,
+    flush: () => withTimeout(() => nats.flush(), { timeoutMs: FLUSH_MS }).catch(() => undefined),
     play: (delivery, signal) => playTask(player, delivery, signal),
   });
   opened.defer(() => office.close());

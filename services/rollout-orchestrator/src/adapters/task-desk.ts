@@ -18,6 +18,8 @@ export interface DeskDeps {
   readonly config: Pick<OrchestratorConfig, "pool" | "maxEpisodes" | "ackWaitMs" | "maxDeliver">;
   /** Shared by the desks of all jobs (D3). */
   readonly gate: Gate;
+  /** Resolves when the server has got all that was sent; never rejects. */
+  readonly flush: () => Promise<void>;
   readonly play: (delivery: Delivery, signal: AbortSignal) => Promise<Episode>;
   readonly metrics: OrchestratorMetrics;
   readonly logger: Logger;
@@ -27,6 +29,7 @@ export interface DeskDeps {
 export class TaskDesk {
   readonly #deps: DeskDeps;
   readonly #job: string;
+  readonly #stopPulling = new AbortController();
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly #pulling: Promise<void>;
@@ -39,17 +42,20 @@ export class TaskDesk {
     this.#pulling = this.#pullForEver();
   }
 
-  /** Aborts what plays and settles it (D2). */
+  /** Aborts what plays and settles it (D2). Pulling ends first: what is handed back must not come here again. */
   async close(after: Exclude<JobStance, "play">): Promise<void> {
+    const reason = new WhetstoneError("CANCELLED", `job ${this.#job} is not running here any more`);
     this.#after = after;
-    this.#stop.abort(new WhetstoneError("CANCELLED", `job ${this.#job} is not running here any more`));
+    this.#stopPulling.abort(reason);
     await this.#pulling;
+    await this.#deps.flush();
+    this.#stop.abort(reason);
     await Promise.all(this.#running);
   }
 
   async #pull(): Promise<void> {
     const { streams, config } = this.#deps;
-    const { signal } = this.#stop;
+    const { signal } = this.#stopPulling;
     const tasks = streams.pullTasks({
       stream: taskStream(this.#job),
       durable: `orchestrator-${config.pool}`,
@@ -66,7 +72,7 @@ export class TaskDesk {
 
   /** The stream may not be there yet, or be made anew: as long as the job runs, it is looked for again. */
   async #pullForEver(): Promise<void> {
-    const { signal } = this.#stop;
+    const { signal } = this.#stopPulling;
     while (!signal.aborted) {
       try {
         await this.#pull();
