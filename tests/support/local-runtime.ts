@@ -58,7 +58,7 @@ export async function startLocalRuntime(...flags: string[]): Promise<LocalRuntim
     stop,
     async [Symbol.asyncDispose]() {
       await stop();
-      rmSync(data, { recursive: true, force: true });
+      if (!process.env["WHETSTONE_TEST_KEEP"]) rmSync(data, { recursive: true, force: true });
     },
   };
 }

@@ -18,7 +18,7 @@ export interface QuickstartResult {
   readonly maxPolicyLag: number;
   /** Share of held-out maps on which the goal was reached. */
   readonly heldOut: { readonly start: Success; readonly afterSft: Success; readonly afterGrpo: Success };
-  /** Both jobs from start to end, without the held-out evaluations before the first and after the last step. */
+  /** Both jobs from start to end, without the time that nothing but held-out evaluation took. */
   readonly trainWallSeconds: number;
   /** Model, data and services, before the first job; installing packages is not counted. */
   readonly setupWallSeconds: number;
@@ -74,13 +74,13 @@ function success({ job }: FinishedJob, step: number): Success {
   return { greedy: of("greedy"), sampled: of("sampled") };
 }
 
-/** A job's wall time without the evaluations at its start and end, which are no training. */
-function trainSeconds({ job }: FinishedJob): number {
+/** A job's wall time without what evaluation alone took: waiting for it before a weight switch, and the one at the end. */
+function trainSeconds({ job, steps }: FinishedJob): number {
   const status = job.status;
   if (!status?.startedAt || !status.finishedAt) throw new Error(`job ${job.spec?.name} has no start or end`);
   const wall = (timestampMs(status.finishedAt) - timestampMs(status.startedAt)) / 1000;
-  const rounds = new Map(status.validations.map((result) => [result.step, seconds(result.duration)]));
-  return wall - sum([...rounds.values()]);
+  const last = status.validations.find((result) => result.step === steps.length);
+  return wall - sum(steps.map((step) => seconds(step.timing?.validating))) - seconds(last?.duration);
 }
 
 function timeShare(steps: readonly StepRecord[], wall: number): QuickstartResult["timeShare"] {

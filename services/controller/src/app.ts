@@ -56,7 +56,10 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     logger,
     jobs: () => world.store.all(),
     prepare: (job) =>
-      ensureJobStreams(nats, job.spec?.name ?? "", { maxTasks: config.maxTasks, maxEpisodeBytes: config.maxEpisodeBytes }),
+      ensureJobStreams(nats, job.spec?.name ?? "", {
+        maxTasks: config.maxTasks,
+        maxEpisodeBytes: config.maxEpisodeBytes,
+      }),
     setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
     run: (job, signals) => playJob(world, job, signals),
   });

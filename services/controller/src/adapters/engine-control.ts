@@ -19,39 +19,49 @@ export class EngineControl implements AsyncDisposable {
   }
 
   async isPaused(signal: AbortSignal): Promise<boolean> {
-    const body = (await this.#call("GET", "/is_paused", QUICK_MS, signal)) as { is_paused?: boolean };
+    const body = (await this.#call({ method: "GET", path: "/is_paused", timeoutMs: QUICK_MS }, signal)) as {
+      is_paused?: boolean;
+    };
     return body.is_paused === true;
   }
 
   /** After this no further token is sampled until `resume`; what ran has ended with finish reason "abort". */
   async pause(signal: AbortSignal): Promise<void> {
-    await this.#call("POST", "/pause?mode=abort&clear_cache=true", PAUSE_MS, signal);
+    await this.#call({ method: "POST", path: "/pause?mode=abort&clear_cache=true", timeoutMs: PAUSE_MS }, signal);
   }
 
   async resume(signal: AbortSignal): Promise<void> {
-    await this.#call("POST", "/resume", QUICK_MS, signal);
+    await this.#call({ method: "POST", path: "/resume", timeoutMs: QUICK_MS }, signal);
   }
 
   /** The label the engine reports for its weights. */
   async label(signal: AbortSignal): Promise<string> {
-    const body = (await this.#call("GET", "/weight_info", QUICK_MS, signal)) as { weight_version?: string };
+    const body = (await this.#call({ method: "GET", path: "/weight_info", timeoutMs: QUICK_MS }, signal)) as {
+      weight_version?: string;
+    };
     return body.weight_version ?? "";
   }
 
   async setLabel(label: string, signal: AbortSignal): Promise<void> {
-    await this.#call("POST", "/update_weight_version", QUICK_MS, signal, { new_version: label });
+    await this.#call({ method: "POST", path: "/update_weight_version", timeoutMs: QUICK_MS }, signal, {
+      new_version: label,
+    });
   }
 
   async loadWeights(path: string, signal: AbortSignal): Promise<void> {
     const body = { method: "reload_weights", kwargs: { weights_path: path } };
-    await this.#call("POST", "/collective_rpc", LOAD_MS, signal, body);
+    await this.#call({ method: "POST", path: "/collective_rpc", timeoutMs: LOAD_MS }, signal, body);
   }
 
   /** One greedy token from a fixed prompt; throws unless its log-probability is finite and it carries the label. */
   async canary(label: string, signal: AbortSignal): Promise<void> {
     const sampling_params = { max_tokens: 1, temperature: 0, logprobs: 0 };
     const body = { request_id: `canary-${Date.now()}`, token_ids: [1, 2, 3], stream: false, sampling_params };
-    const answer = (await this.#call("POST", "/inference/v1/generate", QUICK_MS, signal, body)) as CanaryAnswer;
+    const answer = (await this.#call(
+      { method: "POST", path: "/inference/v1/generate", timeoutMs: QUICK_MS },
+      signal,
+      body,
+    )) as CanaryAnswer;
     const choice = answer.choices[0];
     const logprob = choice?.logprobs?.content[0]?.logprob;
     if (logprob === undefined || !Number.isFinite(logprob) || logprob <= -9999)
@@ -68,13 +78,8 @@ export class EngineControl implements AsyncDisposable {
     await this.#agent.destroy();
   }
 
-  async #call(
-    method: "GET" | "POST",
-    path: string,
-    timeoutMs: number,
-    signal: AbortSignal,
-    body?: object,
-  ): Promise<unknown> {
+  async #call(call: ControlCall, signal: AbortSignal, body?: object): Promise<unknown> {
+    const { method, path, timeoutMs } = call;
     const answer = await request(this.#url + path, {
       method,
       dispatcher: this.#agent,
@@ -94,6 +99,12 @@ export class EngineControl implements AsyncDisposable {
       );
     return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
   }
+}
+
+interface ControlCall {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly timeoutMs: number;
 }
 
 interface CanaryAnswer {

@@ -1,10 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { RpcClient } from "@whetstone/rpc";
-import {
-  EnvironmentService,
-  type SessionRequest,
-  SessionRequestSchema,
-} from "@whetstone/proto/environments/v1/environments";
+import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import { type SessionRequest, SessionRequestSchema } from "@whetstone/proto/environments/v1/environments";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
 import type { Violation } from "../domain/validate-job.ts";

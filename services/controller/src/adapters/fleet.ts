@@ -2,7 +2,8 @@ import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
-import { type Engine, EngineState, FleetService } from "@whetstone/proto/inference/v1/inference";
+import type { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { Fleet } from "../loop/ports.ts";
 import { EngineControl } from "./engine-control.ts";
 

@@ -1,7 +1,7 @@
 import { access, constants, readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import type { RpcClient } from "@whetstone/rpc";
-import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
@@ -19,13 +19,17 @@ export async function checkWorld(
   if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found);
   if (!needsAgent(spec)) return found;
-  const kinds = await agents();
-  const agent = spec.agent?.kind ?? "";
-  if (!kinds.includes(agent))
-    found.push({ path: "agent.kind", reason: `unknown agent "${agent}"; known: ${kinds.join(", ")}` });
+  found.push(...(await checkAgent(spec, agents)));
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
   if (first) found.push(...(await rehearseReset(environments, spec, first.at(0))));
   return found;
+}
+
+async function checkAgent(spec: JobSpec, agents: () => Promise<readonly string[]>): Promise<Violation[]> {
+  const kind = spec.agent?.kind ?? "";
+  const known = await agents();
+  if (known.includes(kind)) return [];
+  return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${known.join(", ")}` }];
 }
 
 async function checkModel(path: string): Promise<Violation[]> {

@@ -1,9 +1,8 @@
 import { exponentialBackoff, isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
-import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
-import { type TrainProgress, type TrainResult, TrainerService } from "@whetstone/proto/trainer/v1/trainer";
-import type { Trainer, TrainerState } from "../loop/ports.ts";
+import type { TrainerService, TrainProgress, TrainResult } from "@whetstone/proto/trainer/v1/trainer";
+import type { TrainedJob, Trainer, TrainerState } from "../loop/ports.ts";
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
@@ -18,28 +17,30 @@ interface Options {
 /** The trainer service, with the patience that its restarts need: whatever was lost is configured and asked for again. */
 export class TrainerClient implements Trainer {
   readonly #options: Options;
-  #configured: { spec: JobSpec; jobUid: string; epoch: bigint } | undefined;
+  #job: TrainedJob | undefined;
   #waitedMs = 0;
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  async configure(spec: JobSpec, jobUid: string, epoch: bigint, signal: AbortSignal): Promise<TrainerState> {
-    this.#configured = { spec, jobUid, epoch };
+  async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
+    this.#job = job;
     return this.#patiently(() => this.#configureOnce(signal), signal);
   }
 
   async trainStep(
-    manifest: Uint8Array,
+    step: number,
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
-    let lost = false;
+    let first: number | undefined = step;
     return this.#patiently(async () => {
-      if (lost) await this.#configureOnce(signal);
-      lost = true;
-      return this.#trainOnce(manifest, onProgress, signal);
+      // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
+      const from = first ?? Math.min(step, (await this.#configureOnce(signal)).step);
+      first = undefined;
+      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
+      return this.#trainOnce(step, onProgress, signal);
     }, signal);
   }
 
@@ -50,10 +51,8 @@ export class TrainerClient implements Trainer {
   }
 
   async #configureOnce(signal: AbortSignal): Promise<TrainerState> {
-    const configured = this.#configured;
-    if (!configured) throw new WhetstoneError("INTERNAL", "the trainer was used before it was configured");
-    const { spec, jobUid, epoch } = configured;
-    const request = { spec, jobUid, epoch, runPath: this.#options.runPathOf(jobUid) };
+    const { spec, uid: jobUid, ledger } = this.#configuredJob();
+    const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
     const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
     if (!answer.weights)
       throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
@@ -61,14 +60,14 @@ export class TrainerClient implements Trainer {
   }
 
   async #trainOnce(
-    manifest: Uint8Array,
+    step: number,
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
     const silence = new AbortController();
     const timer = setTimeout(() => silence.abort(), SILENCE_MS);
     try {
-      const request = { epoch: this.#configured?.epoch ?? 0n, manifest };
+      const request = await this.#stepRequest(step);
       const stream = this.#options.client.trainStep(request, { signal: AbortSignal.any([signal, silence.signal]) });
       for await (const { kind } of stream) {
         timer.refresh();
@@ -86,6 +85,18 @@ export class TrainerClient implements Trainer {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  async #stepRequest(step: number): Promise<{ epoch: bigint; manifest: Uint8Array }> {
+    const { ledger } = this.#configuredJob();
+    const manifest = await ledger.manifest(step);
+    if (!manifest) throw new WhetstoneError("DATA_LOSS", `the ledger has no manifest of step ${step}`);
+    return { epoch: ledger.epoch, manifest };
+  }
+
+  #configuredJob(): TrainedJob {
+    if (!this.#job) throw new WhetstoneError("INTERNAL", "the trainer was used before it was configured");
+    return this.#job;
   }
 
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */

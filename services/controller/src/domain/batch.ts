@@ -36,7 +36,8 @@ type Member =
  * @param samples samples dispatched so far, one number a group of the batch.
  */
 export function planBatch(job: Rules, step: number, samples: readonly number[], find: FindEpisode): BatchPlan {
-  const groups = samples.map((count, i) => membersOf(job, step, step * job.batchGroups + i, count, find));
+  const judged = (id: string): Member => judge(job, step, id, find(id));
+  const groups = samples.map((count, i) => idsOf(job, step * job.batchGroups + i, count).map(judged));
   const missing = groups.flat().filter((member) => member.kind === "pending").length;
   if (missing > 0) return { kind: "waiting", missing };
   const wanted = groups.map((members) => members.length + refillsFor(job, members));
@@ -44,15 +45,12 @@ export function planBatch(job: Rules, step: number, samples: readonly number[], 
   return settle(job, step, groups);
 }
 
-function membersOf(job: Rules, step: number, group: number, count: number, find: FindEpisode): Member[] {
-  return Array.from({ length: count }, (_, sample) => {
-    const id = trainEpisodeId(job.name, group, sample);
-    const episode = find(id);
-    return episode ? judge(job, step, id, episode) : { kind: "pending", id };
-  });
+function idsOf(job: Rules, group: number, count: number): string[] {
+  return Array.from({ length: count }, (_, sample) => trainEpisodeId(job.name, group, sample));
 }
 
-function judge(job: Rules, step: number, id: string, episode: SealedEpisode): Member {
+function judge(job: Rules, step: number, id: string, episode: SealedEpisode | undefined): Member {
+  if (!episode) return { kind: "pending", id };
   const { summary } = episode;
   const voided = (reason: string): Member => ({ kind: "void", id, failureClass: summary.failureClass, reason });
   switch (summary.failureClass) {

@@ -40,20 +40,25 @@ export interface CompiledJob {
 
 export function compileJob(spec: JobSpec): CompiledJob {
   const sft = spec.algorithm?.kind.case === "sft";
+  const { steps = 0, batchGroups = 0, maxPolicyLag = 0, deadlinePolicy = 0 } = spec.loop ?? {};
   return {
     name: spec.name,
-    seed: Number(spec.seed ?? 0n),
-    steps: spec.loop?.steps ?? 0,
-    batchGroups: spec.loop?.batchGroups ?? 0,
+    seed: seedOf(spec),
+    steps,
+    batchGroups,
     groupSize: groupSize(spec),
-    maxPolicyLag: spec.loop?.maxPolicyLag ?? 0,
+    maxPolicyLag,
     purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
     groupRule: groupRule(spec, sft),
-    deadlinePolicy: spec.loop?.deadlinePolicy || DeadlinePolicy.VOID,
+    deadlinePolicy: deadlinePolicy || DeadlinePolicy.VOID,
     validation: compileValidation(spec),
     timeoutMs: spec.timeout && durationMs(spec.timeout),
     episodeTimeoutMs: spec.limits?.episodeTimeout ? durationMs(spec.limits.episodeTimeout) : 300_000,
   };
+}
+
+function seedOf(spec: JobSpec): number {
+  return Number(spec.seed ?? 0n);
 }
 
 function groupSize(spec: JobSpec): number {

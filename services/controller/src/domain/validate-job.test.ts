@@ -30,6 +30,7 @@ describe("validateJob", () => {
     ["no steps and no validation", { loop: { steps: 0 } }, ["validation"]],
     ["no environment", { environment: {} }, ["environment.kind"]],
     ["a dataset without source", { train: {} }, ["train"]],
+    ["greedy sampling for training", { sampling: { temperature: 0 } }, ["sampling.temperature"]],
     ["a temperature of 3", { sampling: { temperature: 3 } }, ["sampling.temperature"]],
     [
       "a learning rate of 0",

@@ -77,6 +77,9 @@ function checkTraining(found: Findings, spec: JobSpec): void {
   found.check("algorithm", kind !== undefined, "is required unless loop.steps is 0: one of sft, grpo");
   if (spec.algorithm) checkAlgorithm(found, spec.algorithm);
   checkGroupPolicy(found, spec);
+  // A greedy token has probability 1 whatever the weights: nothing could be learned from it.
+  const greedy = kind === "grpo" && spec.sampling?.temperature === 0;
+  found.check("sampling.temperature", !greedy, "must be above 0 to train on what was sampled");
 }
 
 function checkAlgorithm(found: Findings, algorithm: Algorithm): void {

@@ -91,19 +91,21 @@ function applyWish(job: Job, to: JobWish): void {
 }
 
 function update(job: Job, request: UpdateJobRequest): void {
+  requireIdle(job, request.name);
   const loop = job.spec?.loop;
   if (!job.spec || !loop) throw new WhetstoneError("INTERNAL", "a stored job has no loop");
-  if (isFinished(job.status?.phase ?? JobPhase.QUEUED))
-    throw new WhetstoneError("CONFLICT", `job "${request.name}" is finished`, { retry: "never" });
-  if (job.status?.phase === JobPhase.RUNNING)
-    throw new WhetstoneError("CONFLICT", `suspend job "${request.name}" before changing it`, { retry: "never" });
-  if (request.steps !== undefined) {
-    const done = job.status?.step ?? 0;
-    if (request.steps < done)
-      throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
-    loop.steps = request.steps;
-  }
+  const done = job.status?.step ?? 0;
+  if (request.steps !== undefined && request.steps < done)
+    throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
+  if (request.steps !== undefined) loop.steps = request.steps;
   if (request.timeout) job.spec.timeout = request.timeout;
+}
+
+function requireIdle(job: Job, name: string): void {
+  const phase = job.status?.phase ?? JobPhase.QUEUED;
+  const conflict = (message: string) => new WhetstoneError("CONFLICT", message, { retry: "never" });
+  if (isFinished(phase)) throw conflict(`job "${name}" is finished`);
+  if (phase === JobPhase.RUNNING) throw conflict(`suspend job "${name}" before changing it`);
 }
 
 async function* watch(deps: JobServiceDeps, name: string, context: CallContext) {

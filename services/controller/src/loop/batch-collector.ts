@@ -16,8 +16,6 @@ import type { EpisodeIndex, Ledger, TaskQueue } from "./ports.ts";
 
 export interface CollectedBatch {
   readonly manifest: BatchManifest;
-  /** The manifest exactly as the ledger holds it. */
-  readonly bytes: Uint8Array;
   readonly metrics: Record<string, number>;
   readonly tokensSampled: number;
 }
@@ -112,7 +110,7 @@ export class BatchCollector {
     const manifest = fromBinary(BatchManifestSchema, bytes);
     const summaries = manifest.entries.flatMap((entry) => this.#parts.episodes.find(entry.episodeId)?.summary ?? []);
     const tokensSampled = summaries.reduce((sum, summary) => sum + summary.sampledTokens, 0);
-    return { manifest, bytes, tokensSampled, metrics: batchMetrics(summaries, manifest.voided.length) };
+    return { manifest, tokensSampled, metrics: batchMetrics(summaries, manifest.voided.length) };
   }
 
   /** The record goes first: an id that was ever queued is in the books (I2). */

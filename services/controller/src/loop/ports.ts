@@ -39,14 +39,20 @@ export interface TrainerState {
   readonly weights: Weights;
 }
 
+/** What a trainer has to know of a job, now and whenever it comes back. */
+export interface TrainedJob {
+  readonly spec: JobSpec;
+  readonly uid: string;
+  readonly ledger: Pick<Ledger, "epoch" | "manifest">;
+}
+
 export interface Trainer {
-  configure(spec: JobSpec, jobUid: string, epoch: bigint, signal: AbortSignal): Promise<TrainerState>;
-  /** Trains the manifest; survives the trainer's restarts by configuring again and asking again. */
-  trainStep(
-    manifest: Uint8Array,
-    onProgress: (progress: TrainProgress) => void,
-    signal: AbortSignal,
-  ): Promise<TrainResult>;
+  configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState>;
+  /**
+   * Trains the manifest of a step; survives the trainer's restarts by configuring again, training again what came after
+   * its newest checkpoint, and asking again.
+   */
+  trainStep(step: number, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult>;
   /** Milliseconds spent waiting for a trainer that was away, since the last call of this function. */
   takeWaitedMs(): number;
 }

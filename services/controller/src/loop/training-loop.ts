@@ -3,7 +3,7 @@ import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { durationOf } from "../domain/duration.ts";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
-import type { TrainResult } from "@whetstone/proto/trainer/v1/trainer";
+import { type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { validationDue, versionIsServed } from "../domain/plan.ts";
 import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
@@ -46,11 +46,9 @@ async function resumePoint(
   watch: Stopwatch,
   stop: AbortSignal,
 ): Promise<number> {
-  const state = await watch.measure("waiting", () =>
-    parts.trainer.configure(context.spec, context.uid, parts.ledger.epoch, stop),
-  );
+  const state = await watch.measure("waiting", () => startingState(context, parts, stop));
   const recorded = (await parts.ledger.steps()).length;
-  if (state.step > recorded) await recordUnrecorded(context, parts, recorded, state.step, watch);
+  if (state.step > recorded) await recordUnrecorded(context, parts, { from: recorded, to: state.step }, watch);
   else await replay(parts, state, recorded, context.shutdown);
   const next = Math.max(recorded, state.step);
   if (!(await parts.ledger.policy())) await savePolicy(context, parts.ledger, state);
@@ -58,15 +56,21 @@ async function resumePoint(
   return next;
 }
 
+/** What the trainer holds; a job that only evaluates needs none and starts from the user's own folder. */
+async function startingState(context: JobContext, parts: LoopParts, stop: AbortSignal): Promise<TrainerState> {
+  const { spec, uid } = context;
+  if (context.job.steps > 0) return parts.trainer.configure({ spec, uid, ledger: parts.ledger }, stop);
+  return { step: 0, weights: create(WeightsSchema, { path: spec.model?.path ?? "" }) };
+}
+
 /** The trainer finished a step, but its record was not written: ask it for the result again. */
 async function recordUnrecorded(
   context: JobContext,
   parts: LoopParts,
-  from: number,
-  to: number,
+  steps: { from: number; to: number },
   watch: Stopwatch,
 ): Promise<void> {
-  for (let step = from; step < to; step++) {
+  for (let step = steps.from; step < steps.to; step++) {
     const batch = await parts.batches.collected(step);
     const result = await train(context, parts, batch, watch);
     await savePolicy(context, parts.ledger, result);
@@ -76,10 +80,7 @@ async function recordUnrecorded(
 
 /** The trainer's newest checkpoint is older than the records: train the same manifests again. */
 async function replay(parts: LoopParts, state: TrainerState, recorded: number, signal: AbortSignal): Promise<void> {
-  for (let step = state.step; step < recorded; step++) {
-    const batch = await parts.batches.collected(step);
-    await parts.trainer.trainStep(batch.bytes, () => undefined, signal);
-  }
+  for (let step = state.step; step < recorded; step++) await parts.trainer.trainStep(step, () => undefined, signal);
 }
 
 async function train(
@@ -89,7 +90,7 @@ async function train(
   watch: Stopwatch,
 ): Promise<TrainResult> {
   const result = await watch.measure("training", () =>
-    parts.trainer.trainStep(batch.bytes, context.onTrainProgress, context.shutdown),
+    parts.trainer.trainStep(batch.manifest.step, (progress) => context.onTrainProgress(progress), context.shutdown),
   );
   watch.move("training", "waiting", parts.trainer.takeWaitedMs());
   return result;

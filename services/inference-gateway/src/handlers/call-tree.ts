@@ -50,7 +50,7 @@ function modelCall(call: CallRecord): ModelCall {
     text: call.text,
     forkReason: WIRE_FORK_REASON[call.forkReason],
     startedAt: timestampFromMs(call.startedAtMs),
-    duration: durationFromMs(call.durationMs),
+    duration: durationFromMs(Math.round(call.durationMs)),
     resubmissions: call.resubmissions,
     cachedTokens: call.cachedTokens,
     demonstrationMask: call.demonstrationMask as number[],
