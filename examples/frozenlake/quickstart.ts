@@ -7,7 +7,7 @@ import { writeDemonstrations } from "./src/demonstrations.ts";
 import { parseOptions, type QuickstartOptions } from "./src/options.ts";
 import { Platform, whet } from "./src/platform.ts";
 import { progressPrinter } from "./src/progress.ts";
-import { GRPO_STEPS, grpoJob, sftJob, trainSeeds } from "./src/recipe.ts";
+import { DEMONSTRATIONS, GRPO_STEPS, grpoJob, sftJob, trainSeeds } from "./src/recipe.ts";
 import { writeReport } from "./src/report.ts";
 import { replaysOf } from "./src/replays.ts";
 import { type AuditCounts, type FinishedJob, type QuickstartResult, resultOf } from "./src/result.ts";
@@ -43,7 +43,7 @@ function prepare(options: QuickstartOptions, data: string): { model: string; dem
   const model = join(data, "models/start");
   whet("models", "init", model, "--preset", "tiny", "--seed", String(options.seed));
   const demonstrations = join(data, "demonstrations.jsonl");
-  writeDemonstrations(demonstrations, trainSeeds(options.seed).demonstrations, 2048);
+  writeDemonstrations(demonstrations, trainSeeds(options.seed).demonstrations, DEMONSTRATIONS);
   return { model, demonstrations };
 }
 

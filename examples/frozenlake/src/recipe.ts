@@ -2,7 +2,9 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
-export const GRPO_STEPS = 80;
+export const GRPO_STEPS = 28;
+export const DEMONSTRATIONS = 4096;
+const SFT_STEPS = 8;
 /** Seeds of maps: training, demonstrations and held-out maps never share one. */
 const TRAIN_SEEDS = 100_000_000;
 const HELD_OUT_SEEDS = 2_000_000_000;
@@ -54,11 +56,11 @@ export function sftJob(options: QuickstartOptions, modelPath: string, demonstrat
     validation: validation(options, true),
     algorithm: {
       sft: {
-        optimizer: { learningRate: 0.001, beta2: 0.95 },
-        batching: { miniBatches: 64, epochs: 6, microBatchTokens: 16384 },
+        optimizer: { learningRate: 0.001, beta2: 0.95, warmupSteps: 1, finalRateShare: 0.1 },
+        batching: { miniBatches: 16, epochs: 6 },
       },
     },
-    loop: { steps: 1, batchGroups: 2048 },
+    loop: { steps: SFT_STEPS, batchGroups: DEMONSTRATIONS / SFT_STEPS },
     sampling: SAMPLING,
     limits: LIMITS,
     seed: String(options.seed),
@@ -79,12 +81,12 @@ export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObje
         groupSize: 8,
         clipLow: 0.2,
         clipHigh: 0.28,
-        entropyCoefficient: 0.001,
-        optimizer: { learningRate: 0.0005, beta2: 0.95 },
-        batching: { miniBatches: 16, epochs: 2, microBatchTokens: 16384 },
+        entropyCoefficient: 0.002,
+        optimizer: { learningRate: 0.0005, beta2: 0.95, warmupSteps: 1, finalRateShare: 0.2 },
+        batching: { miniBatches: 16, epochs: 2 },
       },
     },
-    loop: { steps: options.steps, batchGroups: 32, maxPolicyLag: options.lag, checkpointsKept: 2 },
+    loop: { steps: options.steps, batchGroups: 64, maxPolicyLag: options.lag, checkpointsKept: 2 },
     sampling: SAMPLING,
     limits: LIMITS,
     seed: String(options.seed),
