@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,25 +44,36 @@ def _copy_folder(source: Path, staging: Path) -> None:
 
 def _convert_gguf(source: Path, staging: Path) -> None:
     """Dequantises to float32 through transformers' GGUF loader, which also rebuilds tokenizer and chat template."""
+    os.environ.setdefault("TQDM_DISABLE", "1")  # stderr is for the one line that says what went wrong
     try:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        import gguf
+        import torch
+        from safetensors.torch import save_file
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
     except ImportError as error:
-        raise ModelError("source", "importing GGUF needs the packages transformers and gguf") from error
-    import torch
-    from safetensors.torch import save_file
-
-    place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+        raise ModelError("source", f"importing GGUF needs the packages transformers and gguf: {error}") from error
     try:
-        tokenizer = AutoTokenizer.from_pretrained(**place)
-        model = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
-    except (ImportError, OSError, ValueError, KeyError) as error:
+        _refuse_frequency_table(gguf.GGUFReader(source))
+        place: dict[str, Any] = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+        tokenizer: Any = AutoTokenizer.from_pretrained(**place)
+        config: Any = AutoConfig.from_pretrained(**place)
+        # Below from_pretrained, which would ask for one more package and try to keep the quantised form.
+        with torch.device("meta"):
+            names: Any = AutoModelForCausalLM.from_config(config)
+        tensors = load_gguf_checkpoint(str(source), return_tensors=True, model_to_load=names)["tensors"]
+    except (ImportError, OSError, ValueError, KeyError, IndexError, RuntimeError) as error:
         raise ModelError("source", f"cannot read {source.name} as GGUF: {error}") from error
-    # save_pretrained would try to save the quantised form, so weights and config.json are written by hand.
-    tied = bool(model.config.tie_word_embeddings)
-    state = {n: t.contiguous().clone() for n, t in model.state_dict().items() if not (tied and n == "lm_head.weight")}
+    state = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
     save_file(state, staging / "model.safetensors", metadata={"format": "pt"})
-    _write_config(model.config.to_dict(), type(model).__name__, staging)
+    _write_config(config.to_dict(), type(names).__name__, staging)
     tokenizer.save_pretrained(staging)
+
+
+def _refuse_frequency_table(reader: Any) -> None:
+    """Llama 3.1 and later store their scaled rotary frequencies as a tensor, which the loader would drop in silence."""
+    if any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors):
+        raise ModelError("source", "the file scales its rotary embedding by a table; import the safetensors folder")
 
 
 def _write_config(config: dict[str, Any], architecture: str, staging: Path) -> None:

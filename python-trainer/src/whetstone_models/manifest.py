@@ -90,6 +90,7 @@ def _read(directory: Path) -> dict[str, Any]:
 
 
 def _describe(path: Path) -> dict[str, Any]:
+    path.chmod(0o644)  # safetensors writes 0600, which an engine under another user could not read
     _sync(path)
     return {"name": path.name, "size": path.stat().st_size, "sha256": _digest(path)}
 

@@ -142,10 +142,26 @@ async def test_t15_a_queued_request_can_leave(api: Api) -> None:
     await api.post("/pause")
     waiting = asyncio.create_task(api.post("/inference/v1/generate", generate_body(PROMPT, None)))
     await asyncio.sleep(0.1)
+    before = await api.gauge("prompt_tokens_total")
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+    await asyncio.sleep(0.1)
     await api.post("/resume")
     await until(lambda: idle(api))
+    await api.generate([65], max_tokens=1)
+    assert await api.gauge("prompt_tokens_total") == before + 1, "the request that left was computed all the same"
+
+
+async def test_t15_a_whole_answer_stops_when_its_client_leaves(api: Api) -> None:
+    before = await api.gauge("generation_tokens_total")
+    body = generate_body(PROMPT, None, max_tokens=LONG)
+    whole = [asyncio.create_task(api.post("/inference/v1/generate", body)) for _ in range(8)]
+    await until(lambda: _running(api, 8))
+    for task in whole:
+        task.cancel()
+    await asyncio.gather(*whole, return_exceptions=True)
+    await until(lambda: idle(api))
+    assert await api.gauge("generation_tokens_total") - before < 8 * LONG
 
 
 async def test_t30_metrics_are_present_and_grow(api: Api) -> None:
