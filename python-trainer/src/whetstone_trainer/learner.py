@@ -90,7 +90,9 @@ def accumulate(
     weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
     advantages_N = _per_token(micro, [advantages_E[row.episode] for row in micro.rows])
     behaviour_N = micro.gather([row.logprobs for row in micro.rows])
-    given = TokenLossInput(logprobs_N, behaviour_N, advantages_N)
+    # The weight is positive, so it may scale the advantage: every clipped form scales with it.
+    importance_N = micro.gather([row.importance for row in micro.rows])
+    given = TokenLossInput(logprobs_N, behaviour_N, advantages_N * importance_N)
     out = TOKEN_LOSSES[algorithm.token_loss](given, algorithm)
     policy_loss = (out.losses_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()

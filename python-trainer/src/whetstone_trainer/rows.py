@@ -35,6 +35,8 @@ class Row:
     temperatures: np.ndarray
     # True: logprobs are those of softmax(logits / temperature), so they can be recomputed.
     comparable: np.ndarray
+    # What each token's loss is multiplied by; other than 1 only after `proximal.anchor`.
+    importance: np.ndarray
 
 
 @dataclass
@@ -69,6 +71,7 @@ class _Draft:
             np.array(self.versions, dtype=np.int64),
             np.array(self.temperatures, dtype=np.float32),
             np.array(self.comparable, dtype=bool),
+            np.ones(len(self.positions), dtype=np.float32),
         )
 
 

@@ -26,6 +26,7 @@ from whetstone_trainer.ingest import parse_episodes
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import check_logprobs
 from whetstone_trainer.optimizer import make_optimizer
+from whetstone_trainer.proximal import anchor
 from whetstone_trainer.rows import Row, episode_rows
 from whetstone_trainer.settings import TrainSettings
 from whetstone_trainer.step_metrics import Clock, batch_metrics
@@ -143,7 +144,10 @@ class JobRun:
         on_progress("training", 0.0)
         with clock.part("time/train"):
             advantages_E = self._advantages(manifest, episodes)
-            trained = [row for row in rows if advantages_E[row.episode] != 0]
+            with_signal = [row for row in rows if advantages_E[row.episode] != 0]
+            cap, budget = self.settings.algorithm.importance_cap, self.settings.batching.micro_batch_tokens
+            trained, anchored = anchor(self.model, with_signal, self.step, cap, budget)
+            metrics |= anchored
             metrics |= train_rows(
                 self.model,
                 self.optimizer,

@@ -182,4 +182,5 @@ def _scored_row(index: int, token_ids: list[int], temperature: float, run: JobRu
         np.zeros(count, dtype=np.int64),
         np.full(count, temperature, dtype=np.float32),
         np.zeros(count, dtype=bool),
+        np.ones(count, dtype=np.float32),
     )

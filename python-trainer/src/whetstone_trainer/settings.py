@@ -57,6 +57,8 @@ class AlgorithmSettings:
     # Absent: off.
     clip_dual: float | None = None
     entropy_coefficient: float = 0.0
+    # Of decoupled PPO's importance weights; 0: the ratio is taken to the policy that sampled.
+    importance_cap: float = 0.0
     # Absent: the batch's longest row.
     loss_scale_factor: float | None = None
 
@@ -119,11 +121,13 @@ def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:
         clip_high=grpo.clip_high if grpo.HasField("clip_high") else 0.2,
         clip_dual=clip_dual or None,
         entropy_coefficient=grpo.entropy_coefficient,
+        importance_cap=grpo.importance_cap if grpo.HasField("importance_cap") else 2.0,
         loss_scale_factor=grpo.loss_scale_factor if grpo.HasField("loss_scale_factor") else None,
     )
     _require(0 <= settings.clip_low <= 1, f"{path}.clipLow", "must be in [0, 1]")
     _require(settings.clip_high >= 0, f"{path}.clipHigh", "must be at least 0")
     _require(settings.entropy_coefficient >= 0, f"{path}.entropyCoefficient", "must be at least 0")
+    _require(settings.importance_cap >= 0, f"{path}.importanceCap", "must be at least 0")
     factor = settings.loss_scale_factor
     _require(factor is None or factor > 0, f"{path}.lossScaleFactor", "must be above 0")
     return settings

@@ -51,6 +51,7 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
                 np.zeros(len(trained), dtype=np.int64),
                 np.full(len(trained), 1.0 + index % 2, dtype=np.float32),
                 np.ones(len(trained), dtype=bool),
+                np.ones(len(trained), dtype=np.float32),
             )
         )
     return rows

@@ -96,6 +96,7 @@ function checkAlgorithm(found: Findings, algorithm: Algorithm): void {
   found.range("algorithm.grpo.clipHigh", grpo.clipHigh, 0, 100);
   if (grpo.clipDual) found.above("algorithm.grpo.clipDual", grpo.clipDual, 1);
   found.range("algorithm.grpo.entropyCoefficient", grpo.entropyCoefficient, 0, 10);
+  found.range("algorithm.grpo.importanceCap", grpo.importanceCap, 0, 1000);
   const scaled = grpo.lossAggregation === LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM;
   const factor = "algorithm.grpo.lossScaleFactor";
   found.check(factor, grpo.lossScaleFactor === undefined || scaled, "is only used with SEQ_MEAN_TOKEN_SUM_NORM");

@@ -168,7 +168,7 @@ class Sft(_message.Message):
     def __init__(self, optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
 
 class Grpo(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,7 @@ class Grpo(_message.Message):
     OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     BATCHING_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    IMPORTANCE_CAP_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -189,7 +190,8 @@ class Grpo(_message.Message):
     optimizer: Optimizer
     batching: Batching
     loss_scale_factor: float
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ...) -> None: ...
+    importance_cap: float
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "grpo")

@@ -423,6 +423,15 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
    * @generated from field: optional double loss_scale_factor = 10;
    */
   lossScaleFactor?: number | undefined;
+
+  /**
+   * Decoupled PPO for tokens of an older version (max_policy_lag above 0): they are clipped around the policy at the
+   * batch's start and weighted by min(that policy / the one that sampled, importance_cap). 0: off, the ratio is taken to
+   * the policy that sampled. Absent: 2. Source: arXiv 2505.24298.
+   *
+   * @generated from field: optional double importance_cap = 11;
+   */
+  importanceCap?: number | undefined;
 };
 
 /**
