@@ -32,7 +32,7 @@ function importsBelow(folder: string): Import[] {
 }
 
 const services = globSync("services/*/package.json", { cwd: root }).map((path) => dirname(path));
-const isTest = (file: string): boolean => /\.test\.ts$|\/bench\/|\/tests?\//.test(file);
+const isTest = (file: string): boolean => /\.test\.ts$|\/(bench|tests?|test-support)\//.test(file);
 
 describe("layering", () => {
   it.each(LIBS)("library %s imports only what it may", (lib) => {

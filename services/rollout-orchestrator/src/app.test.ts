@@ -194,14 +194,17 @@ describe("delivery", () => {
     await expect(house.tasksLeft(job)).resolves.toBe(1);
   });
 
-  it("drops tasks of an older epoch than the newest seen", async () => {
-    await house.start();
+  it("seals a task as failed once its deliveries are used up, so that no batch waits for ever", async () => {
     const job = await house.newJob();
-    await house.send(job, 0, { epoch: 2n });
-    await house.sealed(job, 0);
-    await house.send(job, 1, { epoch: 1n });
-    await waitFor(async () => (await house.tasksLeft(job)) === 0);
-    expect(await house.find(job, 1)).toBeUndefined();
+    house.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
+    await using lost = house.startReplica();
+    await house.send(job, 0);
+    await waitFor(() => house.gateway.seen.length === 1);
+    await lost.kill();
+    await house.start({ maxDeliver: 1 });
+    const { episode } = await house.sealed(job, 0, 15_000);
+    expect(episode).toMatchObject({ attempt: 2, failure: { failureClass: FailureClass.INFRASTRUCTURE } });
+    expect(house.gateway.seen.length).toBe(1);
   });
 
   it("waits while the EPISODE stream is full", async () => {

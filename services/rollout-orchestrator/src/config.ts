@@ -20,7 +20,7 @@ export const ConfigSchema = z.strictObject({
     .default("default"),
   /** A task that is neither finished nor reported as worked on is delivered again after this time. */
   ackWaitMs: z.number().int().min(500).default(15_000),
-  /** Deliveries of one task, the first included. */
+  /** Deliveries of one task that are played; the next is sealed as failed. */
   maxDeliver: z.number().int().min(1).default(10),
   /** 0: off. */
   metricsPort: z.number().int().min(0).max(65_535).default(0),

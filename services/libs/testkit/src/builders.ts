@@ -26,7 +26,6 @@ export function buildTask(place: Place = {}, fields: MessageInitShape<typeof Rol
     environment: { kind: "frozenlake" },
     sampling: { temperature: 1 },
     model: job,
-    epoch: 1n,
   };
   return create(RolloutTaskSchema, Object.assign(sound, fields));
 }

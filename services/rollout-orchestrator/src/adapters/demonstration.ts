@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
-import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { Episode, ModelCall } from "@whetstone/proto/types/v1/types";
 import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
 import type { Delivery } from "../domain/delivery.ts";
 import { episodeTimeoutMs } from "../domain/limits.ts";
-import { seal } from "../domain/seal.ts";
+import { nothingPlayed, seal } from "../domain/seal.ts";
 import { sessionName } from "../domain/session-name.ts";
 import type { Gateway } from "./gateway.ts";
 
@@ -56,19 +55,4 @@ async function render(gateway: Gateway, { task, attempt }: Delivery, signal: Abo
     const failure = classify(error, "model");
     return { calls: [], failure: { ...failure, ...(signal.aborted ? { class: "DEADLINE" } : {}), phase: "render" } };
   }
-}
-
-function nothingPlayed({ episodeId, task, seed }: RolloutTask) {
-  return {
-    id: episodeId,
-    task: { id: task?.id ?? "", payload: {} },
-    seed: Number(seed),
-    trajectories: [],
-    reward: 0,
-    isCorrect: false,
-    metrics: {},
-    masked: false,
-    finalObservation: "",
-    tries: 1,
-  };
 }

@@ -7,11 +7,13 @@ import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
 import type { Delivery } from "../domain/delivery.ts";
 import type { OrchestratorMetrics } from "../handlers/metrics.ts";
+import { sealUnplayed } from "../domain/seal.ts";
 import { publishEpisode } from "./episode-publisher.ts";
 import type { JobStance } from "./job-watch.ts";
 
 // D1: a task is acknowledged only after its episode is in the stream. D2: every task that was taken is settled: ack when
-// sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play.
+// sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play. D4: a task is played at most
+// maxDeliver times; then it is sealed as failed, so that no batch waits for it for ever.
 
 export interface DeskDeps {
   readonly streams: TypedStreams;
@@ -33,7 +35,6 @@ export class TaskDesk {
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly #pulling: Promise<void>;
-  #newestEpoch = 0n;
   #after: Exclude<JobStance, "play"> = "pause";
 
   constructor(deps: DeskDeps, job: string) {
@@ -64,7 +65,7 @@ export class TaskDesk {
       maxInFlight: config.maxEpisodes,
       ackWaitMs: config.ackWaitMs,
       keepAliveMs: Math.floor(config.ackWaitMs / 3),
-      maxDeliver: config.maxDeliver,
+      maxDeliver: SERVER_DELIVERIES,
       signal,
     });
     for await (const task of tasks) this.#start(task);
@@ -91,10 +92,6 @@ export class TaskDesk {
 
   async #handle(task: Task<RolloutTask>): Promise<void> {
     const { gate, logger, metrics } = this.#deps;
-    if (this.#isStale(task.message)) {
-      task.term();
-      return;
-    }
     try {
       const takenAt = performance.now();
       using _slot = await gate.acquire(this.#stop.signal);
@@ -109,12 +106,19 @@ export class TaskDesk {
   }
 
   async #playAndSeal(task: Task<RolloutTask>, waitingMs: number): Promise<void> {
-    const { streams, play, metrics, logger } = this.#deps;
+    const { streams, metrics, logger } = this.#deps;
     const { signal } = this.#stop;
-    const episode = await play({ task: task.message, attempt: task.attempt, waitingMs }, signal);
+    const episode = await this.#play({ task: task.message, attempt: task.attempt, waitingMs });
     const { duplicate } = await publishEpisode(streams, episode, signal, logger);
     metrics.sealed(episode, duplicate);
     await task.ack(); // D1
+  }
+
+  /** D4. */
+  async #play(delivery: Delivery): Promise<Episode> {
+    const { config, play } = this.#deps;
+    if (delivery.attempt > config.maxDeliver) return sealUnplayed(delivery, Date.now());
+    return play(delivery, this.#stop.signal);
   }
 
   /** D2. The delay keeps a task that this process cannot seal from spinning. */
@@ -122,12 +126,9 @@ export class TaskDesk {
     if (this.#after === "end" && this.#stop.signal.aborted) task.term();
     else task.nak(this.#stop.signal.aborted ? 0 : NOT_SEALED_DELAY_MS);
   }
-
-  #isStale({ epoch }: RolloutTask): boolean {
-    if (epoch > this.#newestEpoch) this.#newestEpoch = epoch;
-    return epoch < this.#newestEpoch;
-  }
 }
 
 const NOT_SEALED_DELAY_MS = 2_000;
 const STREAM_RETRY_MS = 500;
+/** The server itself gives up later than we do: what it gives up is lost to everyone. */
+const SERVER_DELIVERIES = 1_000;

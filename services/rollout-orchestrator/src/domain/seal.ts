@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Duration, durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type Episode,
@@ -62,6 +63,37 @@ export function seal({ task, attempt, waitingMs }: Delivery, played: PlayedEpiso
     startedAt: timestampFromMs(played.startedAtMs),
     masked,
   });
+}
+
+/** What an episode consists of that no agent and no environment took part in. */
+export function nothingPlayed({ episodeId, task, seed }: RolloutTask) {
+  return {
+    id: episodeId,
+    task: { id: task?.id ?? "", payload: {} },
+    seed: Number(seed),
+    trajectories: [],
+    reward: 0,
+    isCorrect: false,
+    metrics: {},
+    masked: false,
+    finalObservation: "",
+    tries: 1,
+  };
+}
+
+/** A task whose deliveries are used up, as after crashes of whoever played it: sealed without being played once more (I6). */
+export function sealUnplayed(delivery: Delivery, atMs: number): Episode {
+  const message = `the task was delivered ${delivery.attempt} times and never sealed`;
+  const failure = { class: "INFRASTRUCTURE", phase: "publish", message, code: "UNAVAILABLE" } as const;
+  const timing = { totalMs: 0, modelMs: 0, environmentMs: 0, waitingMs: 0 };
+  const played = {
+    ...nothingPlayed(delivery.task),
+    terminationReason: "ERROR",
+    failure,
+    startedAtMs: atMs,
+    timing,
+  } as const;
+  return seal(delivery, played, []);
 }
 
 function duration(ms: number): Duration {

@@ -17,7 +17,8 @@ export declare const file_whetstone_events_v1_events: GenFile;
 
 /**
  * One episode to play: the payload of the TASK stream, complete in itself. Writer: controller.
- * Subject ws.<job>.task.<pool>, message id = episode id.
+ * Subject ws.<job>.task.<pool>.<group>.<sample>, at most one message a subject. A controller that takes a job over publishes
+ * what is not sealed again; what is still queued or played is refused as a duplicate, so no epoch is needed here.
  *
  * @generated from message whetstone.events.v1.RolloutTask
  */
@@ -93,13 +94,6 @@ export declare type RolloutTask = Message<"whetstone.events.v1.RolloutTask"> & {
    * @generated from field: whetstone.jobs.v1.DeadlinePolicy deadline_policy = 13;
    */
   deadlinePolicy: DeadlinePolicy;
-
-  /**
-   * The orchestrator drops tasks of an epoch below the newest it has seen for the job.
-   *
-   * @generated from field: uint64 epoch = 14;
-   */
-  epoch: bigint;
 };
 
 /**
