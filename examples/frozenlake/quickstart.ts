@@ -20,7 +20,7 @@ console.log(closingWords(result, data));
 async function quickstart(options: QuickstartOptions, data: string): Promise<QuickstartResult> {
   const startedAt = performance.now();
   const { model, demonstrations } = prepare(options, data);
-  await using platform = await Platform.start(data, model);
+  await using platform = await Platform.start(data, model, options.trainerThreads);
   const setupWallSeconds = (performance.now() - startedAt) / 1000;
   console.log(`services are up after ${setupWallSeconds.toFixed(1)} s; logs are in ${join(options.data, "logs")}`);
 

@@ -8,10 +8,12 @@ export interface QuickstartOptions {
   readonly steps: number;
   /** Held-out maps. */
   readonly heldOut: number;
+  /** Cores for the trainer's arithmetic. */
+  readonly trainerThreads: number;
   readonly data: string;
 }
 
-const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--data .whetstone/quickstart]`;
+const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--trainer-threads 1] [--data .whetstone/quickstart]`;
 
 /** @throws Error with the option's name and what it must be. */
 export function parseOptions(argv: readonly string[], defaultSteps: number): QuickstartOptions {
@@ -22,6 +24,7 @@ export function parseOptions(argv: readonly string[], defaultSteps: number): Qui
       lag: { type: "string", default: "1" },
       steps: { type: "string", default: String(defaultSteps) },
       "held-out": { type: "string", default: "200" },
+      "trainer-threads": { type: "string", default: "1" },
       data: { type: "string", default: ".whetstone/quickstart" },
       help: { type: "boolean", default: false },
     },
@@ -35,6 +38,7 @@ export function parseOptions(argv: readonly string[], defaultSteps: number): Qui
     lag: integer("--lag", values.lag, 0, 8),
     steps: integer("--steps", values.steps, 1, 100_000),
     heldOut: integer("--held-out", values["held-out"], 1, 100_000),
+    trainerThreads: integer("--trainer-threads", values["trainer-threads"], 1, 256),
     data: values.data,
   };
 }

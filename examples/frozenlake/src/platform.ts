@@ -21,8 +21,8 @@ export class Platform implements AsyncDisposable {
     this.jobs = createClient(JobService, address, { deadlineMs: 60_000 });
   }
 
-  static async start(data: string, modelPath: string): Promise<Platform> {
-    const args = [WHET, "up", "--data", data, "--model", modelPath];
+  static async start(data: string, modelPath: string, trainerThreads: number): Promise<Platform> {
+    const args = [WHET, "up", "--data", data, "--model", modelPath, "--trainer-threads", String(trainerThreads)];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
     const address = await controllerAddress(join(data, "runtime.json"), child);
     return new Platform(data, child, address);

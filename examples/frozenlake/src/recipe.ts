@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
-export const GRPO_STEPS = 40;
+export const GRPO_STEPS = 60;
 export const DEMONSTRATIONS = 4096;
 const SFT_STEPS = 8;
 /** Seeds of maps: training, demonstrations and held-out maps never share one. */

@@ -23,6 +23,8 @@ from whetstone_trainer.session import TrainerSession
 log = logging.getLogger("whetstone_trainer")
 SERVICE = wire.DESCRIPTOR.services_by_name["TrainerService"].full_name
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+# Callers ping every 30 s during a call. gRPC's default would cut a call that is quiet for longer as "too many pings".
+PING_INTERVAL_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     connecting = asyncio.create_task(_connect(client, config.nats_url))
     session = TrainerSession(EpisodeReader(client), config.device, config.dtype)
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
-    server = grpc.aio.server(options=[(name, MAX_MESSAGE_BYTES) for name in sizes])
+    pings = ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS)
+    server = grpc.aio.server(options=[pings, *((name, MAX_MESSAGE_BYTES) for name in sizes)])
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(session), server)
     health_servicer: Any = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)

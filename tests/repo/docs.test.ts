@@ -1,0 +1,35 @@
+// Documents that state lists or name files must stay true.
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { ERROR_CODES } from "@whetstone/core";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })];
+
+describe("documents", () => {
+  it("docs/errors.md lists every error code and no other", () => {
+    const text = readFileSync(join(root, "docs/errors.md"), "utf8");
+    const rows = text.split("\n").filter((line) => line.startsWith("| `"));
+    const listed = rows.flatMap((row) =>
+      [...(row.split("|")[1] ?? "").matchAll(/`([A-Z_]+)`/g)].map((match) => match[1]),
+    );
+    expect(listed.sort()).toEqual([...ERROR_CODES].sort());
+  });
+
+  it.each(documents)("%s links only to what exists", (document) => {
+    const text = readFileSync(join(root, document), "utf8");
+    const links = [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map((match) => match[1] as string);
+    expect(links.filter((link) => !existsSync(join(root, dirname(document), link)))).toEqual([]);
+  });
+
+  it("the make targets that documents name exist", () => {
+    const targets = new Set(
+      [...readFileSync(join(root, "Makefile"), "utf8").matchAll(/^([a-z-]+):/gm)].map((m) => m[1]),
+    );
+    const named = documents.flatMap((document) =>
+      [...readFileSync(join(root, document), "utf8").matchAll(/(?:`|^ {4})make ([a-z-]+)/gm)].map((match) => match[1]),
+    );
+    expect(named.filter((target) => !targets.has(target))).toEqual([]);
+  });
+});
