@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 
 export interface QuickstartOptions {
@@ -13,7 +14,7 @@ export interface QuickstartOptions {
   readonly data: string;
 }
 
-const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--trainer-threads 1] [--data .whetstone/quickstart]`;
+const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--trainer-threads 2] [--data .whetstone/quickstart]`;
 
 /** @throws Error with the option's name and what it must be. */
 export function parseOptions(argv: readonly string[], defaultSteps: number): QuickstartOptions {
@@ -24,7 +25,7 @@ export function parseOptions(argv: readonly string[], defaultSteps: number): Qui
       lag: { type: "string", default: "1" },
       steps: { type: "string", default: String(defaultSteps) },
       "held-out": { type: "string", default: "200" },
-      "trainer-threads": { type: "string", default: "1" },
+      "trainer-threads": { type: "string", default: String(Math.min(2, availableParallelism())) },
       data: { type: "string", default: ".whetstone/quickstart" },
       help: { type: "boolean", default: false },
     },
