@@ -1,5 +1,5 @@
 // The whole loop on one machine: a random-weight model learns to cross frozen lakes. `make quickstart` runs it.
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { type Job, JobPhase, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
@@ -25,7 +25,9 @@ async function quickstart(options: QuickstartOptions, data: string): Promise<Qui
   console.log(`services are up after ${setupWallSeconds.toFixed(1)} s; logs are in ${join(options.data, "logs")}`);
 
   const sft = await runJob(platform, sftJob(options, model, demonstrations));
-  const grpo = await runJob(platform, grpoJob(options, sft.job.status?.modelPath ?? ""));
+  const format = keepModel(sft, join(data, "models/format"));
+  const grpo = await runJob(platform, grpoJob(options, format));
+  keepModel(grpo, join(data, "models/goal"));
   const result = resultOf(sft, grpo, { seed: options.seed, lag: options.lag, setupWallSeconds });
   writeFileSync(join(data, "result.json"), `${JSON.stringify(result, null, 2)}\n`);
   writeReport(join(data, "report.html"), result, {
@@ -45,6 +47,12 @@ function prepare(options: QuickstartOptions, data: string): { model: string; dem
   const demonstrations = join(data, "demonstrations.jsonl");
   writeDemonstrations(demonstrations, trainSeeds(options.seed).demonstrations, DEMONSTRATIONS);
   return { model, demonstrations };
+}
+
+/** Copies a job's last weights to where they are easy to find. */
+function keepModel({ job }: FinishedJob, folder: string): string {
+  cpSync(job.status?.modelPath ?? "", folder, { recursive: true });
+  return folder;
 }
 
 async function runJob(platform: Platform, spec: JsonObject): Promise<FinishedJob> {
@@ -82,6 +90,7 @@ function closingWords(result: QuickstartResult, data: string): string {
     `${result.episodes} episodes and ${result.steps} steps in ${result.trainWallSeconds} s of training; audit: ${audit.join(", ")}`,
     `report: ${join(data, "report.html")}    figures: ${join(data, "result.json")}`,
     "",
-    'Next: README.md, "Train something" shows the same loop by the `whet` command; ARCHITECTURE.md how it works.',
+    "Next: `npx whet up --detach && npx whet train examples/frozenlake/job.yaml` trains on by hand (README.md, Train something);",
+    "ARCHITECTURE.md says how it works.",
   ].join("\n");
 }

@@ -24,6 +24,7 @@ export class Platform implements AsyncDisposable {
   static async start(data: string, modelPath: string, trainerThreads: number): Promise<Platform> {
     const args = [WHET, "up", "--data", data, "--model", modelPath, "--trainer-threads", String(trainerThreads)];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    stopWith(child);
     const address = await controllerAddress(join(data, "runtime.json"), child);
     return new Platform(data, child, address);
   }
@@ -40,6 +41,17 @@ export class Platform implements AsyncDisposable {
     this.#child.kill("SIGTERM");
     await gone;
   }
+}
+
+/** Whatever ends this program ends the services too. */
+function stopWith(child: ChildProcess): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.once(signal, () => {
+      child.once("exit", () => process.exit(130));
+      child.kill("SIGTERM");
+    });
+  }
+  process.once("exit", () => child.kill("SIGTERM"));
 }
 
 /** Runs a `whet` command to its end. @throws Error with what it said when it fails. */
