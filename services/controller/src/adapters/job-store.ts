@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { JOBS_BUCKET, type Nats, openKv, type TypedKv } from "@whetstone/messaging";
+import { JOBS_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
 import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { openPatientKv } from "./patient-kv.ts";
 
 /** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
 const ATTEMPTS = 20;
@@ -17,7 +18,7 @@ export class JobStore {
   }
 
   static async open(nats: Nats): Promise<JobStore> {
-    return new JobStore(await openKv(nats, JOBS_BUCKET, JobSchema));
+    return new JobStore(await openPatientKv(nats, JOBS_BUCKET, JobSchema));
   }
 
   async create(spec: JobSpec): Promise<Job> {

@@ -1,7 +1,7 @@
 import { type DescMessage, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { LEDGER_BUCKET, type Nats, openKv, type TypedKv } from "@whetstone/messaging";
+import { LEDGER_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
 import {
   type BatchManifest,
   BatchManifestSchema,
@@ -13,6 +13,7 @@ import {
 } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Ledger } from "../loop/ports.ts";
+import { openPatientKv } from "./patient-kv.ts";
 
 interface Books {
   readonly epochs: TypedKv<typeof EpochRecordSchema>;
@@ -23,7 +24,7 @@ interface Books {
 }
 
 async function openBooks(nats: Nats): Promise<Books> {
-  const book = <D extends DescMessage>(schema: D): Promise<TypedKv<D>> => openKv(nats, LEDGER_BUCKET, schema);
+  const book = <D extends DescMessage>(schema: D): Promise<TypedKv<D>> => openPatientKv(nats, LEDGER_BUCKET, schema);
   return {
     epochs: await book(EpochRecordSchema),
     policies: await book(PolicyRecordSchema),

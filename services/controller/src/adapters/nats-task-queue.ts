@@ -2,6 +2,7 @@ import { Gate, sleep, WhetstoneError } from "@whetstone/core";
 import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { TaskQueue } from "../loop/ports.ts";
+import { isOutage } from "./patient-kv.ts";
 
 const PUBLISHING_AT_ONCE = 64;
 const FULL_RETRY_MS = 200;
@@ -37,8 +38,9 @@ export class NatsTaskQueue implements TaskQueue {
         await this.#streams.publish(subject, RolloutTaskSchema, task, { firstOnSubject: true, signal });
         return;
       } catch (error) {
-        // A full queue is back pressure (I8): wait until orchestrators have taken some.
-        if (WhetstoneError.from(error).code !== "RESOURCE_EXHAUSTED") throw error;
+        // A full queue is back pressure (I8): wait until orchestrators have taken some. An outage is waited out.
+        const full = WhetstoneError.from(error).code === "RESOURCE_EXHAUSTED";
+        if (signal.aborted || !(full || isOutage(error))) throw error;
         await sleep(FULL_RETRY_MS, signal);
       }
     }

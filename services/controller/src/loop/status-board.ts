@@ -42,6 +42,7 @@ export class StatusBoard {
   async step(record: StepRecord): Promise<void> {
     await this.#sinks.onStep(record);
     await this.#write((status) => {
+      if (status.step > record.step) return; // Written before; its answer was lost.
       status.step = record.step + 1;
       status.tokensSampled += record.tokensSampled;
       status.lastStep = record;
