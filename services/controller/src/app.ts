@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { hostname } from "node:os";
+import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import {
   connectNats,
@@ -12,7 +13,7 @@ import {
   type TypedStreams,
 } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
-import { JobEventSchema } from "@whetstone/proto/events/v1/events";
+import { type JobEvent, JobEventSchema, PhaseChangedSchema } from "@whetstone/proto/events/v1/events";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
 import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
@@ -76,6 +77,8 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     },
   };
 }
+
+type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
 interface World {
   readonly config: Config;
@@ -183,15 +186,10 @@ async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): 
 }
 
 function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
-  const publish = (kind: "step" | "validation", value: object): Promise<unknown> =>
-    world.streams.publish(eventSubject(name, kind), JobEventSchema, {
-      job: name,
-      at: timestampNow(),
-      kind: { case: kind, value } as never,
-    });
   return {
-    onStep: async (record) => void (await publish("step", record)),
-    onValidation: async (result) => void (await publish("validation", result)),
+    onStep: (value) => tell(world, name, { case: "step", value }, `${name}/step/${value.step}`),
+    onValidation: (value) =>
+      tell(world, name, { case: "validation", value }, `${name}/validation/${value.step}/${value.variant}`),
     write: async (change) => {
       await world.store.change(name, (job) => {
         if (job.status && !isFinished(job.status.phase)) {
@@ -201,6 +199,15 @@ function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
       });
     },
   };
+}
+
+/** Events are news for people and dashboards: what cannot be told must not stop a job. */
+async function tell(world: World, job: string, kind: EventKind, msgId: string): Promise<void> {
+  const event = { job, at: timestampNow(), kind };
+  const subject = eventSubject(job, kind.case === "phaseChanged" ? "phase" : kind.case);
+  await world.streams.publish(subject, JobEventSchema, event, { msgId }).catch((error: unknown) => {
+    world.logger.warn("event_not_published", { job, kind: kind.case, error });
+  });
 }
 
 async function setPhase(
@@ -217,7 +224,6 @@ async function setPhase(
     if (isFinished(to.phase)) job.status.finishedAt = timestampNow();
   });
   world.logger.info("job_phase", { job: name, from: JobPhase[from], to: JobPhase[to.phase], reason: to.reason });
-  const value = { from, to: to.phase, reason: to.reason, message: to.message };
-  const event = { job: name, at: timestampNow(), kind: { case: "phaseChanged" as const, value } };
-  await world.streams.publish(eventSubject(name, "phase"), JobEventSchema, event);
+  const value = create(PhaseChangedSchema, { from, to: to.phase, reason: to.reason, message: to.message });
+  await tell(world, name, { case: "phaseChanged", value }, `${name}/phase/${Date.now()}`);
 }
