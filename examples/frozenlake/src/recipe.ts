@@ -7,7 +7,7 @@ export const DEMONSTRATIONS = 4096;
 const SFT_STEPS = 8;
 /** Seeds of maps: training, demonstrations and held-out maps never share one. */
 const TRAIN_SEEDS = 100_000_000;
-const HELD_OUT_SEEDS = 2_000_000_000;
+const HELD_OUT_SEEDS = 4_000_000_000;
 const SEEDS_PER_RUN = 1_000_000;
 
 /** First seed of a run's training maps and of its demonstrations; runs of different SEED share none. */
