@@ -40,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     report: dict[str, Any] = {"bench": "engine", "threads": options.threads, "cpus": os.cpu_count()}
     with tempfile.TemporaryDirectory() as root:
-        for preset, output_tokens, rounds in (("tiny", 64, 6), ("llama-135m", 16, 2)):
+        for preset, output_tokens, rounds in (("tiny", 64, 6), ("llama-135m", 48, 2)):
             if preset != "tiny" and options.quick:
                 continue
             folder = Path(root) / preset
