@@ -50,7 +50,7 @@ format: setup ## Format everything
 	ruff format -q python-trainer && ruff check -q --fix python-trainer
 
 proto-baseline: setup ## Accept today's contract as the one that later changes are compared with (on a release)
-	cd proto && buf build -o baseline.binpb
+	cd proto && buf build --exclude-source-info -o baseline.binpb
 
 bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
