@@ -37,7 +37,7 @@ import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
 
-/** Oldest nats-server whose streams keep our promises; docs/decisions. */
+/** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
 
 export interface App {

@@ -1,7 +1,7 @@
 import { WhetstoneError } from "@whetstone/core";
 import { Agent, request } from "undici";
 
-/** Deadlines of control calls in milliseconds. Source: the IEP/1 contract, docs/decisions/iep.md. */
+/** Deadlines of control calls in milliseconds. A pause waits for the step that runs, a load for the disk. */
 const PAUSE_MS = 300_000;
 const LOAD_MS = 720_000;
 const QUICK_MS = 60_000;
