@@ -1,4 +1,5 @@
 from google.protobuf import struct_pb2 as _struct_pb2
+from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -8,8 +9,10 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DescribeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("module",)
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    module: _types_pb2.Module
+    def __init__(self, module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ...) -> None: ...
 
 class DescribeResponse(_message.Message):
     __slots__ = ("kinds", "slots", "slots_used")
@@ -60,16 +63,20 @@ class SessionRequest(_message.Message):
     def __init__(self, reset: _Optional[_Union[Reset, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
 
 class Reset(_message.Message):
-    __slots__ = ("kind", "args", "seed", "episode_id")
+    __slots__ = ("kind", "args", "seed", "episode_id", "module", "job")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ARGS_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     kind: str
     args: _struct_pb2.Struct
     seed: int
     episode_id: str
-    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., seed: _Optional[int] = ..., episode_id: _Optional[str] = ...) -> None: ...
+    module: _types_pb2.Module
+    job: str
+    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., seed: _Optional[int] = ..., episode_id: _Optional[str] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., job: _Optional[str] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("action", "data")

@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RolloutTask(_message.Message):
-    __slots__ = ("episode_id", "job", "group", "sample", "purpose", "task", "seed", "agent", "environment", "sampling", "limits", "model", "deadline_policy")
+    __slots__ = ("episode_id", "job", "group", "sample", "purpose", "task", "seed", "agent", "environment", "sampling", "limits", "model", "deadline_policy", "module", "roles")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,8 @@ class RolloutTask(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     job: str
     group: str
@@ -39,7 +41,9 @@ class RolloutTask(_message.Message):
     limits: _types_pb2.RolloutLimits
     model: str
     deadline_policy: _jobs_pb2.DeadlinePolicy
-    def __init__(self, episode_id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., purpose: _Optional[_Union[_types_pb2.Purpose, str]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., seed: _Optional[int] = ..., agent: _Optional[_Union[_jobs_pb2.AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[_jobs_pb2.EnvironmentSpec, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., model: _Optional[str] = ..., deadline_policy: _Optional[_Union[_jobs_pb2.DeadlinePolicy, str]] = ...) -> None: ...
+    module: _types_pb2.Module
+    roles: _containers.RepeatedCompositeFieldContainer[_types_pb2.Role]
+    def __init__(self, episode_id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., purpose: _Optional[_Union[_types_pb2.Purpose, str]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., seed: _Optional[int] = ..., agent: _Optional[_Union[_jobs_pb2.AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[_jobs_pb2.EnvironmentSpec, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., model: _Optional[str] = ..., deadline_policy: _Optional[_Union[_jobs_pb2.DeadlinePolicy, str]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ...) -> None: ...
 
 class BatchEntry(_message.Message):
     __slots__ = ("episode_id", "group", "sequence", "digest", "reward", "min_policy_version", "max_policy_version")

@@ -98,14 +98,18 @@ class SeedRange(_message.Message):
     def __init__(self, first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Dataset(_message.Message):
-    __slots__ = ("jsonl", "seeds", "shuffle_seed")
+    __slots__ = ("jsonl", "seeds", "shuffle_seed", "take", "repeat")
     JSONL_FIELD_NUMBER: _ClassVar[int]
     SEEDS_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_SEED_FIELD_NUMBER: _ClassVar[int]
+    TAKE_FIELD_NUMBER: _ClassVar[int]
+    REPEAT_FIELD_NUMBER: _ClassVar[int]
     jsonl: str
     seeds: SeedRange
     shuffle_seed: int
-    def __init__(self, jsonl: _Optional[str] = ..., seeds: _Optional[_Union[SeedRange, _Mapping]] = ..., shuffle_seed: _Optional[int] = ...) -> None: ...
+    take: int
+    repeat: int
+    def __init__(self, jsonl: _Optional[str] = ..., seeds: _Optional[_Union[SeedRange, _Mapping]] = ..., shuffle_seed: _Optional[int] = ..., take: _Optional[int] = ..., repeat: _Optional[int] = ...) -> None: ...
 
 class ValidationVariant(_message.Message):
     __slots__ = ("name", "sampling", "attempts")
@@ -241,7 +245,7 @@ class Loop(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout")
+    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +258,9 @@ class JobSpec(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
     name: str
     model: ModelSource
     agent: AgentSpec
@@ -266,7 +273,10 @@ class JobSpec(_message.Message):
     limits: _types_pb2.RolloutLimits
     seed: int
     timeout: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    module: _types_pb2.Module
+    roles: _containers.RepeatedCompositeFieldContainer[_types_pb2.Role]
+    weight: int
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ...) -> None: ...
 
 class EpisodeCounts(_message.Message):
     __slots__ = ("dispatched", "trained", "voided", "in_flight")
@@ -419,12 +429,14 @@ class Checkpoint(_message.Message):
     def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., path: _Optional[str] = ..., model_path: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SubmitJobRequest(_message.Message):
-    __slots__ = ("spec", "dry_run")
+    __slots__ = ("spec", "dry_run", "module_code")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    MODULE_CODE_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     dry_run: bool
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    module_code: bytes
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., dry_run: _Optional[bool] = ..., module_code: _Optional[bytes] = ...) -> None: ...
 
 class SubmitJobResponse(_message.Message):
     __slots__ = ("job", "created")

@@ -26,31 +26,33 @@ from whetstone.jobs.v1 import jobs_pb2 as whetstone_dot_jobs_dot_v1_dot_jobs__pb
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$whetstone/rollouts/v1/rollouts.proto\x12\x15whetstone.rollouts.v1\x1a\x1cwhetstone/jobs/v1/jobs.proto\x1a\x1ewhetstone/types/v1/types.proto\"\x17\n\x15\x44\x65scribeAgentsRequest\"I\n\x16\x44\x65scribeAgentsResponse\x12/\n\x05kinds\x18\x01 \x03(\x0b\x32 .whetstone.rollouts.v1.AgentKind\"H\n\tAgentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\"\xd8\x02\n\x14StartRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x1c.whetstone.jobs.v1.AgentSpec\x12\x37\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\".whetstone.jobs.v1.EnvironmentSpec\x12+\n\x07\x64\x61taset\x18\x04 \x01(\x0b\x32\x1a.whetstone.jobs.v1.Dataset\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12.\n\x08sampling\x18\x06 \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x31\n\x06limits\x18\x07 \x01(\x0b\x32!.whetstone.types.v1.RolloutLimits\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x11\n\x04seed\x18\t \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_seed\"7\n\x15StartRolloutsResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65pisodes\x18\x02 \x01(\r\"$\n\x14StreamResultsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"E\n\x15StreamResultsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\"%\n\x15\x43\x61ncelRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"+\n\x16\x43\x61ncelRolloutsResponse\x12\x11\n\tcancelled\x18\x01 \x01(\r2\xc8\x03\n\x0eRolloutService\x12m\n\x0e\x44\x65scribeAgents\x12,.whetstone.rollouts.v1.DescribeAgentsRequest\x1a-.whetstone.rollouts.v1.DescribeAgentsResponse\x12j\n\rStartRollouts\x12+.whetstone.rollouts.v1.StartRolloutsRequest\x1a,.whetstone.rollouts.v1.StartRolloutsResponse\x12l\n\rStreamResults\x12+.whetstone.rollouts.v1.StreamResultsRequest\x1a,.whetstone.rollouts.v1.StreamResultsResponse0\x01\x12m\n\x0e\x43\x61ncelRollouts\x12,.whetstone.rollouts.v1.CancelRolloutsRequest\x1a-.whetstone.rollouts.v1.CancelRolloutsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$whetstone/rollouts/v1/rollouts.proto\x12\x15whetstone.rollouts.v1\x1a\x1cwhetstone/jobs/v1/jobs.proto\x1a\x1ewhetstone/types/v1/types.proto\"C\n\x15\x44\x65scribeAgentsRequest\x12*\n\x06module\x18\x01 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\"I\n\x16\x44\x65scribeAgentsResponse\x12/\n\x05kinds\x18\x01 \x03(\x0b\x32 .whetstone.rollouts.v1.AgentKind\"x\n\tAgentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\x12.\n\x04\x66orm\x18\x04 \x01(\x0e\x32 .whetstone.rollouts.v1.AgentForm\"\xd8\x02\n\x14StartRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x1c.whetstone.jobs.v1.AgentSpec\x12\x37\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\".whetstone.jobs.v1.EnvironmentSpec\x12+\n\x07\x64\x61taset\x18\x04 \x01(\x0b\x32\x1a.whetstone.jobs.v1.Dataset\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12.\n\x08sampling\x18\x06 \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x31\n\x06limits\x18\x07 \x01(\x0b\x32!.whetstone.types.v1.RolloutLimits\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x11\n\x04seed\x18\t \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_seed\"7\n\x15StartRolloutsResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65pisodes\x18\x02 \x01(\r\"$\n\x14StreamResultsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"E\n\x15StreamResultsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\"%\n\x15\x43\x61ncelRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"+\n\x16\x43\x61ncelRolloutsResponse\x12\x11\n\tcancelled\x18\x01 \x01(\r*n\n\tAgentForm\x12\x1a\n\x16\x41GENT_FORM_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41GENT_FORM_AGENT\x10\x01\x12\x17\n\x13\x41GENT_FORM_WORKFLOW\x10\x02\x12\x16\n\x12\x41GENT_FORM_ROLLOUT\x10\x03\x32\xc8\x03\n\x0eRolloutService\x12m\n\x0e\x44\x65scribeAgents\x12,.whetstone.rollouts.v1.DescribeAgentsRequest\x1a-.whetstone.rollouts.v1.DescribeAgentsResponse\x12j\n\rStartRollouts\x12+.whetstone.rollouts.v1.StartRolloutsRequest\x1a,.whetstone.rollouts.v1.StartRolloutsResponse\x12l\n\rStreamResults\x12+.whetstone.rollouts.v1.StreamResultsRequest\x1a,.whetstone.rollouts.v1.StreamResultsResponse0\x01\x12m\n\x0e\x43\x61ncelRollouts\x12,.whetstone.rollouts.v1.CancelRolloutsRequest\x1a-.whetstone.rollouts.v1.CancelRolloutsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.rollouts.v1.rollouts_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_AGENTFORM']._serialized_start=988
+  _globals['_AGENTFORM']._serialized_end=1098
   _globals['_DESCRIBEAGENTSREQUEST']._serialized_start=125
-  _globals['_DESCRIBEAGENTSREQUEST']._serialized_end=148
-  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_start=150
-  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_end=223
-  _globals['_AGENTKIND']._serialized_start=225
-  _globals['_AGENTKIND']._serialized_end=297
-  _globals['_STARTROLLOUTSREQUEST']._serialized_start=300
-  _globals['_STARTROLLOUTSREQUEST']._serialized_end=644
-  _globals['_STARTROLLOUTSRESPONSE']._serialized_start=646
-  _globals['_STARTROLLOUTSRESPONSE']._serialized_end=701
-  _globals['_STREAMRESULTSREQUEST']._serialized_start=703
-  _globals['_STREAMRESULTSREQUEST']._serialized_end=739
-  _globals['_STREAMRESULTSRESPONSE']._serialized_start=741
-  _globals['_STREAMRESULTSRESPONSE']._serialized_end=810
-  _globals['_CANCELROLLOUTSREQUEST']._serialized_start=812
-  _globals['_CANCELROLLOUTSREQUEST']._serialized_end=849
-  _globals['_CANCELROLLOUTSRESPONSE']._serialized_start=851
-  _globals['_CANCELROLLOUTSRESPONSE']._serialized_end=894
-  _globals['_ROLLOUTSERVICE']._serialized_start=897
-  _globals['_ROLLOUTSERVICE']._serialized_end=1353
+  _globals['_DESCRIBEAGENTSREQUEST']._serialized_end=192
+  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_start=194
+  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_end=267
+  _globals['_AGENTKIND']._serialized_start=269
+  _globals['_AGENTKIND']._serialized_end=389
+  _globals['_STARTROLLOUTSREQUEST']._serialized_start=392
+  _globals['_STARTROLLOUTSREQUEST']._serialized_end=736
+  _globals['_STARTROLLOUTSRESPONSE']._serialized_start=738
+  _globals['_STARTROLLOUTSRESPONSE']._serialized_end=793
+  _globals['_STREAMRESULTSREQUEST']._serialized_start=795
+  _globals['_STREAMRESULTSREQUEST']._serialized_end=831
+  _globals['_STREAMRESULTSRESPONSE']._serialized_start=833
+  _globals['_STREAMRESULTSRESPONSE']._serialized_end=902
+  _globals['_CANCELROLLOUTSREQUEST']._serialized_start=904
+  _globals['_CANCELROLLOUTSREQUEST']._serialized_end=941
+  _globals['_CANCELROLLOUTSRESPONSE']._serialized_start=943
+  _globals['_CANCELROLLOUTSRESPONSE']._serialized_end=986
+  _globals['_ROLLOUTSERVICE']._serialized_start=1101
+  _globals['_ROLLOUTSERVICE']._serialized_end=1557
 # @@protoc_insertion_point(module_scope)

@@ -46,6 +46,14 @@ class ForkReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FORK_REASON_UNSPECIFIED: _ClassVar[ForkReason]
     FORK_REASON_NO_PREFIX: _ClassVar[ForkReason]
     FORK_REASON_BRANCH: _ClassVar[ForkReason]
+
+class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ADVANTAGE_ESTIMATOR_UNSPECIFIED: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_GRPO: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_REINFORCE: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_RLOO: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: _ClassVar[AdvantageEstimator]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -69,6 +77,11 @@ FAILURE_CLASS_DEADLINE: FailureClass
 FORK_REASON_UNSPECIFIED: ForkReason
 FORK_REASON_NO_PREFIX: ForkReason
 FORK_REASON_BRANCH: ForkReason
+ADVANTAGE_ESTIMATOR_UNSPECIFIED: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_GRPO: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_REINFORCE: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_RLOO: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: AdvantageEstimator
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")
@@ -97,14 +110,60 @@ class ToolCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "payload", "demonstration")
+    __slots__ = ("id", "payload", "demonstration", "source")
     ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     DEMONSTRATION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     id: str
     payload: _struct_pb2.Struct
     demonstration: _containers.RepeatedCompositeFieldContainer[ChatMessage]
-    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ...) -> None: ...
+    source: str
+    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...
+
+class Module(_message.Message):
+    __slots__ = ("digest", "code")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    code: bytes
+    def __init__(self, digest: _Optional[str] = ..., code: _Optional[bytes] = ...) -> None: ...
+
+class ExternalModel(_message.Message):
+    __slots__ = ("base_url", "model", "api_key_env")
+    BASE_URL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    API_KEY_ENV_FIELD_NUMBER: _ClassVar[int]
+    base_url: str
+    model: str
+    api_key_env: str
+    def __init__(self, base_url: _Optional[str] = ..., model: _Optional[str] = ..., api_key_env: _Optional[str] = ...) -> None: ...
+
+class Role(_message.Message):
+    __slots__ = ("name", "advantage", "frozen", "model")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    advantage: AdvantageEstimator
+    frozen: bool
+    model: ExternalModel
+    def __init__(self, name: _Optional[str] = ..., advantage: _Optional[_Union[AdvantageEstimator, str]] = ..., frozen: _Optional[bool] = ..., model: _Optional[_Union[ExternalModel, _Mapping]] = ...) -> None: ...
+
+class PhaseTimeouts(_message.Message):
+    __slots__ = ("reset", "model", "step", "reward", "close")
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    reset: _duration_pb2.Duration
+    model: _duration_pb2.Duration
+    step: _duration_pb2.Duration
+    reward: _duration_pb2.Duration
+    close: _duration_pb2.Duration
+    def __init__(self, reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., model: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., step: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reward: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., close: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("temperature", "top_p", "top_k", "max_tokens")
@@ -119,7 +178,7 @@ class Sampling(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class RolloutLimits(_message.Message):
-    __slots__ = ("max_steps", "max_prompt_tokens", "max_response_tokens", "enforce_prompt_limit_each_step", "episode_timeout", "retry_limit", "gamma", "overlong_filter")
+    __slots__ = ("max_steps", "max_prompt_tokens", "max_response_tokens", "enforce_prompt_limit_each_step", "episode_timeout", "retry_limit", "gamma", "overlong_filter", "accumulate_thinking", "disable_thinking", "phase_timeouts")
     MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_RESPONSE_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +187,9 @@ class RolloutLimits(_message.Message):
     RETRY_LIMIT_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     OVERLONG_FILTER_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATE_THINKING_FIELD_NUMBER: _ClassVar[int]
+    DISABLE_THINKING_FIELD_NUMBER: _ClassVar[int]
+    PHASE_TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
     max_steps: int
     max_prompt_tokens: int
     max_response_tokens: int
@@ -136,7 +198,10 @@ class RolloutLimits(_message.Message):
     retry_limit: int
     gamma: float
     overlong_filter: bool
-    def __init__(self, max_steps: _Optional[int] = ..., max_prompt_tokens: _Optional[int] = ..., max_response_tokens: _Optional[int] = ..., enforce_prompt_limit_each_step: _Optional[bool] = ..., episode_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_limit: _Optional[int] = ..., gamma: _Optional[float] = ..., overlong_filter: _Optional[bool] = ...) -> None: ...
+    accumulate_thinking: bool
+    disable_thinking: bool
+    phase_timeouts: PhaseTimeouts
+    def __init__(self, max_steps: _Optional[int] = ..., max_prompt_tokens: _Optional[int] = ..., max_response_tokens: _Optional[int] = ..., enforce_prompt_limit_each_step: _Optional[bool] = ..., episode_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_limit: _Optional[int] = ..., gamma: _Optional[float] = ..., overlong_filter: _Optional[bool] = ..., accumulate_thinking: _Optional[bool] = ..., disable_thinking: _Optional[bool] = ..., phase_timeouts: _Optional[_Union[PhaseTimeouts, _Mapping]] = ...) -> None: ...
 
 class VersionSpan(_message.Message):
     __slots__ = ("start", "end", "policy_version")
@@ -294,7 +359,7 @@ class Episode(_message.Message):
     def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., seed: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., masked: _Optional[bool] = ...) -> None: ...
 
 class EpisodeSummary(_message.Message):
-    __slots__ = ("episode_id", "attempt", "purpose", "termination_reason", "failure_class", "reward", "is_correct", "min_policy_version", "max_policy_version", "sampled_tokens", "unlabelled_tokens", "digest", "steps", "prompt_tokens", "timing", "demonstration_tokens", "failure_message")
+    __slots__ = ("episode_id", "attempt", "purpose", "termination_reason", "failure_class", "reward", "is_correct", "min_policy_version", "max_policy_version", "sampled_tokens", "unlabelled_tokens", "digest", "steps", "prompt_tokens", "timing", "demonstration_tokens", "failure_message", "task_id", "task_source", "failure_phase")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
@@ -312,6 +377,9 @@ class EpisodeSummary(_message.Message):
     TIMING_FIELD_NUMBER: _ClassVar[int]
     DEMONSTRATION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_PHASE_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     attempt: int
     purpose: Purpose
@@ -329,4 +397,7 @@ class EpisodeSummary(_message.Message):
     timing: EpisodeTiming
     demonstration_tokens: int
     failure_message: str
-    def __init__(self, episode_id: _Optional[str] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure_class: _Optional[_Union[FailureClass, str]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., unlabelled_tokens: _Optional[int] = ..., digest: _Optional[str] = ..., steps: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., demonstration_tokens: _Optional[int] = ..., failure_message: _Optional[str] = ...) -> None: ...
+    task_id: str
+    task_source: str
+    failure_phase: str
+    def __init__(self, episode_id: _Optional[str] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure_class: _Optional[_Union[FailureClass, str]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., unlabelled_tokens: _Optional[int] = ..., digest: _Optional[str] = ..., steps: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., demonstration_tokens: _Optional[int] = ..., failure_message: _Optional[str] = ..., task_id: _Optional[str] = ..., task_source: _Optional[str] = ..., failure_phase: _Optional[str] = ...) -> None: ...

@@ -6,6 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
+import type { Module } from "../../types/v1/types_pb.js";
 import type { Value } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -17,6 +18,12 @@ export declare const file_whetstone_environments_v1_environments: GenFile;
  * @generated from message whetstone.environments.v1.DescribeRequest
  */
 export declare type DescribeRequest = Message<"whetstone.environments.v1.DescribeRequest"> & {
+  /**
+   * Describe what this module exports, instead of the built-in kinds.
+   *
+   * @generated from field: whetstone.types.v1.Module module = 1;
+   */
+  module?: Module | undefined;
 };
 
 /**
@@ -213,6 +220,21 @@ export declare type Reset = Message<"whetstone.environments.v1.Reset"> & {
    * @generated from field: string episode_id = 4;
    */
   episodeId: string;
+
+  /**
+   * Where `kind` comes from. Absent: a built-in kind. Without code the answer may be an error MODULE: then reset again, on a
+   * new stream, with the code.
+   *
+   * @generated from field: whetstone.types.v1.Module module = 5;
+   */
+  module?: Module | undefined;
+
+  /**
+   * The job, so that its module runs in a process of its own. Empty: no module.
+   *
+   * @generated from field: string job = 6;
+   */
+  job: string;
 };
 
 /**
@@ -367,7 +389,7 @@ export declare const ObservationSchema: GenMessage<Observation>;
 export declare type EnvironmentError = Message<"whetstone.environments.v1.EnvironmentError"> & {
   /**
    * TASK: the arguments or the task are broken. ENVIRONMENT: the environment failed. GRADER: the reward failed.
-   * CANCELLED: as asked.
+   * CANCELLED: as asked. MODULE: the module is not here, send its code. CRASHED: the process of the module's code ended.
    *
    * @generated from field: string code = 1;
    */

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { FailureClass, Purpose, RolloutLimits, Sampling, Task } from "../../types/v1/types_pb.js";
+import type { FailureClass, Module, Purpose, Role, RolloutLimits, Sampling, Task } from "../../types/v1/types_pb.js";
 import type { AgentSpec, DeadlinePolicy, EnvironmentSpec, JobPhase, StepRecord, ValidationResult } from "../../jobs/v1/jobs_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
@@ -94,6 +94,20 @@ export declare type RolloutTask = Message<"whetstone.events.v1.RolloutTask"> & {
    * @generated from field: whetstone.jobs.v1.DeadlinePolicy deadline_policy = 13;
    */
   deadlinePolicy: DeadlinePolicy;
+
+  /**
+   * The job's module, without its code.
+   *
+   * @generated from field: whetstone.types.v1.Module module = 14;
+   */
+  module?: Module | undefined;
+
+  /**
+   * The job's roles.
+   *
+   * @generated from field: repeated whetstone.types.v1.Role roles = 15;
+   */
+  roles: Role[];
 };
 
 /**

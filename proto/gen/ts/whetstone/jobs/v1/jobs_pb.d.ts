@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Episode, EpisodeSummary, Purpose, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
+import type { Episode, EpisodeSummary, Module, Purpose, Role, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -36,13 +36,14 @@ export declare type ModelSource = Message<"whetstone.jobs.v1.ModelSource"> & {
 export declare const ModelSourceSchema: GenMessage<ModelSource>;
 
 /**
- * The agent that acts.
+ * Who plays.
  *
  * @generated from message whetstone.jobs.v1.AgentSpec
  */
 export declare type AgentSpec = Message<"whetstone.jobs.v1.AgentSpec"> & {
   /**
-   * A registered agent, e.g. "frozenlake". Required unless the job is SFT.
+   * An agent, workflow or rollout: one of the job's module, or a built-in one ("frozenlake", "math", "tool", "command",
+   * "http"). Required unless the job is SFT.
    *
    * @generated from field: string kind = 1;
    */
@@ -69,7 +70,8 @@ export declare const AgentSpecSchema: GenMessage<AgentSpec>;
  */
 export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec"> & {
   /**
-   * A registered environment, e.g. "frozenlake". Required unless the job is SFT.
+   * An environment of the job's module, or a built-in one ("frozenlake", "math", "tool"). Required where an agent plays;
+   * workflows and rollouts may do without.
    *
    * @generated from field: string kind = 1;
    */
@@ -147,6 +149,20 @@ export declare type Dataset = Message<"whetstone.jobs.v1.Dataset"> & {
    * @generated from field: optional uint64 shuffle_seed = 3;
    */
   shuffleSeed?: bigint | undefined;
+
+  /**
+   * Only the first n tasks of the list, before shuffling; at least 1. Absent: all.
+   *
+   * @generated from field: optional uint64 take = 4;
+   */
+  take?: bigint | undefined;
+
+  /**
+   * Each task so many times in a row, at least 1; ids get "#<i>" from the second on. Absent: 1.
+   *
+   * @generated from field: optional uint32 repeat = 5;
+   */
+  repeat?: number | undefined;
 };
 
 /**
@@ -693,6 +709,27 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
    * @generated from field: google.protobuf.Duration timeout = 12;
    */
   timeout?: Duration | undefined;
+
+  /**
+   * The user's code, by digest; its bytes travel in SubmitJobRequest. Absent: built-in kinds only.
+   *
+   * @generated from field: whetstone.types.v1.Module module = 13;
+   */
+  module?: Module | undefined;
+
+  /**
+   * Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique.
+   *
+   * @generated from field: repeated whetstone.types.v1.Role roles = 14;
+   */
+  roles: Role[];
+
+  /**
+   * Share of an orchestrator's slots beside other jobs, 1 to 1000. Absent: 1.
+   *
+   * @generated from field: optional uint32 weight = 15;
+   */
+  weight?: number | undefined;
 };
 
 /**
@@ -1131,6 +1168,13 @@ export declare type SubmitJobRequest = Message<"whetstone.jobs.v1.SubmitJobReque
    * @generated from field: bool dry_run = 2;
    */
   dryRun: boolean;
+
+  /**
+   * The code of `spec.module`, at most 16 MiB. Empty: the store has it, or the job has no module.
+   *
+   * @generated from field: bytes module_code = 3;
+   */
+  moduleCode: Uint8Array;
 };
 
 /**

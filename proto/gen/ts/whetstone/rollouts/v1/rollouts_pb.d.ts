@@ -4,10 +4,10 @@
 // @generated from file whetstone/rollouts/v1/rollouts.proto (package whetstone.rollouts.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Episode, Module, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 import type { AgentSpec, Dataset, EnvironmentSpec } from "../../jobs/v1/jobs_pb.js";
-import type { Episode, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 
 /**
  * Describes the file whetstone/rollouts/v1/rollouts.proto.
@@ -18,6 +18,12 @@ export declare const file_whetstone_rollouts_v1_rollouts: GenFile;
  * @generated from message whetstone.rollouts.v1.DescribeAgentsRequest
  */
 export declare type DescribeAgentsRequest = Message<"whetstone.rollouts.v1.DescribeAgentsRequest"> & {
+  /**
+   * Describe what this module exports, instead of the built-in kinds. Its code must be in the bundle store or here.
+   *
+   * @generated from field: whetstone.types.v1.Module module = 1;
+   */
+  module?: Module | undefined;
 };
 
 /**
@@ -66,6 +72,11 @@ export declare type AgentKind = Message<"whetstone.rollouts.v1.AgentKind"> & {
    * @generated from field: string args_schema_json = 3;
    */
   argsSchemaJson: string;
+
+  /**
+   * @generated from field: whetstone.rollouts.v1.AgentForm form = 4;
+   */
+  form: AgentForm;
 };
 
 /**
@@ -226,6 +237,44 @@ export declare type CancelRolloutsResponse = Message<"whetstone.rollouts.v1.Canc
  * Use `create(CancelRolloutsResponseSchema)` to create a new message.
  */
 export declare const CancelRolloutsResponseSchema: GenMessage<CancelRolloutsResponse>;
+
+/**
+ * What an entry of `AgentSpec.kind` is.
+ *
+ * @generated from enum whetstone.rollouts.v1.AgentForm
+ */
+export enum AgentForm {
+  /**
+   * @generated from enum value: AGENT_FORM_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A BaseAgent: needs an environment.
+   *
+   * @generated from enum value: AGENT_FORM_AGENT = 1;
+   */
+  AGENT = 1,
+
+  /**
+   * A Workflow: may use the job's environment.
+   *
+   * @generated from enum value: AGENT_FORM_WORKFLOW = 2;
+   */
+  WORKFLOW = 2,
+
+  /**
+   * A function or program of its own that calls the model itself: may use the job's environment to be scored.
+   *
+   * @generated from enum value: AGENT_FORM_ROLLOUT = 3;
+   */
+  ROLLOUT = 3,
+}
+
+/**
+ * Describes the enum whetstone.rollouts.v1.AgentForm.
+ */
+export declare const AgentFormSchema: GenEnum<AgentForm>;
 
 /**
  * Served by the orchestrator.

@@ -131,6 +131,13 @@ export declare type Task = Message<"whetstone.types.v1.Task"> & {
    * @generated from field: repeated whetstone.types.v1.ChatMessage demonstration = 3;
    */
   demonstration: ChatMessage[];
+
+  /**
+   * Where the task comes from, e.g. a dataset's name; reports have one line a source. Empty: "default".
+   *
+   * @generated from field: string source = 4;
+   */
+  source: string;
 };
 
 /**
@@ -138,6 +145,146 @@ export declare type Task = Message<"whetstone.types.v1.Task"> & {
  * Use `create(TaskSchema)` to create a new message.
  */
 export declare const TaskSchema: GenMessage<Task>;
+
+/**
+ * User code: one bundled ES module that exports agents, workflows, rollouts and environments. It is loaded by digest, in a
+ * child process of its own per job. Writer: whoever submits.
+ *
+ * @generated from message whetstone.types.v1.Module
+ */
+export declare type Module = Message<"whetstone.types.v1.Module"> & {
+  /**
+   * SHA-256 of the code, lower-case hex.
+   *
+   * @generated from field: string digest = 1;
+   */
+  digest: string;
+
+  /**
+   * The module's source text in UTF-8, at most 16 MiB. Empty: the receiver has it, or answers that it needs it.
+   *
+   * @generated from field: bytes code = 2;
+   */
+  code: Uint8Array;
+};
+
+/**
+ * Describes the message whetstone.types.v1.Module.
+ * Use `create(ModuleSchema)` to create a new message.
+ */
+export declare const ModuleSchema: GenMessage<Module>;
+
+/**
+ * A model that is not the job's policy: any OpenAI-compatible server.
+ *
+ * @generated from message whetstone.types.v1.ExternalModel
+ */
+export declare type ExternalModel = Message<"whetstone.types.v1.ExternalModel"> & {
+  /**
+   * Up to and without "/v1".
+   *
+   * @generated from field: string base_url = 1;
+   */
+  baseUrl: string;
+
+  /**
+   * The model's name there.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * Name of the orchestrator's environment variable that holds the key. Empty: no key.
+   *
+   * @generated from field: string api_key_env = 3;
+   */
+  apiKeyEnv: string;
+};
+
+/**
+ * Describes the message whetstone.types.v1.ExternalModel.
+ * Use `create(ExternalModelSchema)` to create a new message.
+ */
+export declare const ExternalModelSchema: GenMessage<ExternalModel>;
+
+/**
+ * One role of a multi-agent episode. Writer: job.
+ *
+ * @generated from message whetstone.types.v1.Role
+ */
+export declare type Role = Message<"whetstone.types.v1.Role"> & {
+  /**
+   * As trajectories are named: "solver".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: whetstone.types.v1.AdvantageEstimator advantage = 2;
+   */
+  advantage: AdvantageEstimator;
+
+  /**
+   * Its tokens are context, never trained. Always so with `model`.
+   *
+   * @generated from field: bool frozen = 3;
+   */
+  frozen: boolean;
+
+  /**
+   * Who answers in this role. Absent: the job's policy.
+   *
+   * @generated from field: whetstone.types.v1.ExternalModel model = 4;
+   */
+  model?: ExternalModel | undefined;
+};
+
+/**
+ * Describes the message whetstone.types.v1.Role.
+ * Use `create(RoleSchema)` to create a new message.
+ */
+export declare const RoleSchema: GenMessage<Role>;
+
+/**
+ * Bounds of single phases inside the episode's one deadline. A phase that passes its bound fails with the phase's own
+ * failure class and may be retried. Absent fields: only the deadline bounds the phase (close: 5 s).
+ *
+ * @generated from message whetstone.types.v1.PhaseTimeouts
+ */
+export declare type PhaseTimeouts = Message<"whetstone.types.v1.PhaseTimeouts"> & {
+  /**
+   * @generated from field: google.protobuf.Duration reset = 1;
+   */
+  reset?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration model = 2;
+   */
+  model?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration step = 3;
+   */
+  step?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration reward = 4;
+   */
+  reward?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration close = 5;
+   */
+  close?: Duration | undefined;
+};
+
+/**
+ * Describes the message whetstone.types.v1.PhaseTimeouts.
+ * Use `create(PhaseTimeoutsSchema)` to create a new message.
+ */
+export declare const PhaseTimeoutsSchema: GenMessage<PhaseTimeouts>;
 
 /**
  * How tokens are drawn. Writer: job.
@@ -242,6 +389,26 @@ export declare type RolloutLimits = Message<"whetstone.types.v1.RolloutLimits"> 
    * @generated from field: optional bool overlong_filter = 8;
    */
   overlongFilter?: boolean | undefined;
+
+  /**
+   * Thinking (<think>…</think>) of earlier answers stays in later prompts. False removes it, which starts a new training
+   * row at each turn. Absent: true.
+   *
+   * @generated from field: optional bool accumulate_thinking = 9;
+   */
+  accumulateThinking?: boolean | undefined;
+
+  /**
+   * Asks the chat template for answers without thinking (`enable_thinking` false). Absent: false.
+   *
+   * @generated from field: optional bool disable_thinking = 10;
+   */
+  disableThinking?: boolean | undefined;
+
+  /**
+   * @generated from field: whetstone.types.v1.PhaseTimeouts phase_timeouts = 11;
+   */
+  phaseTimeouts?: PhaseTimeouts | undefined;
 };
 
 /**
@@ -554,7 +721,8 @@ export declare type Failure = Message<"whetstone.types.v1.Failure"> & {
   failureClass: FailureClass;
 
   /**
-   * "reset", "model", "step", "reward", "close", "render" or "publish". Empty when nothing failed.
+   * "reset", "model", "step", "reward", "close", "render", "publish", or "module": the process of the user's code.
+   * Empty when nothing failed.
    *
    * @generated from field: string phase = 2;
    */
@@ -860,6 +1028,25 @@ export declare type EpisodeSummary = Message<"whetstone.types.v1.EpisodeSummary"
    * @generated from field: string failure_message = 17;
    */
   failureMessage: string;
+
+  /**
+   * The task's id and source.
+   *
+   * @generated from field: string task_id = 18;
+   */
+  taskId: string;
+
+  /**
+   * @generated from field: string task_source = 19;
+   */
+  taskSource: string;
+
+  /**
+   * Where it failed, see Failure. Empty: nowhere.
+   *
+   * @generated from field: string failure_phase = 20;
+   */
+  failurePhase: string;
 };
 
 /**
@@ -1070,4 +1257,52 @@ export enum ForkReason {
  * Describes the enum whetstone.types.v1.ForkReason.
  */
 export declare const ForkReasonSchema: GenEnum<ForkReason>;
+
+/**
+ * How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one
+ * task. Formulas: docs/algorithms.md.
+ *
+ * @generated from enum whetstone.types.v1.AdvantageEstimator
+ */
+export enum AdvantageEstimator {
+  /**
+   * GRPO.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * (r - mean) / (std + 1e-6), or without the division as the job's `normalize_by_std` says. arXiv 2402.03300.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_GRPO = 1;
+   */
+  GRPO = 1,
+
+  /**
+   * The reward itself. Williams 1992.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_REINFORCE = 2;
+   */
+  REINFORCE = 2,
+
+  /**
+   * n / (n - 1) * (r - mean), leave one out. arXiv 2402.14740.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_RLOO = 3;
+   */
+  RLOO = 3,
+
+  /**
+   * r - mean of the group, divided by the standard deviation over the batch. arXiv 2501.03262.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE = 4;
+   */
+  REINFORCE_PLUS_PLUS_BASELINE = 4,
+}
+
+/**
+ * Describes the enum whetstone.types.v1.AdvantageEstimator.
+ */
+export declare const AdvantageEstimatorSchema: GenEnum<AdvantageEstimator>;
 
