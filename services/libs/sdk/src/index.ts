@@ -58,17 +58,39 @@ export {
 } from "./failure.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export {
+  type ActorLike,
+  type AgentClass,
+  asRegisteredActor,
+  asRegisteredAgent,
+  asRegisteredEnvironment,
+  asRegisteredWorkflow,
+  type EnvironmentClass,
+  type EnvironmentLike,
+  type ModuleContents,
+  readModule,
+  type WorkflowClass,
+} from "./read-module.ts";
+export {
   type AgentDefinition,
   createRegistry,
   defineAgent,
   defineEnvironment,
+  defineRollout,
+  defineWorkflow,
   type EnvironmentDefinition,
+  type Form,
   type ParseArgs,
+  type RegisteredActor,
   type RegisteredAgent,
   type RegisteredEnvironment,
+  type RegisteredRollout,
+  type RegisteredWorkflow,
   type Registry,
+  type RolloutDefinition,
+  type WorkflowDefinition,
 } from "./registry.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
+export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
 export type { ChatOptions, ModelAnswer, RolloutClient, SamplingParams, Usage } from "./rollout-client.ts";
 export {
   type Action,
@@ -83,3 +105,5 @@ export {
   type ToolCall,
   type Trajectory,
 } from "./types.ts";
+export type { WorkflowContext } from "./workflow/context.ts";
+export { Workflow } from "./workflow/workflow.ts";

@@ -2,7 +2,7 @@
 import { ConfigError } from "@whetstone/core";
 import { describe, expect, it } from "vitest";
 import { CountingEnv } from "../test-support/stand-ins.ts";
-import { createRegistry, defineEnvironment } from "./index.ts";
+import { createRegistry, defineEnvironment, defineRollout } from "./index.ts";
 
 const counting = defineEnvironment<{ length: number }>({
   kind: "counting",
@@ -20,6 +20,23 @@ describe("registries", () => {
   it("make what was defined, from checked arguments", () => {
     const env = createRegistry("environment", [counting]).get("counting").create({ length: 1 });
     expect(env.step("", {})).toMatchObject({ terminated: true });
+  });
+
+  it("need no more than a kind and a maker", () => {
+    const plain = defineEnvironment({ kind: "plain", create: ({ length }) => new CountingEnv(Number(length)) });
+    expect(plain).toMatchObject({
+      form: "environment",
+      description: "",
+      argsSchema: { type: "object" },
+      seedable: false,
+    });
+    expect(plain.create({ length: 1 }).step("", {})).toMatchObject({ terminated: true });
+    expect(() => defineEnvironment({ kind: "", create: () => new CountingEnv() })).toThrow(/needs a kind/);
+  });
+
+  it("give a rollout its checked arguments", async () => {
+    const rollout = defineRollout<number>({ kind: "r", parseArgs: ({ n }) => Number(n) + 1, run: ({ args }) => args });
+    expect(await rollout.create({ n: 1 })({} as never)).toBe(2);
   });
 
   it("refuse arguments as a broken task, by path", () => {

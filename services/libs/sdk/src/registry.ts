@@ -2,31 +2,46 @@
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "./base-agent.ts";
 import type { BaseEnv } from "./base-env.ts";
+import type { RolloutFunction, RolloutInput, RolloutResult } from "./rollout/rollout.ts";
 import type { Info } from "./types.ts";
+import type { Workflow } from "./workflow/workflow.ts";
 
 /** Checks arguments from outside. @throws ConfigError with every violation, paths relative to the arguments ("size"). */
 export type ParseArgs<Args> = (args: Info) => Args;
 
-interface Definition<Args, Product> {
+interface Description<Args> {
   /** The name that jobs use: "frozenlake". */
   readonly kind: string;
   /** One sentence. */
-  readonly description: string;
-  readonly parseArgs: ParseArgs<Args>;
-  /** JSON Schema of the arguments. */
-  readonly argsSchema: Info;
+  readonly description?: string;
+  /** Default: takes them as they are. */
+  readonly parseArgs?: ParseArgs<Args>;
+  /** JSON Schema of the arguments. Default: any object. */
+  readonly argsSchema?: Info;
+}
+
+interface Definition<Args, Product> extends Description<Args> {
   readonly create: (args: Args) => Product;
 }
 
-export interface EnvironmentDefinition<Args = unknown> extends Definition<Args, BaseEnv> {
-  /** The same seed and arguments give the same episode on every machine. */
-  readonly seedable: boolean;
+export interface EnvironmentDefinition<Args = Info> extends Definition<Args, BaseEnv> {
+  /** The same seed and arguments give the same episode on every machine. Default: false. */
+  readonly seedable?: boolean;
 }
 
-export type AgentDefinition<Args = unknown> = Definition<Args, BaseAgent>;
+export type AgentDefinition<Args = Info> = Definition<Args, BaseAgent>;
+export type WorkflowDefinition<Args = Info> = Definition<Args, Workflow>;
+
+export interface RolloutDefinition<Args = Info> extends Description<Args> {
+  readonly run: (input: RolloutInput<Args>) => RolloutResult | Promise<RolloutResult>;
+}
+
+/** Who a registered value is for: the three forms of actors (ARCHITECTURE.md, "Who plays an episode"), and environments. */
+export type Form = "agent" | "workflow" | "rollout" | "environment";
 
 /** A definition with its argument type closed over, so that definitions of all kinds fit one registry. */
-export interface Registered<Product> {
+export interface Registered<F extends Form, Product> {
+  readonly form: F;
   readonly kind: string;
   readonly description: string;
   readonly argsSchema: Info;
@@ -34,27 +49,48 @@ export interface Registered<Product> {
   readonly create: (args: Info) => Product;
 }
 
-export interface RegisteredEnvironment extends Registered<BaseEnv> {
+export interface RegisteredEnvironment extends Registered<"environment", BaseEnv> {
   readonly seedable: boolean;
 }
-export type RegisteredAgent = Registered<BaseAgent>;
+export type RegisteredAgent = Registered<"agent", BaseAgent>;
+export type RegisteredWorkflow = Registered<"workflow", Workflow>;
+/** `create` checks the arguments; the function that it gives ignores `input.args`. */
+export type RegisteredRollout = Registered<"rollout", RolloutFunction>;
+/** What plays an episode. */
+export type RegisteredActor = RegisteredAgent | RegisteredWorkflow | RegisteredRollout;
 
-export function defineEnvironment<Args>(definition: EnvironmentDefinition<Args>): RegisteredEnvironment {
-  return { ...close(definition), seedable: definition.seedable };
+export function defineEnvironment<Args = Info>(definition: EnvironmentDefinition<Args>): RegisteredEnvironment {
+  return { ...close("environment", definition), seedable: definition.seedable ?? false };
 }
 
-export function defineAgent<Args>(definition: AgentDefinition<Args>): RegisteredAgent {
-  return close(definition);
+export function defineAgent<Args = Info>(definition: AgentDefinition<Args>): RegisteredAgent {
+  return close("agent", definition);
 }
 
-function close<Args, Product>(definition: Definition<Args, Product>): Registered<Product> {
-  const { kind, description, argsSchema } = definition;
-  return { kind, description, argsSchema, create: (args) => definition.create(parse(definition, args)) };
+export function defineWorkflow<Args = Info>(definition: WorkflowDefinition<Args>): RegisteredWorkflow {
+  return close("workflow", definition);
 }
 
-function parse<Args>(definition: Definition<Args, unknown>, args: Info): Args {
+/** Any async function that calls the model by itself: `defineRollout({ kind: "mine", run: async ({ task, baseUrl }) => 1 })`. */
+export function defineRollout<Args = Info>(definition: RolloutDefinition<Args>): RegisteredRollout {
+  const { run, ...description } = definition;
+  const create =
+    (args: Args): RolloutFunction =>
+    (input) =>
+      run({ ...input, args });
+  return close("rollout", { ...description, create });
+}
+
+function close<F extends Form, Args, Product>(form: F, definition: Definition<Args, Product>): Registered<F, Product> {
+  const { kind, description = "", argsSchema = { type: "object" } } = definition;
+  if (kind === "") throw new WhetstoneError("INVALID_ARGUMENT", `an ${form} needs a kind: the name that jobs use`);
+  return { form, kind, description, argsSchema, create: (args) => definition.create(parse(definition, args)) };
+}
+
+function parse<Args>({ parseArgs }: Description<Args>, args: Info): Args {
+  if (parseArgs === undefined) return args as Args;
   try {
-    return definition.parseArgs(args);
+    return parseArgs(args);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const violations = error.violations.map(({ path, reason }) => ({ path: path ? `args.${path}` : "args", reason }));
