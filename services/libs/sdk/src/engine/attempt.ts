@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError, withTimeout } from "@whetstone/core";
+import { withTimeout } from "@whetstone/core";
 import type { Environment } from "../base-env.ts";
-import {
-  classify,
-  type Failure,
-  NO_FAILURE,
-  type Phase,
-  PromptTooLongError,
-  type TerminationReason,
-} from "../failure.ts";
+import { classify, type Failure, NO_FAILURE, PromptTooLongError, type TerminationReason } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import { createTrajectory, type Step, type Trajectory } from "../types.ts";
+import { type Ending, endingOf, isMasked } from "./ending.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import { PhaseClock } from "./phase-clock.ts";
 import { play, type Table } from "./play.ts";
@@ -23,12 +17,6 @@ export interface Outcome {
   readonly finalObservation: unknown;
   readonly modelMs: number;
   readonly environmentMs: number;
-}
-
-const OVERLONG: ReadonlySet<TerminationReason> = new Set(["MAX_TURNS", "MAX_RESPONSE_LENGTH", "DEADLINE"]);
-
-export function isMasked(reason: TerminationReason, settings: Pick<EngineSettings, "overlongFilter">): boolean {
-  return settings.overlongFilter && OVERLONG.has(reason);
 }
 
 /** Plays one try with a fresh agent and environment. Never throws; whatever was opened is closed. */
@@ -48,11 +36,6 @@ export async function attempt(settings: EngineSettings, run: EpisodeRun): Promis
   }
   const closeFailure = await close(opened, settings, phases);
   return outcomeOf(table, phases, ending, closeFailure);
-}
-
-interface Ending {
-  readonly reason: TerminationReason;
-  readonly failure: Failure;
 }
 
 class Opened {
@@ -92,24 +75,6 @@ async function score({ environment, steps, phases, run, settings }: Table, reaso
   const last = steps.at(-1);
   if (last === undefined || environment.computeFinalReward === undefined || isMasked(reason, settings)) return;
   last.reward = await phases.run("reward", () => environment.computeFinalReward?.({ signal: run.signal }) ?? 0);
-}
-
-/** A hop that got the same deadline may notice it a moment before we do. */
-const SAME_DEADLINE_MS = 100;
-
-/** Whatever threw, the signal's word counts first: a call cut by the deadline is no failure of the environment. */
-function endingOf(thrown: unknown, phase: Phase, run: EpisodeRun): Ending {
-  const failure = classify(thrown, phase);
-  if (run.signal.aborted) return interrupted(run.signal, failure);
-  const byDeadline = failure.code === "DEADLINE_EXCEEDED" && run.remainingMs() < SAME_DEADLINE_MS;
-  return byDeadline ? { reason: "DEADLINE", failure: { ...failure, class: "DEADLINE" } } : { reason: "ERROR", failure };
-}
-
-function interrupted(signal: AbortSignal, failure: Failure): Ending {
-  const { code, message } = WhetstoneError.from(signal.reason);
-  if (code !== "DEADLINE_EXCEEDED")
-    return { reason: "CANCELLED", failure: { ...failure, class: "NONE", code, message } };
-  return { reason: "DEADLINE", failure: { ...failure, class: "DEADLINE", code, message } };
 }
 
 /** I9: on every path, bounded. Outside the episode's deadline: what ran out of time must be closed, too. */
