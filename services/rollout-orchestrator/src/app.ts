@@ -3,7 +3,7 @@ import { Gate, withTimeout } from "@whetstone/core";
 import { connectNats, ensurePlatform, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, startServer } from "@whetstone/rpc";
-import { createRegistry, type RegisteredAgent } from "@whetstone/sdk";
+import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { playTask } from "./adapters/episode-player.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
@@ -28,10 +28,10 @@ export interface OrchestratorApp extends AsyncDisposable {
 export interface AppDeps {
   readonly logger: Logger;
   /** Default: the built-in ones. */
-  readonly agents?: readonly RegisteredAgent[];
+  readonly actors?: readonly RegisteredActor[];
 }
 
-export const BUILT_IN: readonly RegisteredAgent[] = [frozenLakeAgent];
+export const BUILT_IN: readonly RegisteredActor[] = [frozenLakeAgent];
 
 const FLUSH_MS = 500;
 
@@ -42,13 +42,13 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const nats = opened.use(await connectNats({ servers: config.natsUrl, name: "rollout-orchestrator", logger }));
   await ensurePlatform(nats);
   const streams = await openStreams(nats, { logger });
-  const agents = createRegistry("agent", deps.agents ?? BUILT_IN);
+  const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? BUILT_IN);
   const environments = opened.use(createClient(EnvironmentService, config.envAddress));
   const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
   const gate = new Gate(config.maxEpisodes);
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
-  const player = { agents, environments, gateway };
+  const player = { actors, environments, gateway };
   const office = new FrontOffice({
     streams,
     config,
@@ -59,7 +59,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     play: (delivery, signal) => playTask(player, delivery, signal),
   });
   opened.defer(() => office.close());
-  const services = [rolloutService(agents)];
+  const services = [rolloutService(actors)];
   const rpc = opened.use(await startServer({ host: config.host, port: config.grpcPort, services, logger }));
   if (config.metricsPort !== 0) {
     opened.use(await serveMetrics(registry, { host: config.host, port: config.metricsPort }));

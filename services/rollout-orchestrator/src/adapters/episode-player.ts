@@ -6,11 +6,12 @@ import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1
 import type { RpcClient } from "@whetstone/rpc";
 import {
   AgentExecutionEngine,
+  type BaseAgent,
   type Environment,
   EpisodeError,
   type EpisodeRun,
   type Info,
-  type RegisteredAgent,
+  type RegisteredActor,
   type Registry,
   type TerminationReason,
 } from "@whetstone/sdk";
@@ -24,7 +25,7 @@ import { GatewaySession } from "./gateway-session.ts";
 import { RemoteEnvironment } from "./remote-environment.ts";
 
 export interface PlayerDeps {
-  readonly agents: Registry<RegisteredAgent>;
+  readonly actors: Registry<RegisteredActor>;
   readonly environments: RpcClient<typeof EnvironmentService>;
   readonly gateway: Gateway;
 }
@@ -50,11 +51,18 @@ function engineFor(deps: PlayerDeps, delivery: Delivery, sessions: GatewaySessio
   return new AgentExecutionEngine({
     ...limitsOf(task),
     rolloutClient: (run) => openSession(deps, delivery, run, sessions),
-    agentFactory: (args) => deps.agents.get(task.agent?.kind ?? "").create(args),
+    agentFactory: (args) => agentOf(deps, task, args),
     agentArgs: task.agent?.args,
     environmentFactory: (args, run) => openEnvironment(deps, task, args, run),
     environmentArgs: task.environment?.args,
   });
+}
+
+function agentOf({ actors }: PlayerDeps, { agent }: RolloutTask, args: Info): BaseAgent {
+  const actor = actors.get(agent?.kind ?? "");
+  if (actor.form !== "agent")
+    throw new WhetstoneError("UNSUPPORTED_SETTING", `agent.kind: ${actor.form}s cannot play yet`);
+  return actor.create(args);
 }
 
 /** Only the last try counts; what the others left in the gateway is dropped. */
