@@ -17,4 +17,5 @@ export {
   type MetricsOptions,
 } from "./metrics.ts";
 export { type MetricsServer, type MetricsServerOptions, serveMetrics } from "./serve-metrics.ts";
+export { type StopOptions, stopOnSignal } from "./stop-on-signal.ts";
 export { startTracing, type Tracing, type TracingOptions, withSpan } from "./tracing.ts";
