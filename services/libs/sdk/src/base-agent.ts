@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ModelAnswer } from "./rollout-client.ts";
+import type { ModelAnswer, ToolSpec } from "./rollout-client.ts";
 import type { Action, ChatMessage, Info, Step, Trajectory } from "./types.ts";
 
 /**
@@ -22,6 +22,9 @@ export abstract class BaseAgent {
   abstract updateFromModel(response: string, answer: ModelAnswer): Action;
 
   abstract reset(): void;
+
+  /** What the model may call, asked before each call, for servers that render and parse tools themselves. */
+  tools?(): readonly ToolSpec[];
 
   getCurrentState(): Step | undefined {
     return this.trajectory.steps.at(-1);

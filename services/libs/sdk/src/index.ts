@@ -56,6 +56,40 @@ export {
   TERMINATION_REASONS,
   type TerminationReason,
 } from "./failure.ts";
+export type { Use } from "./job/actor.ts";
+export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from "./job/agent-trainer.ts";
+export {
+  type AlgorithmSettings,
+  grpo,
+  type GrpoOptions,
+  type LossAggregation,
+  type OptimizerOptions,
+  sft,
+  type SftOptions,
+} from "./job/algorithm.ts";
+export type { DatasetLike, DatasetOrder, DatasetSettings, DatasetSource } from "./job/dataset.ts";
+export { defineJob, type JobDefinition, type JobOptions, type Validation } from "./job/define-job.ts";
+export type { JobDocument } from "./job/document.ts";
+export type { Duration } from "./job/duration.ts";
+export type {
+  ExternalModelSettings,
+  GroupPolicy,
+  LimitSettings,
+  LoopSettings,
+  PhaseTimeoutSettings,
+  RoleSettings,
+  SamplingSettings,
+  ValidationSettings,
+  VariantSettings,
+} from "./job/settings.ts";
+export type {
+  StepSummary,
+  TrainerEntry,
+  TrainOptions,
+  TrainRequest,
+  TrainResult,
+  ValidationSummary,
+} from "./job/training.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export {
   type ActorLike,
@@ -91,7 +125,7 @@ export {
 } from "./registry.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
-export type { ChatOptions, ModelAnswer, RolloutClient, SamplingParams, Usage } from "./rollout-client.ts";
+export type { ChatOptions, ModelAnswer, RolloutClient, SamplingParams, ToolSpec, Usage } from "./rollout-client.ts";
 export {
   type Action,
   type ChatMessage,

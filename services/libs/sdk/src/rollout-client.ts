@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Awaitable } from "./base-env.ts";
-import type { ChatMessage, Step } from "./types.ts";
+import type { ChatMessage, Info, Step, ToolCall } from "./types.ts";
 
 /** How tokens are drawn. Absent fields: the model server's default. */
 export interface SamplingParams {
@@ -12,6 +12,17 @@ export interface SamplingParams {
   readonly maxTokens?: number | undefined;
 }
 
+/** A tool that the model may call, in the shape of the OpenAI chat API. */
+export interface ToolSpec {
+  readonly type: "function";
+  readonly function: {
+    readonly name: string;
+    readonly description?: string;
+    /** JSON Schema of the arguments. */
+    readonly parameters?: Info;
+  };
+}
+
 export interface ChatOptions {
   readonly sampling: SamplingParams;
   /** Most tokens of the answer, at least 1. */
@@ -21,6 +32,13 @@ export interface ChatOptions {
   readonly seed: number;
   /** The agent's role that asks. */
   readonly role: string;
+  /** Another model of the same server. Absent: the client's. */
+  readonly model?: string | undefined;
+  readonly tools?: readonly ToolSpec[] | undefined;
+  /** The answer's token ids and log-probabilities are wanted; servers that know no ids leave them out. */
+  readonly returnTokenIds?: boolean | undefined;
+  /** Variables for the server's chat template: `{ enable_thinking: false }`. */
+  readonly chatTemplateKwargs?: Info | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds until the episode's deadline, told to the server. */
   readonly remainingMs: number;
@@ -39,6 +57,16 @@ export interface ModelAnswer {
   readonly usage: Usage;
   /** The server's name of this call. Empty: none. */
   readonly callId: string;
+  /** The thinking, where the server takes it out of the text. */
+  readonly reasoning?: string | undefined;
+  /** Where the server parses them; in the order of the text. */
+  readonly toolCalls?: readonly ToolCall[] | undefined;
+  /** What the model saw, whole. Only with `returnTokenIds`, and where the server knows them. */
+  readonly promptIds?: readonly number[] | undefined;
+  /** What was sampled, end-of-turn token included. As `promptIds`. */
+  readonly completionIds?: readonly number[] | undefined;
+  /** Natural logarithms at sampling, one for each of `completionIds`. As `promptIds`. */
+  readonly logprobs?: readonly number[] | undefined;
 }
 
 /** The model, as one try of one episode sees it. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Failure, TerminationReason } from "./failure.ts";
 
-// The nouns of rLLM, with its names and meaning, in camelCase. Token ids and log-probabilities are not here: the gateway
-// records them at sampling, and `Step.callId` names the record (I4).
+// The nouns of rLLM, with its names and meaning, in camelCase. On the platform, token ids and log-probabilities are not
+// here: the gateway records them at sampling, and `Step.callId` names the record (I4). Without a platform a step carries
+// them, where they were asked for: exactly the server's, never text that was tokenised again.
 
 export type Info = Readonly<Record<string, unknown>>;
 
@@ -14,6 +15,8 @@ export interface ChatMessage {
   readonly toolCalls?: readonly ToolCall[];
   /** The call that a `tool` message answers. */
   readonly toolCallId?: string;
+  /** An assistant's thinking, where it is kept apart from the content. */
+  readonly reasoning?: string;
 }
 
 export interface ToolCall {
@@ -35,7 +38,10 @@ export interface Action {
   readonly action: unknown;
 }
 
-/** One turn. Agents open it with `createStep`; the engine writes `callId`, `reward`, `done`, `info` and `mcReturn`. */
+/**
+ * One turn. Agents open it with `createStep`; the engine writes `callId`, ids, `reward`, `done`, `info` and `mcReturn`, and
+ * `chatCompletions` and `thought` where the agent left them empty.
+ */
 export interface Step {
   /** What the agent saw. */
   observation: unknown;
@@ -53,6 +59,12 @@ export interface Step {
   mcReturn: number;
   /** The model call of this turn, as the gateway names it. Empty: the client gave none. */
   callId: string;
+  /** What the model saw, whole. Absent: not asked for. */
+  promptIds?: readonly number[] | undefined;
+  /** What it sampled, end-of-turn token included. As `promptIds`. */
+  completionIds?: readonly number[] | undefined;
+  /** Natural logarithms at sampling, one for each of `completionIds`. */
+  logprobs?: readonly number[] | undefined;
 }
 
 /** The steps of one role. */

@@ -28,7 +28,7 @@ export class ChatClient implements RolloutClient {
   readonly #pool: Dispatcher;
   readonly #ownsPool: boolean;
   readonly #path: string;
-  readonly #modelJson: string;
+  readonly #model: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #attempts: number;
   #calls = 0;
@@ -38,7 +38,7 @@ export class ChatClient implements RolloutClient {
     this.#ownsPool = options.pool === undefined;
     this.#pool = options.pool ?? createChatPool(url.origin);
     this.#path = `${url.pathname.replace(/\/$/, "")}/v1/chat/completions`;
-    this.#modelJson = JSON.stringify(options.model);
+    this.#model = options.model;
     this.#headers = {
       "content-type": "application/json",
       ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
@@ -67,7 +67,7 @@ export class ChatClient implements RolloutClient {
         // A repeat after a lost connection joins the first request; it must not be a second sample.
         "x-whetstone-idempotency-key": `${this.#calls++}`,
       },
-      body: encodeRequest(this.#modelJson, messages, options),
+      body: encodeRequest(options.model ?? this.#model, messages, options),
       signal: options.signal,
     };
   }
