@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+import { ConfigError } from "@whetstone/core";
+
+import { BaseEnv } from "../base-env.ts";
+import { type ActorLike, asRegisteredActor, asRegisteredEnvironment, type EnvironmentLike } from "../read-module.ts";
+import type { RegisteredActor, RegisteredEnvironment } from "../registry.ts";
+import type { Info } from "../types.ts";
+import { type JobDocument, present } from "./document.ts";
+
+/** A class, a registered value, or either of them (or the name of a built-in one) with arguments. */
+export type Use<Like> = Like | { readonly kind: Like | string; readonly args?: Info | undefined };
+
+export interface Used<Registered> {
+  /** `{ kind, args }`, as in a job file. */
+  readonly document: JobDocument;
+  /** What the module defines. Undefined: a built-in one, by name. */
+  readonly registered: Registered | undefined;
+}
+
+/** Who plays. `form` is the option's name. @throws ConfigError when the value is of another form. */
+export function useActor(given: Use<ActorLike>, form: "agent" | "workflow" | "rollout"): Used<RegisteredActor> {
+  const used = resolveUse(given, form, asRegisteredActor);
+  const found = used.registered?.form ?? form;
+  if (found === form) return used;
+  throw refused(form, `"${String(used.document["kind"])}" is ${article(found)}: give it as \`${found}\``);
+}
+
+export function useEnvironment(given: Use<EnvironmentLike>): Used<RegisteredEnvironment> {
+  const used = resolveUse(given, "environment", asEnvironment);
+  const found = used.registered?.form ?? "environment";
+  if (found === "environment") return used;
+  throw refused("environment", `"${String(used.document["kind"])}" is ${article(found)}`);
+}
+
+function asEnvironment(given: EnvironmentLike): RegisteredEnvironment {
+  const isOther = typeof given === "function" && !(given.prototype instanceof BaseEnv);
+  if (isOther) throw refused("environment", `${given.name} must extend BaseEnv`);
+  return asRegisteredEnvironment(given);
+}
+
+function resolveUse<Like, Registered extends { readonly kind: string }>(
+  given: Use<Like>,
+  path: string,
+  register: (like: Like) => Registered,
+): Used<Registered> {
+  const { kind, args } = isPair(given) ? given : { kind: given, args: undefined };
+  if (typeof kind === "string") return { document: describe(kind, args), registered: undefined };
+  if (typeof kind !== "function" && !isRegistered(kind))
+    throw refused(path, "must be a class, a registered value or a kind");
+  const registered = register(kind);
+  return { document: describe(registered.kind, args), registered };
+}
+
+function isPair<Like>(given: Use<Like>): given is { readonly kind: Like | string; readonly args?: Info | undefined } {
+  return typeof given === "object" && given !== null && "kind" in given && !isRegistered(given);
+}
+
+function isRegistered(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "form" in value && "create" in value;
+}
+
+function describe(kind: string, args: Info | undefined): JobDocument {
+  return present({ kind, args }) as JobDocument;
+}
+
+function article(form: string): string {
+  return /^[aeiou]/.test(form) ? `an ${form}` : `a ${form}`;
+}
+
+function refused(path: string, reason: string): ConfigError {
+  return new ConfigError([{ path, reason }]);
+}

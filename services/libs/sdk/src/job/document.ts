@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** What a YAML job file holds: the protobuf JSON form of whetstone.jobs.v1.JobSpec. */
+export type JobDocument = Record<string, unknown>;
+
+/** The same object without its undefined fields, which JSON has no place for; undefined if nothing is left. */
+export function present(fields: JobDocument): JobDocument | undefined {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return given.length > 0 ? Object.fromEntries(given) : undefined;
+}
+
+/** `"token-mean"`, `"LOSS_AGGREGATION"` → `"LOSS_AGGREGATION_TOKEN_MEAN"`. */
+export function enumName(value: string | undefined, prefix: string): string | undefined {
+  return value === undefined
+    ? undefined
+    : `${prefix}_${value.replaceAll("++", "_PLUS_PLUS").replaceAll("-", "_").toUpperCase()}`;
+}
