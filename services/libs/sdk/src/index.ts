@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+export { type SplitAnswer, splitThinking, withoutThinking } from "./agents/thinking.ts";
 export { BaseAgent } from "./base-agent.ts";
 export {
   type Awaitable,
@@ -90,6 +91,22 @@ export type {
   TrainResult,
   ValidationSummary,
 } from "./job/training.ts";
+export { extractAnswer, type Extraction } from "./graders/extract-answer.ts";
+export { boxedFormatReward, thinkAnswerFormatReward, thinkFormatReward } from "./graders/format-rewards.ts";
+export { mathEquivalent } from "./graders/math-equivalence.ts";
+export { MathError } from "./graders/math-error.ts";
+export { evaluateExpression } from "./graders/math-evaluate.ts";
+export { type AnswerRewardOptions, mathReward } from "./graders/math-reward.ts";
+export type { Rational, Value } from "./graders/rational.ts";
+export {
+  combineRewards,
+  grade,
+  type RewardFunction,
+  type RewardOutput,
+  type WeightedReward,
+  zeroReward,
+} from "./graders/reward-function.ts";
+export { exactMatchReward, type F1RewardOptions, f1Reward, normalizeAnswer, tokenF1 } from "./graders/text-match.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export {
   type ActorLike,

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+import { splitThinking } from "../agents/thinking.ts";
+
+/**
+ * Where an answer may stand. `marked`: in `\boxed{}`, `<answer>` tags, behind `####`, "Answer:" or "the answer is", in this
+ * order, the last of a kind. `lastNumber`: else the last number. `whole`: else all of a short text.
+ */
+export type Extraction = "marked" | "lastNumber" | "whole";
+
+const MAX_WHOLE_CHARACTERS = 300;
+
+/** The final answer in a model's text, after its thinking. Undefined: it gave none, which is never right. */
+export function extractAnswer(text: string, extraction: Extraction = "marked"): string | undefined {
+  const { answer } = splitThinking(text);
+  const found = boxed(answer) ?? tagged(answer) ?? hashed(answer) ?? announced(answer);
+  if (found !== undefined) return found;
+  if (extraction === "lastNumber") return lastNumber(answer);
+  return extraction === "whole" && answer.length <= MAX_WHOLE_CHARACTERS ? nonEmpty(answer) : undefined;
+}
+
+/** The content of the last `\boxed{…}` or `\fbox{…}` with balanced braces; `\boxed 5` without braces counts, too. */
+export function boxed(text: string): string | undefined {
+  const at = Math.max(text.lastIndexOf("\\boxed"), text.lastIndexOf("\\fbox"));
+  if (at < 0) return undefined;
+  const rest = text.slice(at).replace(/^\\(?:boxed|fbox)\s*/u, "");
+  if (!rest.startsWith("{")) return nonEmpty(/^[^\s$\\.,]+/u.exec(rest)?.[0] ?? "");
+  const end = closingBrace(rest);
+  return end < 0 ? undefined : nonEmpty(rest.slice(1, end));
+}
+
+function closingBrace(text: string): number {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text.charAt(at);
+    if (character === "\\") at += 1;
+    else if (character === "{") depth += 1;
+    else if (character === "}" && --depth === 0) return at;
+  }
+  return -1;
+}
+
+function tagged(text: string): string | undefined {
+  const end = text.lastIndexOf("</answer>");
+  const start = end < 0 ? -1 : text.lastIndexOf("<answer>", end);
+  return start < 0 ? undefined : nonEmpty(text.slice(start + "<answer>".length, end));
+}
+
+/** GSM8K: "#### 42". */
+function hashed(text: string): string | undefined {
+  const at = text.lastIndexOf("####");
+  return at < 0 ? undefined : nonEmpty(firstLine(text.slice(at + 4)));
+}
+
+const ANNOUNCED = /\banswer\b[^\S\n]*(?:\*\*)?[^\S\n]*(?::|=|is\b:?)/giu;
+
+/** The rest of the last line with "Answer:" or "the answer is", up to the end of its sentence. */
+function announced(text: string): string | undefined {
+  let end = -1;
+  for (const match of text.matchAll(ANNOUNCED)) end = match.index + match[0].length;
+  if (end < 0) return undefined;
+  const line = firstLine(text.slice(end).replace(/^\s*(?:\*\*)?\s*/u, ""));
+  return nonEmpty(line.replace(/[.!?]\s.*$/u, "").replace(/\*\*$/u, ""));
+}
+
+function lastNumber(text: string): string | undefined {
+  const numbers = text.match(/(?<![\d.])-?\$?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*\/\s*\d+)?%?/gu);
+  return numbers?.at(-1);
+}
+
+function firstLine(text: string): string {
+  return text.trimStart().split("\n", 1)[0] ?? "";
+}
+
+function nonEmpty(text: string): string | undefined {
+  const trimmed = text.trim();
+  return trimmed === "" ? undefined : trimmed;
+}
