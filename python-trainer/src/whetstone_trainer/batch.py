@@ -97,6 +97,8 @@ def mini_batches(rows: Sequence[Row], count: int, seed: int, step: int, epoch: i
 def row_weights(rows: Sequence[Row], algorithm: AlgorithmSettings, scale_factor: float) -> dict[int, float]:
     """Weight of each token of a row, by the row's identity, from denominators of the whole mini-batch (I10)."""
     lengths_R = torch.tensor([len(row.positions) for row in rows])
-    totals = float(lengths_R.sum()), float(len(rows))
-    weights_R = token_weights(lengths_R, algorithm.aggregation, *totals, scale_factor)
+    shares_R = torch.tensor([row.share for row in rows], dtype=torch.float64)
+    totals = float(lengths_R.sum()), float(shares_R.sum())
+    # A sequence is a whole trajectory; a row that is a part of one has the sequence's length, not its own.
+    weights_R = token_weights(lengths_R / shares_R, algorithm.aggregation, *totals, scale_factor)
     return {id(row): weight for row, weight in zip(rows, weights_R.tolist(), strict=True)}

@@ -46,12 +46,12 @@ def train_rows(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     rows: Sequence[Row],
-    advantages_E: np.ndarray,
+    advantages_J: np.ndarray,
     settings: TrainSettings,
     step: int,
     on_share: OnShare,
 ) -> dict[str, float]:
-    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_E`: one an episode."""
+    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_J`: one a trajectory."""
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
     scale_factor = algorithm.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
@@ -61,7 +61,7 @@ def train_rows(
             weights = row_weights(part, algorithm, scale_factor)
             optimizer.zero_grad(set_to_none=True)
             for micro in micro_batches(part, batching.micro_batch_tokens, model_device(model)):
-                accumulate(model, micro, advantages_E, weights, settings, tally)
+                accumulate(model, micro, advantages_J, weights, settings, tally)
                 tally.row_updates += len(micro.rows)
                 on_share(tally.row_updates / total)
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip))
@@ -77,7 +77,7 @@ def train_rows(
 def accumulate(
     model: Transformer,
     micro: MicroBatch,
-    advantages_E: np.ndarray,
+    advantages_J: np.ndarray,
     weights: dict[int, float],
     settings: TrainSettings,
     tally: Tally,
@@ -88,7 +88,7 @@ def accumulate(
     logprobs_M, entropies_M = score(model, micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
-    advantages_N = _per_token(micro, [advantages_E[row.episode] for row in micro.rows])
+    advantages_N = _per_token(micro, [advantages_J[row.trajectory] for row in micro.rows])
     behaviour_N = micro.gather([row.logprobs for row in micro.rows])
     # The weight is positive, so it may scale the advantage: every clipped form scales with it.
     importance_N = micro.gather([row.importance for row in micro.rows])

@@ -1,13 +1,16 @@
 """Episodes → training rows, by exact prefix merge of their calls (I4, I5).
 
-A call that continues its parent lengthens the parent's row: new prompt ids with mask 0, sampled ids with mask 1.
-A root starts a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once,
-in the row that owns them.
+A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids
+with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. A root
+starts a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once, in the row
+that came first. A row is all of one trajectory.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,13 +40,18 @@ class Row:
     comparable: np.ndarray
     # What each token's loss is multiplied by; other than 1 only after `proximal.anchor`.
     importance: np.ndarray
+    # Index into the batch's trajectories.
+    trajectory: int = 0
+    # Its trained tokens among those of its trajectory: sibling rows count as one rollout together.
+    share: float = 1.0
 
 
 @dataclass
 class _Draft:
     """A row in the making; lists grow token by token."""
 
-    token_ids: list[int] = field(default_factory=list)
+    owner: int
+    token_ids: list[int]
     positions: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
@@ -62,7 +70,7 @@ class _Draft:
         self.temperatures += [temperature] * count
         self.comparable += [comparable] * count
 
-    def finish(self, episode: int) -> Row:
+    def finish(self, episode: int, first_trajectory: int, trained_tokens: int) -> Row:
         return Row(
             episode,
             np.array(self.token_ids, dtype=np.int64),
@@ -72,38 +80,79 @@ class _Draft:
             np.array(self.temperatures, dtype=np.float32),
             np.array(self.comparable, dtype=bool),
             np.ones(len(self.positions), dtype=np.float32),
+            first_trajectory + self.owner,
+            len(self.positions) / trained_tokens,
         )
 
 
-def episode_rows(episode: types.Episode, index: int, step: int) -> list[Row]:
+def episode_rows(
+    episode: types.Episode, index: int, step: int, owners: Mapping[str, int] | None = None, first_trajectory: int = 0
+) -> list[Row]:
     """Rows of one episode that have a trained token. `step`: versions above it are impossible.
 
+    `owners`: which of the episode's trajectories a call belongs to; calls it does not name are context. Absent: all
+    belong to the first. `first_trajectory`: what that one's index is in the batch.
     Raises ContractError for unlabelled tokens, lengths that disagree, unknown parents, log-probabilities not finite.
     """
+    if owners is None:
+        owners = {} if episode.masked else {call.id: 0 for call in episode.calls}
+    calls: dict[str, types.ModelCall] = {}
+    # Rows that can be continued, by their trajectory and last call.
+    open_rows: dict[tuple[int, str], _Draft] = {}
     drafts: list[_Draft] = []
-    ends: dict[str, tuple[_Draft, int]] = {}
     for call in episode.calls:
-        draft = _draft_for(call, ends, drafts, episode.id)
+        if call.parent_id and call.parent_id not in calls:
+            raise ContractError(f"{episode.id} call {call.id}: parent {call.parent_id!r} is not an earlier call")
+        calls[call.id] = call
+        owner = owners.get(call.id)
+        if owner is None:
+            continue
+        draft = _continued(call, owner, calls, open_rows)
+        if draft is None:
+            draft = _Draft(owner, _prefix(call, calls))
+            drafts.append(draft)
         draft.token_ids += call.prompt_ids
         _append_completion(draft, call, episode, step)
-        ends[call.id] = (draft, len(draft.token_ids))
-    return [draft.finish(index) for draft in drafts if draft.positions]
+        open_rows[owner, call.id] = draft
+    tokens = Counter[int]()
+    for draft in drafts:
+        tokens[draft.owner] += len(draft.positions)
+    return [draft.finish(index, first_trajectory, tokens[draft.owner]) for draft in drafts if draft.positions]
 
 
-def _draft_for(
-    call: types.ModelCall, ends: dict[str, tuple[_Draft, int]], drafts: list[_Draft], episode_id: str
-) -> _Draft:
-    """The parent's row if the call is the first to continue it; else a new one, holding the prefix as context."""
-    if call.parent_id and call.parent_id not in ends:
-        raise ContractError(f"{episode_id} call {call.id}: parent {call.parent_id!r} is not an earlier call")
-    parent, end = ends.get(call.parent_id, (None, 0))
-    if parent is not None and len(parent.token_ids) == end:
-        return parent
-    draft = _Draft()
-    if parent is not None:
-        draft.token_ids += parent.token_ids[:end]
-    drafts.append(draft)
-    return draft
+def _continued(
+    call: types.ModelCall,
+    owner: int,
+    calls: Mapping[str, types.ModelCall],
+    open_rows: dict[tuple[int, str], _Draft],
+) -> _Draft | None:
+    """The trajectory's row that this call continues, lengthened by what others said since; None: it starts its own."""
+    between: list[types.ModelCall] = []
+    ancestor = call.parent_id
+    while ancestor:
+        draft = open_rows.pop((owner, ancestor), None)
+        if draft is not None:
+            for other in reversed(between):
+                draft.token_ids += other.prompt_ids
+                draft.token_ids += other.completion_ids
+            return draft
+        between.append(calls[ancestor])
+        ancestor = calls[ancestor].parent_id
+    return None
+
+
+def _prefix(call: types.ModelCall, calls: Mapping[str, types.ModelCall]) -> list[int]:
+    """Ids before the call's own prompt ids."""
+    chain: list[types.ModelCall] = []
+    ancestor = call.parent_id
+    while ancestor:
+        chain.append(calls[ancestor])
+        ancestor = calls[ancestor].parent_id
+    token_ids: list[int] = []
+    for one in reversed(chain):
+        token_ids += one.prompt_ids
+        token_ids += one.completion_ids
+    return token_ids
 
 
 def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Episode, step: int) -> None:
@@ -111,9 +160,7 @@ def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Epis
     token_ids = list(call.completion_ids)
     if not draft.token_ids and token_ids:
         raise ContractError(f"{where}: a sampled token without a prompt")
-    if episode.masked:
-        draft.token_ids += token_ids
-    elif episode.purpose == types.PURPOSE_DEMONSTRATION:
+    if episode.purpose == types.PURPOSE_DEMONSTRATION:
         for token_id, trained in zip(token_ids, _demonstration_mask(call, where), strict=True):
             if trained:
                 draft.sampled([token_id], [0.0], [UNSAMPLED])

@@ -19,7 +19,7 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.algorithms import estimate_advantages
+from whetstone_trainer.algorithms import trajectory_advantages
 from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
 from whetstone_trainer.errors import ContractError, SettingsError, TrainerError
 from whetstone_trainer.ingest import parse_episodes
@@ -29,7 +29,8 @@ from whetstone_trainer.optimizer import make_optimizer
 from whetstone_trainer.proximal import anchor
 from whetstone_trainer.rows import Row, episode_rows
 from whetstone_trainer.settings import TrainSettings
-from whetstone_trainer.step_metrics import Clock, batch_metrics
+from whetstone_trainer.step_metrics import Clock, batch_metrics, role_metrics
+from whetstone_trainer.trajectories import Trajectory, split_episode
 
 # (phase, share in [0, 1]); may raise to stop the step.
 OnProgress = Callable[[str, float], None]
@@ -132,7 +133,7 @@ class JobRun:
         on_progress("checking", 0.0)
         with clock.part("time/check"):
             episodes = parse_episodes(manifest, bodies, self.settings.mask_deadline)
-            rows = [row for i, episode in enumerate(episodes) for row in episode_rows(episode, i, self.step)]
+            trajectories, rows = self._rows(manifest, episodes)
             self._check_vocabulary(rows, episodes)
             metrics = check_logprobs(
                 rows,
@@ -143,8 +144,12 @@ class JobRun:
         self._keep_current()
         on_progress("training", 0.0)
         with clock.part("time/train"):
-            advantages_E = self._advantages(manifest, episodes)
-            with_signal = [row for row in rows if advantages_E[row.episode] != 0]
+            tokens_J = np.zeros(len(trajectories), dtype=np.int64)
+            for row in rows:
+                tokens_J[row.trajectory] += len(row.positions)
+            algorithm, roles = self.settings.algorithm, self.settings.roles
+            advantages_J = trajectory_advantages(trajectories, tokens_J.tolist(), algorithm, roles)
+            with_signal = [row for row in rows if advantages_J[row.trajectory] != 0]
             cap, budget = self.settings.algorithm.importance_cap, self.settings.batching.micro_batch_tokens
             trained, anchored = anchor(self.model, with_signal, self.step, cap, budget)
             metrics |= anchored
@@ -152,12 +157,13 @@ class JobRun:
                 self.model,
                 self.optimizer,
                 trained,
-                advantages_E,
+                advantages_J,
                 self.settings,
                 self.step,
                 lambda share: on_progress("training", share),
             )
-        metrics |= batch_metrics(self.step, manifest, episodes, rows, trained, advantages_E)
+        metrics |= batch_metrics(self.step, episodes, trajectories, rows, trained, advantages_J)
+        metrics |= role_metrics(trajectories, trained, advantages_J)
         on_progress("saving", 0.0)
         return self._finish(manifest, digest, metrics, trained, clock)
 
@@ -229,9 +235,16 @@ class JobRun:
             if row.token_ids.max() >= size:
                 raise ContractError(f"{episodes[row.episode].id}: token id {row.token_ids.max()} is not below {size}")
 
-    def _advantages(self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]) -> np.ndarray:
-        groups = [entry.group for entry in manifest.entries]
-        return estimate_advantages([episode.reward for episode in episodes], groups, self.settings.algorithm)
+    def _rows(
+        self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]
+    ) -> tuple[list[Trajectory], list[Row]]:
+        trajectories: list[Trajectory] = []
+        rows: list[Row] = []
+        for index, (entry, episode) in enumerate(zip(manifest.entries, episodes, strict=True)):
+            split = split_episode(episode, index, entry.group, self.settings.roles)
+            rows += episode_rows(episode, index, self.step, split.owners, len(trajectories))
+            trajectories += split.trajectories
+        return trajectories, rows
 
     def _model_of(self, version: int) -> Transformer | None:
         """The model of a version within the lag window; read from its folder after a restart."""

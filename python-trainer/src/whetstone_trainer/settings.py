@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.errors import SettingsError
 
@@ -16,6 +18,15 @@ AGGREGATIONS = {
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: "seq-mean-token-sum",
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: "seq-mean-token-sum-norm",
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: "seq-mean-token-mean",
+}
+
+# Estimators, and the fewest members of a group that they say something about.
+ADVANTAGE_ESTIMATORS = {
+    types.ADVANTAGE_ESTIMATOR_UNSPECIFIED: ("grpo", 2),
+    types.ADVANTAGE_ESTIMATOR_GRPO: ("grpo", 2),
+    types.ADVANTAGE_ESTIMATOR_REINFORCE: ("reinforce", 1),
+    types.ADVANTAGE_ESTIMATOR_RLOO: ("rloo", 2),
+    types.ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: ("reinforce++baseline", 2),
 }
 
 
@@ -64,6 +75,18 @@ class AlgorithmSettings:
 
 
 @dataclass(frozen=True)
+class RoleSettings:
+    """One role; roles that the job does not list are trained with the job's own estimator."""
+
+    # Looks up `algorithms.ADVANTAGES`.
+    advantage: str
+    # Groups with fewer members get advantage 0.
+    min_group: int
+    # False: its tokens are context.
+    trained: bool = True
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """Everything one training step needs to know about its job."""
 
@@ -78,6 +101,8 @@ class TrainSettings:
     algorithm: AlgorithmSettings
     optimizer: OptimizerSettings
     batching: BatchingSettings
+    # By name; only those that the job lists.
+    roles: Mapping[str, RoleSettings] = field(default_factory=dict)
 
 
 def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
@@ -88,6 +113,7 @@ def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
     _require(kind is not None, "algorithm", "is required: sft or grpo")
     chosen = spec.algorithm.sft if kind == "sft" else spec.algorithm.grpo
     loop = spec.loop
+    algorithm = AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _grpo(spec)
     return TrainSettings(
         job=spec.name,
         model_path=spec.model.path,
@@ -97,10 +123,33 @@ def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
         checkpoint_every=loop.checkpoint_every if loop.HasField("checkpoint_every") else 1,
         checkpoints_kept=loop.checkpoints_kept if loop.HasField("checkpoints_kept") else 2,
         mask_deadline=loop.deadline_policy == jobs.DEADLINE_POLICY_MASK,
-        algorithm=AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _grpo(spec),
+        algorithm=algorithm,
         optimizer=_optimizer(chosen.optimizer, f"algorithm.{kind}.optimizer"),
         batching=_batching(chosen.batching, f"algorithm.{kind}.batching"),
+        roles=_roles(spec, algorithm),
     )
+
+
+def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSettings]:
+    roles: dict[str, RoleSettings] = {}
+    for index, role in enumerate(spec.roles):
+        path = f"roles[{index}]"
+        _require(bool(role.name), f"{path}.name", "is required")
+        _require(role.name not in roles, f"{path}.name", f'"{role.name}" is taken by another role')
+        _require(role.advantage in ADVANTAGE_ESTIMATORS, f"{path}.advantage", f"{role.advantage} is unknown")
+        is_default = role.advantage == types.ADVANTAGE_ESTIMATOR_UNSPECIFIED
+        _require(algorithm.name != "sft" or is_default, f"{path}.advantage", "SFT has no advantages")
+        roles[role.name] = _role(role, algorithm)
+    return roles
+
+
+def _role(role: types.Role, algorithm: AlgorithmSettings) -> RoleSettings:
+    trained = not (role.frozen or role.HasField("model"))
+    if algorithm.name == "sft":
+        return RoleSettings(algorithm.advantage, algorithm.min_group, trained)
+    advantage, fewest = ADVANTAGE_ESTIMATORS[role.advantage]
+    # `partial` asks for more members than an estimator that compares them needs; one that does not compare needs none.
+    return RoleSettings(advantage, algorithm.min_group if fewest > 1 else fewest, trained)
 
 
 def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from whetstone.events.v1 import events_pb2 as events
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.rows import UNSAMPLED, Row
+from whetstone_trainer.trajectories import Trajectory
+
+# Roles with metrics of their own. User code names roles; beyond this many the names are no roles.
+MAX_ROLES = 32
 
 
 class Clock:
@@ -40,28 +43,58 @@ class _Part:
 
 def batch_metrics(
     step: int,
-    manifest: events.BatchManifest,
     episodes: Sequence[types.Episode],
+    trajectories: Sequence[Trajectory],
     rows: Sequence[Row],
     trained: Sequence[Row],
-    advantages_E: np.ndarray,
+    advantages_J: np.ndarray,
 ) -> dict[str, float]:
     """What the batch was made of. See docs/metrics.md."""
     rewards_E = np.array([episode.reward for episode in episodes] or [0.0])
-    groups = [entry.group for entry in manifest.entries]
     versions_N = np.concatenate([row.versions for row in trained] or [np.zeros(0, dtype=np.int64)])
     lags_N = step - versions_N[versions_N != UNSAMPLED]
+    sampled = sum(len(call.completion_ids) for episode in episodes for call in episode.calls)
     return {
         "reward/mean": float(rewards_E.mean()),
         "reward/std": float(rewards_E.std(ddof=1)) if len(rewards_E) > 1 else 0.0,
         "success/mean": float(np.mean([episode.is_correct for episode in episodes] or [0.0])),
         "episodes": float(len(episodes)),
-        "groups": float(len(set(groups))),
-        "groups_with_signal": float(len({group for group, a in zip(groups, advantages_E, strict=True) if a != 0})),
+        "groups": float(len({one.group for one in trajectories})),
+        "groups_with_signal": float(
+            len({one.group for one, advantage in zip(trajectories, advantages_J, strict=True) if advantage != 0})
+        ),
         "rows": float(len(rows)),
         "rows_trained": float(len(trained)),
         "zero_advantage_rows": float(len(rows) - len(trained)),
         "tokens_trained": float(sum(len(row.positions) for row in trained)),
+        "tokens_context": float(sampled - sum(len(row.positions) for row in rows)),
         "lag/mean": float(lags_N.mean()) if len(lags_N) else 0.0,
         "lag/max": float(lags_N.max()) if len(lags_N) else 0.0,
     }
+
+
+def role_metrics(
+    trajectories: Sequence[Trajectory], trained: Sequence[Row], advantages_J: np.ndarray
+) -> dict[str, float]:
+    """Rewards, advantages and trained tokens of each role."""
+    members: dict[str, list[int]] = {}
+    for index, trajectory in enumerate(trajectories):
+        members.setdefault(trajectory.role, []).append(index)
+    tokens_J = np.zeros(len(trajectories))
+    for row in trained:
+        tokens_J[row.trajectory] += len(row.positions)
+    metrics: dict[str, float] = {}
+    for role in sorted(members, key=lambda name: (-len(members[name]), name))[:MAX_ROLES]:
+        own = members[role]
+        rewards = np.array([trajectories[index].reward for index in own])
+        metrics |= {
+            f"reward/{role}/mean": float(rewards.mean()),
+            f"reward/{role}/std": float(rewards.std(ddof=1)) if len(rewards) > 1 else 0.0,
+            f"reward/{role}/min": float(rewards.min()),
+            f"reward/{role}/max": float(rewards.max()),
+            f"advantage/{role}/mean": float(advantages_J[own].mean()),
+            f"advantage/{role}/abs_mean": float(np.abs(advantages_J[own]).mean()),
+            f"trajectories/{role}": float(len(own)),
+            f"tokens_trained/{role}": float(tokens_J[own].sum()),
+        }
+    return metrics

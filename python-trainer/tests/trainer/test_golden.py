@@ -23,7 +23,7 @@ TOLERANCE = {"rtol": 0, "atol": 6e-7}
 
 def check_advantages(vector: dict[str, Any]) -> None:
     settings = replace(GRPO, advantage=vector["estimator"], normalize_by_std=vector["normalizeByStd"])
-    advantages = estimate_advantages(vector["rewards"], vector["groups"], settings)
+    advantages = estimate_advantages(vector["rewards"], vector["groups"], settings, vector.get("tokens"))
     np.testing.assert_allclose(advantages, vector["advantages"], **TOLERANCE)
 
 

@@ -52,6 +52,7 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
                 np.full(len(trained), 1.0 + index % 2, dtype=np.float32),
                 np.ones(len(trained), dtype=bool),
                 np.ones(len(trained), dtype=np.float32),
+                trajectory=index,
             )
         )
     return rows
@@ -60,7 +61,7 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
 def gradient(model: Transformer, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
     """Of the mini-batch that `parts` make up, one `micro_batches` call a part."""
     rows = [row for part in parts for row in part]
-    advantages = np.random.default_rng(5).normal(size=1 + max(row.episode for row in rows))
+    advantages = np.random.default_rng(5).normal(size=1 + max(row.trajectory for row in rows))
     settings = replace(SETTINGS, algorithm=algorithm)
     weights = row_weights(rows, algorithm, 12.0)
     model.zero_grad(set_to_none=True)
@@ -86,6 +87,19 @@ def test_the_split_into_micro_batches_changes_no_gradient(model: Transformer, ag
     assert (gradient(model, [rows], algorithm, budget=20) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(21)]
     assert (gradient(model, [shuffled], algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+
+
+@pytest.mark.parametrize("aggregation", [name for name in sorted(set(AGGREGATIONS.values())) if "seq" in name])
+def test_a_rollout_counts_once_however_many_rows_it_has(aggregation: str) -> None:
+    """A rollout of three rows weighs as much as a rollout of one that has as many trained tokens."""
+    rows, algorithm = make_rows(4), replace(GRPO, aggregation=aggregation)
+    own = [replace(row, positions=row.positions[:1]) for row in rows[:3]]
+    siblings = [replace(row, trajectory=0, share=1 / 3) for row in own]
+    whole = replace(rows[3], positions=np.array([3, 4, 5]), trajectory=1)
+    weights = row_weights([*siblings, whole], algorithm, 12.0)
+    assert [weights[id(row)] for row in siblings] == pytest.approx([weights[id(whole)]] * 3)
+    alone = row_weights([whole], algorithm, 12.0)
+    assert weights[id(whole)] == pytest.approx(alone[id(whole)] / 2)
 
 
 def test_packed_trees_score_as_plain_causal_sequences(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:

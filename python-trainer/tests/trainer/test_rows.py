@@ -58,6 +58,31 @@ def test_a_late_fork_ends_the_prefix_at_its_parent() -> None:
     assert content(episode_rows(episode(*calls), 0, step=0)[1]) == ([1, 2, 3, 4, 9, 9], [5])
 
 
+def test_the_rows_of_a_trajectory_count_as_one_rollout_together() -> None:
+    calls = call("c0", [1], [2, 3, 4]), call("c1", [5], [6], "c0"), call("c2", [7], [8], "c0"), call("c3", [9], [10])
+    rows = episode_rows(episode(*calls), 0, 0, {"c0": 0, "c1": 0, "c2": 0, "c3": 1}, first_trajectory=5)
+    assert [(row.trajectory, row.share) for row in rows] == [(5, 0.8), (5, 0.2), (6, 1.0)]
+
+
+def test_context_is_seen_and_not_trained() -> None:
+    calls = call("c0", [1], [2]), call("c1", [3], [4], "c0"), call("c2", [5], [6], "c1"), call("c3", [7], [8])
+    (row,) = episode_rows(episode(*calls), 0, 0, {"c0": 0, "c2": 0})
+    assert content(row) == ([1, 2, 3, 4, 5, 6], [1, 5])
+
+
+def test_context_may_lack_labels_and_logprobs_and_may_be_greedy() -> None:
+    bare = types.ModelCall(id="c0", prompt_ids=[1], completion_ids=[2], sampling=types.Sampling(temperature=0))
+    (row,) = episode_rows(episode(bare, call("c1", [3], [4], "c0")), 0, 0, {"c1": 0})
+    assert content(row) == ([1, 2, 3, 4], [3])
+
+
+def test_two_players_of_one_transcript_have_one_row_each() -> None:
+    calls = [call(f"c{i}", [10 * i + 1], [10 * i + 2], f"c{i - 1}" if i else "") for i in range(4)]
+    rows = episode_rows(episode(*calls), 0, 0, {"c0": 0, "c1": 1, "c2": 0, "c3": 1})
+    transcript = [1, 2, 11, 12, 21, 22, 31, 32]
+    assert [(row.trajectory, *content(row)) for row in rows] == [(0, transcript[:6], [1, 5]), (1, transcript, [3, 7])]
+
+
 def test_demonstrations_follow_their_mask() -> None:
     shown = types.ModelCall(id="c0", prompt_ids=[1], completion_ids=[2, 3, 4], demonstration_mask=[1, 0, 1])
     (row,) = episode_rows(types.Episode(purpose=types.PURPOSE_DEMONSTRATION, calls=[shown]), 0, step=0)
@@ -106,19 +131,24 @@ def test_what_breaks_the_contract_is_refused(bad: types.ModelCall, words: str) -
     assert "toy/g0/s0 call c1" in str(caught.value)
 
 
-@given(st.lists(st.integers(-1, 7), min_size=1, max_size=8))
-def test_every_sampled_token_is_trained_exactly_once_with_its_true_prefix(parents: list[int]) -> None:
-    """Any tree of calls: `parents[i]` is the parent of call i, or a root if there is no such earlier call."""
+@given(st.lists(st.tuples(st.integers(-1, 7), st.integers(-1, 2)), min_size=1, max_size=8))
+def test_every_owned_token_is_trained_exactly_once_with_its_true_prefix(tree: list[tuple[int, int]]) -> None:
+    """Any tree of calls: (parent, owner) of call i; a root if there is no such earlier call; owner -1: context."""
+    parents = [parent for parent, _ in tree]
+    owners = {f"c{index}": owner for index, (_, owner) in enumerate(tree) if owner >= 0}
     calls, full = [], []
     for index, parent in enumerate(parents):
         is_root = parent < 0 or parent >= index
         prompt, completion = [100 + index], [200 + 2 * index, 201 + 2 * index]
         calls.append(call(f"c{index}", prompt, completion, "" if is_root else f"c{parent}"))
         full.append(([] if is_root else full[parent]) + prompt + completion)
-    rows = episode_rows(episode(*calls), 0, step=0)
+    rows = episode_rows(episode(*calls), 0, 0, owners)
     trained = [int(row.token_ids[position]) for row in rows for position in row.positions]
-    assert sorted(trained) == sorted(token for one in calls for token in one.completion_ids)
+    assert sorted(trained) == sorted(token for one in calls if one.id in owners for token in one.completion_ids)
     for row in rows:
         for position in row.positions.tolist():
-            owner = (int(row.token_ids[position]) - 200) // 2
-            assert row.token_ids[: position + 1].tolist() == full[owner][: position + 1]
+            index = (int(row.token_ids[position]) - 200) // 2
+            assert row.trajectory == owners[f"c{index}"]
+            assert row.token_ids[: position + 1].tolist() == full[index][: position + 1]
+    for owner in set(owners.values()):
+        assert sum(row.share for row in rows if row.trajectory == owner) == pytest.approx(1)

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trainer_kit import grpo_spec, sft_spec
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms import estimate_advantages
 from whetstone_trainer.errors import SettingsError
-from whetstone_trainer.settings import AlgorithmSettings, BatchingSettings, OptimizerSettings, parse_settings
+from whetstone_trainer.settings import (
+    AlgorithmSettings,
+    BatchingSettings,
+    OptimizerSettings,
+    RoleSettings,
+    parse_settings,
+)
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -32,6 +39,30 @@ def test_defaults_are_those_of_the_contract() -> None:
 def test_sft_has_no_group_statistics() -> None:
     algorithm = parse_settings(sft_spec(Path("m"))).algorithm
     assert estimate_advantages([0, 0, 5], ["a", "b", "b"], algorithm).tolist() == [1, 1, 1]
+
+
+def test_roles_have_their_own_estimators() -> None:
+    spec = grpo_spec(Path("m"))
+    spec.loop.group_policy.partial.min_size = 3
+    spec.roles.add(name="judge", advantage=types.ADVANTAGE_ESTIMATOR_REINFORCE)
+    spec.roles.add(name="solver", advantage=types.ADVANTAGE_ESTIMATOR_RLOO)
+    spec.roles.add(name="critic", frozen=True)
+    spec.roles.add(name="oracle", model=types.ExternalModel(base_url="http://127.0.0.1/v1"))
+    assert parse_settings(spec).roles == {
+        "judge": RoleSettings("reinforce", 1),
+        "solver": RoleSettings("rloo", 3),
+        "critic": RoleSettings("grpo", 3, trained=False),
+        "oracle": RoleSettings("grpo", 3, trained=False),
+    }
+
+
+def test_sft_may_freeze_a_role_but_has_no_advantages() -> None:
+    spec = sft_spec(Path("m"))
+    spec.roles.add(name="agent", frozen=True)
+    assert parse_settings(spec).roles == {"agent": RoleSettings("constant", 1, trained=False)}
+    spec.roles[0].advantage = types.ADVANTAGE_ESTIMATOR_GRPO
+    with pytest.raises(SettingsError, match=r"roles\[0\].advantage: SFT has no advantages"):
+        parse_settings(spec)
 
 
 def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
@@ -55,6 +86,9 @@ def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
         (change("algorithm.grpo.loss_scale_factor", 0), "algorithm.grpo.lossScaleFactor"),
         (change("algorithm.grpo.batching.mini_batches", 0), "algorithm.grpo.batching.miniBatches"),
         (change("algorithm.grpo.optimizer.beta2", 1), "algorithm.grpo.optimizer.beta2"),
+        (lambda spec: spec.roles.add(), "roles[0].name"),
+        (lambda spec: spec.roles.extend([types.Role(name="a"), types.Role(name="a")]), "roles[1].name"),
+        (lambda spec: spec.roles.append(types.Role(name="a", advantage=99)), "roles[0].advantage"),  # type: ignore
     ],
 )
 def test_bad_values_are_named(damage: Callable[[jobs.JobSpec], None], path: str) -> None:

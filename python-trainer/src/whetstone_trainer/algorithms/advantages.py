@@ -1,18 +1,21 @@
-"""Advantages, one number an episode; every trained token of the episode gets it.
+"""Advantages, one number a trajectory; every trained token of the trajectory gets it. Formulas: docs/algorithms.md.
 
-Group statistics are taken once an episode, however many rows its calls make, and never see a voided member,
-because a manifest does not list one.  Source: verl core_algos; vectors: proto/golden/advantages.json.
+A group is all trajectories of one role at one task. Its statistics are taken once a trajectory, however many rows its
+calls make. They never see a voided member, because a manifest does not list one, nor a frozen one, because its role has
+no advantages at all.  Source: verl core_algos; vectors: proto/golden/advantages.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from whetstone_trainer.settings import AlgorithmSettings
+from whetstone_trainer.settings import AlgorithmSettings, RoleSettings
+from whetstone_trainer.trajectories import Trajectory
 
 STD_EPSILON = 1e-6
+VARIANCE_EPSILON = 1e-8
 
 # (rewards of one group [G], float64; settings) → advantages [G].
 GroupAdvantage = Callable[[np.ndarray, AlgorithmSettings], np.ndarray]
@@ -28,36 +31,113 @@ def grpo(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
     return centred / (std + STD_EPSILON) if settings.normalize_by_std else centred
 
 
+def reinforce(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
+    """The reward itself."""
+    del settings
+    return rewards_G.copy()
+
+
+def rloo(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
+    """r minus the mean of the others: n / (n - 1) * (r - mean). A single member: the reward."""
+    del settings
+    count = len(rewards_G)
+    return rewards_G.copy() if count == 1 else (rewards_G - rewards_G.mean()) * (count / (count - 1))
+
+
+def centred(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
+    """r - mean, whitened over the batch afterwards: REINFORCE++ with a baseline. A single member: the reward."""
+    del settings
+    return rewards_G.copy() if len(rewards_G) == 1 else rewards_G - rewards_G.mean()
+
+
 def constant(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
     """1 whatever the reward: supervised fine-tuning imitates every demonstration alike."""
     del settings
     return np.ones_like(rewards_G)
 
 
-ADVANTAGES: dict[str, GroupAdvantage] = {"grpo": grpo, "constant": constant}
+ADVANTAGES: dict[str, GroupAdvantage] = {
+    "grpo": grpo,
+    "reinforce": reinforce,
+    "rloo": rloo,
+    "reinforce++baseline": centred,
+    "constant": constant,
+}
+# Compare the members of a group with each other: equal rewards say nothing.
+COMPARING = frozenset({"grpo", "rloo", "reinforce++baseline"})
+WHITENED = frozenset({"reinforce++baseline"})
 
 
-def estimate_advantages(rewards: Sequence[float], groups: Sequence[str], settings: AlgorithmSettings) -> np.ndarray:
-    """Advantages [episodes], float64, in the order given. Groups below `settings.min_group` get 0.
+def trajectory_advantages(
+    trajectories: Sequence[Trajectory],
+    tokens: Sequence[int],
+    algorithm: AlgorithmSettings,
+    roles: Mapping[str, RoleSettings],
+) -> np.ndarray:
+    """Advantages [trajectories], float64: each role by its own estimator, 0 where it is not trained.
 
-    A group whose rewards are all equal gets exactly 0, so that rounding of the mean makes no signal of nothing.
+    `tokens`: trained tokens of each trajectory.
     """
-    estimator = ADVANTAGES[settings.advantage]
-    rewards_E = np.asarray(rewards, dtype=np.float64)
-    advantages_E = np.zeros_like(rewards_E)
+    advantages_J = np.zeros(len(trajectories))
+    members_of_role: dict[str, list[int]] = {}
+    for index, trajectory in enumerate(trajectories):
+        if trajectory.trained:
+            members_of_role.setdefault(trajectory.role, []).append(index)
+    for role, members in members_of_role.items():
+        own = roles.get(role, RoleSettings(algorithm.advantage, algorithm.min_group))
+        advantages_J[members] = estimate_advantages(
+            [trajectories[i].reward for i in members],
+            [trajectories[i].group for i in members],
+            algorithm,
+            [tokens[i] for i in members],
+            own,
+        )
+    return advantages_J
+
+
+def estimate_advantages(
+    rewards: Sequence[float],
+    groups: Sequence[Hashable],
+    settings: AlgorithmSettings,
+    tokens: Sequence[int] | None = None,
+    role: RoleSettings | None = None,
+) -> np.ndarray:
+    """Advantages, float64, in the order given. Groups below the role's (else the job's) `min_group` get 0.
+
+    `tokens`: trained tokens of each member, what whitening weighs them by; absent: 1 each. A group whose rewards are
+    all equal gets exactly 0 before whitening, so that rounding of the mean makes no signal of nothing.
+    """
+    advantage, min_group = (role or settings).advantage, (role or settings).min_group
+    estimator = ADVANTAGES[advantage]
+    rewards_J = np.asarray(rewards, dtype=np.float64)
+    advantages_J = np.zeros_like(rewards_J)
+    counted_J = np.zeros(len(rewards_J), dtype=bool)
     for members in _members(groups).values():
-        rewards_G = rewards_E[members]
-        if len(members) >= settings.min_group and not _is_flat(rewards_G, settings):
-            advantages_E[members] = estimator(rewards_G, settings)
-    return advantages_E
+        rewards_G = rewards_J[members]
+        if len(members) < min_group:
+            continue
+        counted_J[members] = True
+        is_flat = advantage in COMPARING and len(members) > 1 and bool((rewards_G == rewards_G[0]).all())
+        if not is_flat:
+            advantages_J[members] = estimator(rewards_G, settings)
+    if advantage in WHITENED and counted_J.any():
+        weights_J = np.ones_like(rewards_J) if tokens is None else np.asarray(tokens, dtype=np.float64)
+        advantages_J[counted_J] = _whitened(advantages_J[counted_J], weights_J[counted_J])
+    return advantages_J
 
 
-def _is_flat(rewards_G: np.ndarray, settings: AlgorithmSettings) -> bool:
-    return settings.advantage == "grpo" and len(rewards_G) > 1 and bool((rewards_G == rewards_G[0]).all())
+def _whitened(values_J: np.ndarray, tokens_J: np.ndarray) -> np.ndarray:
+    """verl's masked_whiten, each value standing for so many tokens; all equal (or one token at most): 0."""
+    count = tokens_J.sum()
+    if count <= 1 or bool((values_J == values_J[0]).all()):
+        return np.zeros_like(values_J)
+    mean = (values_J * tokens_J).sum() / count
+    variance = (np.square(values_J - mean) * tokens_J).sum() / (count - 1)
+    return (values_J - mean) / np.sqrt(variance + VARIANCE_EPSILON)
 
 
-def _members(groups: Sequence[str]) -> dict[str, list[int]]:
-    members: dict[str, list[int]] = {}
+def _members(groups: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    members: dict[Hashable, list[int]] = {}
     for index, group in enumerate(groups):
         members.setdefault(group, []).append(index)
     return members
