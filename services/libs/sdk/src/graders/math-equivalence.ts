@@ -62,33 +62,37 @@ function shapeOf(element: Element): AnswerShape {
   return typeof element === "string" ? { kind: "single", text: element } : element;
 }
 
-/** One side may name what it solves for: "x = 5" is 5. Two relations must say the same, read from either side. */
+type Relation = AnswerShape & { readonly kind: "relation" };
+
 function sameRelation(given: AnswerShape, wanted: AnswerShape): boolean {
-  if (given.kind !== "relation" || wanted.kind !== "relation") {
-    const [relation, other] = given.kind === "relation" ? [given, wanted] : [wanted, given];
-    const names =
-      relation.kind === "relation" && relation.operator === "=" && /^[A-Za-zα-ω](\([a-z]\))?$/u.test(relation.left);
-    return names && sameShape(parseShape(relation.right), other);
-  }
-  const { operator, left, right } = given;
-  const straight = operator === wanted.operator && sameElement(left, wanted.left) && sameElement(right, wanted.right);
-  const turned =
-    FLIPPED[operator] === wanted.operator && sameElement(left, wanted.right) && sameElement(right, wanted.left);
-  return straight || turned || (operator === "=" && wanted.operator === "=" && sameEquation(given, wanted));
+  if (given.kind !== "relation") return wanted.kind === "relation" && solves(wanted, given);
+  if (wanted.kind !== "relation") return solves(given, wanted);
+  return sameSides(given, wanted) || sameSides(given, turned(wanted)) || sameEquation(given, wanted);
 }
 
-interface Sides {
-  readonly left: string;
-  readonly right: string;
+/** What names what it solves for: "x = 5" is 5. */
+function solves({ operator, left, right }: Relation, other: AnswerShape): boolean {
+  const names = operator === "=" && /^[A-Za-zα-ω](\([a-z]\))?$/u.test(left);
+  return names && sameShape(parseShape(right), other);
 }
 
-function sameEquation(given: Sides, wanted: Sides): boolean {
-  const difference = ({ left, right }: Sides): string => `(${left})-(${right})`;
-  const turned = `(${wanted.right})-(${wanted.left})`;
-  return sameFormula(difference(given), difference(wanted)) || sameFormula(difference(given), turned);
+function sameSides(a: Relation, b: Relation): boolean {
+  return a.operator === b.operator && sameElement(a.left, b.left) && sameElement(a.right, b.right);
 }
 
-const FLIPPED: Readonly<Record<string, string>> = { "=": "=", "≠": "≠", "<": ">", ">": "<", "≤": "≥", "≥": "≤" };
+const TURNED: Readonly<Record<string, string>> = { "<": ">", ">": "<", "≤": "≥", "≥": "≤" };
+
+/** 3 < x is x > 3. */
+function turned({ operator, left, right }: Relation): Relation {
+  return { kind: "relation", operator: TURNED[operator] ?? operator, left: right, right: left };
+}
+
+/** y - 2x = 1 is y = 2x + 1: the differences of the sides agree, up to sign. */
+function sameEquation(given: Relation, wanted: Relation): boolean {
+  if (given.operator !== "=" || wanted.operator !== "=") return false;
+  const difference = ({ left, right }: Relation): string => `(${left})-(${right})`;
+  return [wanted, turned(wanted)].some((equation) => sameFormula(difference(given), difference(equation)));
+}
 
 /** One number, formula or word. Units must agree where both sides name one that is known. */
 function sameElement(givenText: string, wantedText: string): boolean {

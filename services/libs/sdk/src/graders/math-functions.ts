@@ -34,7 +34,7 @@ const REAL: Readonly<Record<string, (...args: number[]) => number>> = {
   max: Math.max,
   pow: Math.pow,
   mod: (a, b) => a - b * Math.floor(a / b),
-  root: (x, degree) => realRoot(x, degree as number),
+  root: (x, degree) => realRoot(x, degree),
 };
 
 const EXACT: Readonly<Record<string, (...args: Rational[]) => Rational | undefined>> = {

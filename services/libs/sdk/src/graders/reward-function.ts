@@ -66,7 +66,7 @@ export interface WeightedReward {
 /** Weighted sum; the verdict is the first part's. Metadata: each part's reward and metadata under its name. */
 export function combineRewards(parts: readonly [WeightedReward, ...WeightedReward[]]): RewardFunction {
   return async (task, action, options) => {
-    const outputs = await Promise.all(parts.map((part) => part.rewardFunction(task, action, options)));
+    const outputs = await Promise.all(parts.map(async (part) => part.rewardFunction(task, action, options)));
     const reward = outputs.reduce((sum, output, i) => sum + output.reward * (parts[i] as WeightedReward).weight, 0);
     const metadata = Object.fromEntries(
       outputs.map((output, i) => [(parts[i] as WeightedReward).name, { ...output.metadata, reward: output.reward }]),
