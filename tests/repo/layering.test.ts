@@ -6,7 +6,7 @@ import { globSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
-const LIBS = ["core", "telemetry", "rpc", "messaging", "sdk", "testkit"];
+const LIBS = ["core", "telemetry", "rpc", "messaging", "sdk", "modules", "testkit"];
 /** What a library may import of ours. */
 const ALLOWED: Record<string, readonly string[]> = {
   core: [],
@@ -14,6 +14,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   rpc: ["core", "telemetry", "proto"],
   messaging: ["core", "telemetry", "proto"],
   sdk: ["core"],
+  modules: ["core", "telemetry", "sdk"],
   testkit: ["core", "telemetry", "messaging", "rpc", "proto"],
 };
 

@@ -26,6 +26,9 @@ export const ERROR_CODES = [
   "GRADER_FAILED",
   "ENGINE_FAILED",
   "TRAINER_FAILED",
+  "MODULE_CRASHED",
+  "MODULE_HUNG",
+  "MODULE_TOO_LARGE",
 ] as const;
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
@@ -52,6 +55,9 @@ const DEFAULT_RETRY: Partial<Record<ErrorCode, RetryClass>> = {
   DEADLINE_EXCEEDED: "safe",
   ENVIRONMENT_FAILED: "safe",
   ENGINE_FAILED: "safe",
+  MODULE_CRASHED: "safe",
+  MODULE_HUNG: "safe",
+  MODULE_TOO_LARGE: "safe",
   RESOURCE_EXHAUSTED: "later",
 };
 

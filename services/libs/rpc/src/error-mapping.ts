@@ -42,6 +42,9 @@ const TO_STATUS = {
   GRADER_FAILED: status.INTERNAL,
   ENGINE_FAILED: status.UNAVAILABLE,
   TRAINER_FAILED: status.INTERNAL,
+  MODULE_CRASHED: status.UNAVAILABLE,
+  MODULE_HUNG: status.UNAVAILABLE,
+  MODULE_TOO_LARGE: status.UNAVAILABLE,
 } as const satisfies Record<ErrorCode, status>;
 
 /** For peers that send no trailer of ours: the first code that maps to a status speaks for it. */

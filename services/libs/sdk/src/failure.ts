@@ -30,7 +30,7 @@ export type Phase = "reset" | "model" | "step" | "reward" | "close";
 export interface Failure {
   readonly class: FailureClass;
   /** Where: a phase of the engine, or of who seals the episode. Empty when nothing failed. */
-  readonly phase: Phase | "render" | "publish" | "";
+  readonly phase: Phase | "render" | "publish" | "module" | "";
   readonly message: string;
   readonly code: string;
 }
@@ -84,6 +84,9 @@ const CLASS_OF_CODE: Partial<Record<ErrorCode, FailureClass>> = {
   ENGINE_FAILED: "INFRASTRUCTURE",
   CONTRACT_VIOLATION: "INFRASTRUCTURE",
   DATA_LOSS: "INFRASTRUCTURE",
+  MODULE_CRASHED: "INFRASTRUCTURE",
+  MODULE_HUNG: "INFRASTRUCTURE",
+  MODULE_TOO_LARGE: "INFRASTRUCTURE",
 };
 
 const CLASS_OF_PHASE = {

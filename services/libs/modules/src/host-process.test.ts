@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+import { setTimeout as delay } from "node:timers/promises";
+import { type LogFields, type Logger, silentLogger } from "@whetstone/telemetry";
+import { waitFor } from "@whetstone/testkit";
+import { afterEach, describe, expect, it } from "vitest";
+import { type ChildLimits, isProcessDeath } from "./child-process.ts";
+import { HostProcess } from "./host-process.ts";
+import { ModuleHost } from "./module-host.ts";
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((host) => host.close()));
+});
+
+const ACT = `
+export function act(what, scope) {
+  switch (what) {
+    case "exit": process.exit(3);
+    case "die": setTimeout(() => process.kill(process.pid, "SIGKILL"), 20); return new Promise(() => {});
+    case "loop": for (;;);
+    case "buffers": { const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1)); }
+    case "heap": { const all = []; for (;;) all.push({ n: [all.length] }); }
+    case "stray": setTimeout(() => { throw new Error("stray"); }, 5); return new Promise(() => {});
+    case "rejection": void Promise.reject(new Error("unseen")); return new Promise(() => {});
+    case "hear": return new Promise((resolve, reject) => scope.signal.addEventListener("abort", () => { globalThis.heard = scope.signal.reason.code; reject(scope.signal.reason); }));
+    case "heard": return globalThis.heard;
+    case "env": return process.env;
+    case "print": for (let i = 0; i < 5000; i++) console.log("line " + i); return "printed";
+    case "wait": return new Promise((resolve) => setTimeout(() => resolve("waited"), 200));
+    default: throw new Error("bad " + what);
+  }
+}`;
+
+const limits: ChildLimits = { memoryMiB: 300, hangMs: 600, startMs: 10_000 };
+
+function options(source = ACT, logger: Logger = silentLogger) {
+  const entry = new URL("../test-support/odd-child.ts", import.meta.url);
+  return { entry, name: "job odd", data: { code: new TextEncoder().encode(source) }, limits, logger };
+}
+
+function open(source?: string, logger?: Logger): HostProcess {
+  const host = new HostProcess(options(source, logger));
+  opened.push(host);
+  return host;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("a host process", () => {
+  it("answers calls, and carries bytes and errors", async () => {
+    const host = open();
+    const payload = { bytes: new Uint8Array([1, 2]), big: 2n ** 60n, none: undefined };
+    expect(await host.call("echo", payload)).toEqual(payload);
+    await expect(host.call("act", "nonsense")).rejects.toMatchObject({
+      code: "INTERNAL",
+      message: /^bad nonsense \(module-.*:\d+:\d+\)$/,
+    });
+    await expect(host.call("nothing", 1)).rejects.toMatchObject({ code: "UNIMPLEMENTED" });
+  });
+
+  it.each([
+    ["exit", "MODULE_CRASHED", /exit code 3/],
+    ["die", "MODULE_CRASHED", /SIGKILL/],
+    ["loop", "MODULE_HUNG", /did not answer for 600 ms/],
+    ["buffers", "MODULE_TOO_LARGE", /takes \d+ MiB; it may take 300 MiB/],
+    ["heap", "MODULE_TOO_LARGE", /it may take 300 MiB/],
+  ])("that does %s rejects every call with %s, and the next call starts another", async (what, code, message) => {
+    const host = open();
+    const bystander = host.call("act", "hear").catch((error: unknown) => error);
+    await expect(host.call("act", what)).rejects.toMatchObject({ code, message, retry: "safe" });
+    const told = await bystander;
+    expect(told).toMatchObject({ code });
+    expect(isProcessDeath(told)).toBe(true);
+    expect(await host.call("echo", "again")).toBe("again");
+  });
+
+  it.each(["stray", "rejection"])("fails only the call that a %s error belongs to", async (what) => {
+    const host = open();
+    const bystander = host.call("act", "wait");
+    const pid = await waitFor(() => host.pid);
+    const error = await host.call("act", what).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "MODULE_CRASHED", message: /nobody caught: (stray|unseen)/ });
+    expect(isProcessDeath(error)).toBe(false);
+    expect(await bystander).toBe("waited");
+    expect(host.pid).toBe(pid);
+  });
+
+  it("carries a cancel", async () => {
+    const host = open();
+    const controller = new AbortController();
+    await host.call("echo", 1);
+    const call = host.call("act", "hear", { signal: controller.signal });
+    await delay(50);
+    controller.abort();
+    await expect(call).rejects.toMatchObject({ name: "AbortError" });
+    await expect.poll(() => host.call("act", "heard")).toBe("CANCELLED");
+  });
+
+  it("gets no secrets", async () => {
+    process.env["WHETSTONE_SECRET"] = "s";
+    process.env["AWS_SECRET_ACCESS_KEY"] = "s";
+    const environment = (await open().call("act", "env")) as Record<string, string>;
+    const { PATH: _p, HOME: _h, LANG: _l, LC_ALL: _c, TZ: _t, TMPDIR: _d, ...others } = environment;
+    expect(Object.keys(others).filter((name) => name !== "NODE_CHANNEL_SERIALIZATION_MODE")).toEqual([
+      "WHETSTONE_MODULE_HOST",
+    ]);
+  });
+
+  it("logs what user code prints, up to a bound", async () => {
+    const lines: LogFields[] = [];
+    const logger: Logger = { ...silentLogger, info: (_message, fields) => void lines.push(fields ?? {}) };
+    const host = open(ACT, logger);
+    await host.call("act", "print");
+    await expect.poll(() => lines.length).toBeGreaterThan(100);
+    await host.close();
+    expect(lines[0]).toMatchObject({ stream: "stdout", line: "line 0" });
+    expect(lines.length).toBeLessThan(400);
+  });
+
+  it("is a TASK failure when the module cannot be loaded, and is not started over and over", async () => {
+    const host = open('throw new Error("broken module")');
+    await expect(host.call("echo", 1)).rejects.toMatchObject({ failureClass: "TASK", message: /broken module/ });
+    const startedAt = performance.now();
+    await expect(host.call("echo", 1)).rejects.toMatchObject({ failureClass: "TASK" });
+    expect(performance.now() - startedAt).toBeLessThan(20);
+  });
+
+  it("is a TASK failure when the module ends its process while it is loaded, three times", async () => {
+    const host = open("process.exit(5)");
+    for (const code of ["MODULE_CRASHED", "MODULE_CRASHED", "TASK_INVALID", "TASK_INVALID"]) {
+      await expect(host.call("echo", 1)).rejects.toMatchObject({ code });
+    }
+  });
+
+  it("leaves no process after close, not even one that hangs", async () => {
+    const host = open();
+    await host.call("echo", 1);
+    const pid = host.pid as number;
+    host.call("act", "loop").catch(() => undefined);
+    await delay(50);
+    await host.close();
+    expect(isAlive(pid)).toBe(false);
+    await expect(host.call("echo", 1)).rejects.toMatchObject({ code: "CANCELLED" });
+  });
+});
+
+describe("a module's host", () => {
+  it("keeps suspects apart: many together, some in company, each alone", async () => {
+    const host = new ModuleHost(options());
+    opened.push(host);
+    const leases = [
+      await host.enter(0),
+      await host.enter(0),
+      await host.enter(1),
+      await host.enter(2),
+      await host.enter(3),
+    ];
+    expect(new Set(leases.map((lease) => lease.host)).size).toBe(4);
+    expect(leases[0]?.host).toBe(leases[1]?.host);
+    const third = host.enter(2);
+    await delay(20);
+    leases[3]?.[Symbol.dispose]();
+    expect((await third).host).toBe(leases[3]?.host);
+    expect(host.leases).toBe(5);
+  });
+});
