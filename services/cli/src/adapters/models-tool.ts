@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 import { CliError, badInput } from "../domain/cli-error.ts";
-import { CHECKOUT, pythonEnvironment, pythonPath } from "../runtime/layout.ts";
+import { INSTALLATION, pythonEnvironment, pythonPath } from "../runtime/layout.ts";
 
 /** What the tool says of a folder, e.g. {"parameters": 360000}. */
 export type ModelSummary = Readonly<Record<string, unknown>>;
@@ -55,7 +55,7 @@ export function runPython(args: readonly string[], signal?: AbortSignal): Promis
 }
 
 function pythonMissing(cause: unknown): CliError {
-  const what = `cannot run ${pythonPath()}: make ${join(CHECKOUT, ".venv")} (make setup) or set WHETSTONE_PYTHON`;
+  const what = `cannot run ${pythonPath()}: ${INSTALLATION.setupAdvice}, or name a Python in WHETSTONE_PYTHON`;
   return new CliError("PYTHON_MISSING", what, { cause });
 }
 

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { runPython } from "../adapters/models-tool.ts";
 import { EXIT } from "../domain/cli-error.ts";
 import { formatBytes } from "../domain/format.ts";
-import { CHECKOUT, dataDirectory, dataPaths, pythonPath } from "../runtime/layout.ts";
+import { INSTALLATION, dataDirectory, dataPaths, pythonPath } from "../runtime/layout.ts";
 import { readLock } from "../runtime/lock.ts";
 import { findNatsServer } from "../runtime/nats-server.ts";
 import { freePorts } from "../runtime/ports.ts";
@@ -51,7 +51,7 @@ function node(): Finding {
     check: "node",
     ok,
     found: process.versions.node,
-    ...(ok ? {} : { advice: `run \`npm install\` in ${CHECKOUT}` }),
+    ...(ok ? {} : { advice: INSTALLATION.nodeAdvice }),
   };
 }
 
@@ -59,7 +59,7 @@ const PROBE =
   "import sys, json, torch, grpc, nats, tokenizers; print(json.dumps([sys.version.split()[0], torch.__version__, torch.cuda.is_available()]))";
 
 async function pythonFindings(): Promise<Finding[]> {
-  const advice = `make the virtual environment ${join(CHECKOUT, ".venv")} (\`make setup\`), or name a Python in WHETSTONE_PYTHON`;
+  const advice = `${INSTALLATION.setupAdvice}, or name a Python in WHETSTONE_PYTHON`;
   try {
     const { code, stdout, stderr } = await runPython(["-c", PROBE]);
     if (code !== 0)

@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 
 import { CliError } from "../domain/cli-error.ts";
 import { formatSeconds } from "../domain/format.ts";
-import { CHECKOUT, dataDirectory, dataPaths } from "../runtime/layout.ts";
+import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { tailOf } from "../runtime/log-file.ts";
 import { refuseIfRunning } from "../runtime/preflight.ts";
 import type { RuntimeState } from "../runtime/state-file.ts";
@@ -53,10 +53,7 @@ async function upDetached(flags: UpFlags, context: CommandContext, argv: readonl
   const logPath = join(paths.logs, "supervisor.log");
   const log = openSync(logPath, "w");
   const begin = performance.now();
-  const command = [
-    join(CHECKOUT, "services", "cli", "src", "main.ts"),
-    ...argv.filter((arg) => arg !== "--detach" && arg !== "--json"),
-  ];
+  const command = [INSTALLATION.main, ...argv.filter((arg) => arg !== "--detach" && arg !== "--json")];
   const child = spawn(process.execPath, command, { detached: true, stdio: ["ignore", log, log] });
   const exited = new Promise<number>((resolve) => child.once("exit", (code) => resolve(code ?? 1)));
   const state = await Promise.race([waitReady(paths.state, child.pid), exited, interrupted(context.signal)]);

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Where things lie: the checkout that `whet` runs from, and the data directory of a runtime. */
+/** Where things lie: what `whet` runs from, and the data directory of a runtime. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-/** Root of the checkout: the folder with node_modules/, services/ and .venv/. */
-export const CHECKOUT = resolve(import.meta.dirname, "..", "..", "..", "..");
+import type { Installation } from "./installation.ts";
+import { installation } from "./installation.ts";
+
+/** The checkout, or the installed package. */
+export const INSTALLATION: Installation = installation(import.meta.dirname);
+
+/** Folders with Python's own programs, best first: what `whet setup` made, then the checkout's virtual environment. */
+export function pythonFolders(environment: NodeJS.ProcessEnv = process.env): string[] {
+  const { python } = dataPaths(dataDirectory(undefined, environment));
+  return [python, ...INSTALLATION.virtualEnvironments].map((folder) => join(folder, "bin"));
+}
 
 /** The Python that runs trainer, engine and models tool. */
 export function pythonPath(environment: NodeJS.ProcessEnv = process.env): string {
-  const own = join(CHECKOUT, ".venv", "bin", "python");
-  return environment["WHETSTONE_PYTHON"] ?? (existsSync(own) ? own : "python3");
+  const found = pythonFolders(environment).find((folder) => existsSync(join(folder, "python")));
+  return environment["WHETSTONE_PYTHON"] || (found ? join(found, "python") : "python3");
 }
 
 /** Variables that every Python child needs. One OpenMP thread that sleeps: many processes share few cores. */
 export function pythonEnvironment(threads = 1): Record<string, string> {
   return {
-    PYTHONPATH: [join(CHECKOUT, "python-trainer", "src"), join(CHECKOUT, "proto", "gen", "python")].join(":"),
+    PYTHONPATH: INSTALLATION.pythonSources.join(":"),
     PYTHONUNBUFFERED: "1",
     OMP_NUM_THREADS: String(threads),
     OMP_WAIT_POLICY: "PASSIVE",
@@ -30,6 +39,8 @@ export interface DataPaths {
   readonly nats: string;
   readonly defaultModel: string;
   readonly runs: string;
+  /** The virtual environment that `whet setup` makes. */
+  readonly python: string;
 }
 
 /** Files and folders of a data directory. `directory` is made absolute. */
@@ -43,6 +54,7 @@ export function dataPaths(directory: string): DataPaths {
     nats: join(root, "nats"),
     defaultModel: join(root, "models", "default"),
     runs: join(root, "runs"),
+    python: join(root, "python"),
   };
 }
 

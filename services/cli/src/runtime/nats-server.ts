@@ -5,7 +5,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
 import { badInput } from "../domain/cli-error.ts";
-import { CHECKOUT } from "./layout.ts";
+import { INSTALLATION, pythonFolders } from "./layout.ts";
 import { HOST } from "./ports.ts";
 
 export const OLDEST_NATS_SERVER = "2.12.0";
@@ -16,8 +16,8 @@ export interface NatsServer {
 }
 
 /**
- * WHETSTONE_NATS_SERVER alone if set, else the first on PATH or in the checkout's .venv/bin that is new enough: a
- * distribution's old package does not hide ours. Throws bad input when there is none.
+ * WHETSTONE_NATS_SERVER alone if set, else the first on PATH or beside our Python that is new enough: a distribution's old
+ * package does not hide ours. Throws bad input when there is none.
  */
 export function findNatsServer(environment: NodeJS.ProcessEnv = process.env): NatsServer {
   const named = environment["WHETSTONE_NATS_SERVER"];
@@ -29,15 +29,15 @@ export function findNatsServer(environment: NodeJS.ProcessEnv = process.env): Na
 }
 
 function refusal(named: string | undefined, old: NatsServer | undefined): { path: string; reason: string } {
-  const hint = `install nats-server ${OLDEST_NATS_SERVER} or newer, or name it in WHETSTONE_NATS_SERVER`;
+  const hint = `${INSTALLATION.setupAdvice}, or name a nats-server ${OLDEST_NATS_SERVER} or newer in WHETSTONE_NATS_SERVER`;
   if (old) return { path: old.path, reason: `nats-server ${old.version || "of unknown version"} is too old: ${hint}` };
-  const where = named ? `${named} is not an executable file` : "not found on PATH nor in .venv/bin";
+  const where = named ? `${named} is not an executable file` : "not found on PATH nor beside Python";
   return { path: named ? "WHETSTONE_NATS_SERVER" : "nats-server", reason: `${where}: ${hint}` };
 }
 
 function searchPath(environment: NodeJS.ProcessEnv): string[] {
   const folders = (environment["PATH"] ?? "").split(delimiter).filter(Boolean);
-  return [...folders, join(CHECKOUT, ".venv", "bin")].map((folder) => join(folder, "nats-server"));
+  return [...folders, ...pythonFolders(environment)].map((folder) => join(folder, "nats-server"));
 }
 
 function isExecutable(path: string): boolean {

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import type { DataPaths } from "./layout.ts";
-import { CHECKOUT, pythonEnvironment, pythonPath } from "./layout.ts";
+import { INSTALLATION, pythonEnvironment, pythonPath } from "./layout.ts";
 import { natsConfig } from "./nats-server.ts";
 import { PORT_NAMES } from "./port-names.ts";
 import type { FixedPorts } from "./port-names.ts";
@@ -172,7 +172,7 @@ function node({ name, folder = name, needs, grpc, settings }: NodeService): Serv
   return {
     name,
     needs,
-    command: [process.execPath, join(CHECKOUT, "services", folder, "src", "main.ts")],
+    command: [process.execPath, INSTALLATION.service(folder)],
     environment: { ...baseEnvironment(), ...logLevel(), ...pick(TUNABLE[name] ?? []), ...own },
     ports: { grpc },
     health: { kind: "grpc", port: grpc },

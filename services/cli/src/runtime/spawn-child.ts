@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 
-import { CHECKOUT } from "./layout.ts";
+import { INSTALLATION } from "./layout.ts";
 import type { LogFile } from "./log-file.ts";
 import type { ServiceSpec } from "./service-spec.ts";
 
@@ -16,7 +16,7 @@ const SETPRIV = ["/usr/bin/setpriv", "/bin/setpriv"].find((path) => existsSync(p
 export function spawnChild(spec: ServiceSpec, log: LogFile): ChildProcess {
   const [program, ...args] = [...deathSignalPrefix(), ...spec.command];
   const child = spawn(program as string, args, {
-    cwd: CHECKOUT,
+    cwd: INSTALLATION.root,
     env: { ...spec.environment, WHETSTONE_SUPERVISED: "1" },
     stdio: ["pipe", "pipe", "pipe"],
     detached: true,
