@@ -34,6 +34,8 @@ export interface ChildOptions {
   readonly limits: ChildLimits;
   /** Bound to the job. */
   readonly logger: Logger;
+  /** Hears of every process that ended by itself or was killed for what it did. */
+  readonly onEnd?: ((cause: WhetstoneError) => void) | undefined;
 }
 
 export interface ChildCallOptions {
@@ -65,6 +67,8 @@ export class Child {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #ready = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<WhetstoneError>();
+  /** It has done something well. */
+  hasAnswered = false;
   #nextId = 1;
   #unanswered = 0;
   #cause: WhetstoneError | undefined;
@@ -77,7 +81,9 @@ export class Child {
     this.ready.catch(() => undefined);
     this.#output = new ChildOutput(options.logger);
     this.#process = launch(options);
-    this.#outbox = new Outbox((batch) => this.#process.connected && this.#process.send(batch, () => undefined));
+    this.#outbox = new Outbox((batch) => {
+      this.#send(batch);
+    });
     this.#listen();
     this.#watch();
     this.#outbox.push({ t: "init", data: options.data });
@@ -123,6 +129,17 @@ export class Child {
     clearTimeout(timer);
   }
 
+  /** What cannot be cloned fails its own call, not the others of its batch. */
+  #send(batch: ToChild[]): void {
+    if (!this.#process.connected) return;
+    try {
+      this.#process.send(batch, () => undefined);
+    } catch (error) {
+      if (batch.length > 1) for (const message of batch) this.#send([message]);
+      else if (batch[0]?.t === "call") this.#settle(batch[0].id)?.reject(WhetstoneError.from(error));
+    }
+  }
+
   #listen(): void {
     const child = this.#process;
     if (child.stdout) this.#output.follow(child.stdout, "stdout");
@@ -147,6 +164,7 @@ export class Child {
   #take(message: FromChild): void {
     switch (message.t) {
       case "done":
+        this.hasAnswered = true;
         this.#settle(message.id)?.resolve(message.value);
         return;
       case "failed":

@@ -54,7 +54,9 @@ export function serveChild(init: (data: never) => Promise<ChildMethods> | ChildM
 
 class ChildServer {
   readonly #init: (data: never) => Promise<ChildMethods> | ChildMethods;
-  readonly #outbox = new Outbox<FromChild>((batch) => process.send?.(batch, undefined, {}, () => undefined));
+  readonly #outbox = new Outbox<FromChild>((batch) => {
+    this.#send(batch);
+  });
   readonly #open = new Map<number, CallScope>();
   #served: ChildMethods | undefined;
 
@@ -89,6 +91,16 @@ class ChildServer {
         return;
       case "close":
         void this.#close();
+    }
+  }
+
+  /** What cannot be cloned fails its own call, not the others of its batch. */
+  #send(batch: FromChild[]): void {
+    try {
+      process.send?.(batch, undefined, {}, () => undefined);
+    } catch (error) {
+      if (batch.length > 1) for (const message of batch) this.#send([message]);
+      else if (batch[0]?.t === "done") this.#send([{ t: "failed", id: batch[0].id, error: toWire(error, NOWHERE) }]);
     }
   }
 

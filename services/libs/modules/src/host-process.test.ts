@@ -26,12 +26,13 @@ export function act(what, scope) {
     case "heard": return globalThis.heard;
     case "env": return process.env;
     case "print": for (let i = 0; i < 5000; i++) console.log("line " + i); return "printed";
+    case "function": return () => 1;
     case "wait": return new Promise((resolve) => setTimeout(() => resolve("waited"), 200));
     default: throw new Error("bad " + what);
   }
 }`;
 
-const limits: ChildLimits = { memoryMiB: 300, hangMs: 600, startMs: 10_000 };
+const limits: ChildLimits = { memoryMiB: 300, hangMs: 5_000, startMs: 10_000 };
 
 function options(source = ACT, logger: Logger = silentLogger) {
   const entry = new URL("../test-support/odd-child.ts", import.meta.url);
@@ -68,7 +69,7 @@ describe("a host process", () => {
   it.each([
     ["exit", "MODULE_CRASHED", /exit code 3/],
     ["die", "MODULE_CRASHED", /SIGKILL/],
-    ["loop", "MODULE_HUNG", /did not answer for 600 ms/],
+    ["loop", "MODULE_HUNG", /did not answer for 5000 ms/],
     ["buffers", "MODULE_TOO_LARGE", /takes \d+ MiB; it may take 300 MiB/],
     ["heap", "MODULE_TOO_LARGE", /it may take 300 MiB/],
   ])("that does %s rejects every call with %s, and the next call starts another", async (what, code, message) => {
@@ -79,7 +80,7 @@ describe("a host process", () => {
     expect(told).toMatchObject({ code });
     expect(isProcessDeath(told)).toBe(true);
     expect(await host.call("echo", "again")).toBe("again");
-  });
+  }, 30_000);
 
   it.each(["stray", "rejection"])("fails only the call that a %s error belongs to", async (what) => {
     const host = open();
@@ -90,6 +91,18 @@ describe("a host process", () => {
     expect(isProcessDeath(error)).toBe(false);
     expect(await bystander).toBe("waited");
     expect(host.pid).toBe(pid);
+  });
+
+  it("fails a call whose answer cannot be carried, and only that one", async () => {
+    const host = open();
+    const calls = [
+      host.call("echo", 1),
+      host.call("act", "function"),
+      host.call("echo", () => 1),
+      host.call("echo", 2),
+    ];
+    const outcomes = await Promise.allSettled(calls);
+    expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected", "fulfilled"]);
   });
 
   it("carries a cancel", async () => {
@@ -164,7 +177,7 @@ describe("a module's host", () => {
     ];
     expect(new Set(leases.map((lease) => lease.host)).size).toBe(4);
     expect(leases[0]?.host).toBe(leases[1]?.host);
-    const third = host.enter(2);
+    const third = host.enter(2); // Both cells are taken.
     await delay(20);
     leases[3]?.[Symbol.dispose]();
     expect((await third).host).toBe(leases[3]?.host);

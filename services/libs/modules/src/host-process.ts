@@ -34,10 +34,12 @@ export class HostProcess {
    *   failure when the module cannot be loaded; the signal's reason
    */
   async call(method: string, payload: unknown, options: ChildCallOptions = {}): Promise<unknown> {
-    const child = this.#child?.isOver === false ? this.#child : await this.#started(options.signal);
-    const answer = await child.call(method, payload, options);
-    this.#ends = 0;
-    return answer;
+    return (await this.running(options.signal)).call(method, payload, options);
+  }
+
+  /** The process that runs now, for whoever needs the same one from call to call: what has ended answers nothing any more. */
+  running(signal?: AbortSignal): Child | Promise<Child> {
+    return this.#child?.isOver === false ? this.#child : this.#started(signal);
   }
 
   /** Ends the process, if there is one, and every call. */
@@ -60,7 +62,7 @@ export class HostProcess {
       await sleep(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#ends - 1)), this.#closing.signal);
     }
     const child = new Child(this.#options);
-    void child.ended.then((cause) => this.#onEnd(cause));
+    void child.ended.then((cause) => this.#onEnd(child, cause));
     try {
       await raceSignal(child.ready, this.#closing.signal);
     } catch (error) {
@@ -73,9 +75,10 @@ export class HostProcess {
     return child;
   }
 
-  #onEnd(cause: WhetstoneError): void {
+  #onEnd({ hasAnswered }: Child, cause: WhetstoneError): void {
     if (cause.code === "CANCELLED") return;
-    this.#ends += 1;
+    this.#ends = hasAnswered ? 1 : this.#ends + 1;
+    this.#options.onEnd?.(cause);
     this.#options.logger.warn("module_process_ended", { code: cause.code, reason: cause.message });
   }
 

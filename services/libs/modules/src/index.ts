@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The service's side. A child imports "@whetstone/modules/child", whoever bundles "@whetstone/modules/bundle". */
 export {
+  type Child,
   type ChildCallOptions,
   type ChildLimits,
   type ChildOptions,
@@ -10,4 +11,5 @@ export {
 export { codeFault, digestOf, isDigest, MAX_CODE_BYTES, type ModuleCode } from "./code.ts";
 export { HostProcess } from "./host-process.ts";
 export { loadModule, type LoadOptions, placeOf } from "./load-module.ts";
-export { type HostOptions, type Lease, ModuleHost } from "./module-host.ts";
+export { type Lease, ModuleHost } from "./module-host.ts";
+export { ModuleHosts, type ModuleHostsOptions } from "./module-hosts.ts";

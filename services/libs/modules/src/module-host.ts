@@ -12,15 +12,11 @@ import { HostProcess } from "./host-process.ts";
 const COMPANY = 32;
 /** Processes with one suspect each. */
 const CELLS = 2;
+/** Processes of suspects that stand empty end after this; the main one is its owner's to close. */
 const IDLE_MS = 30_000;
 
 export interface Lease extends Disposable {
   readonly host: HostProcess;
-}
-
-export interface HostOptions extends ChildOptions {
-  /** Without a lease for this long, its processes are closed, milliseconds. Default 30 s for those of suspects, never for the main one. */
-  readonly idleMs?: number;
 }
 
 /** The processes of one module for one job. */
@@ -32,9 +28,8 @@ export class ModuleHost {
   #leases = 0;
   #idleSince = performance.now();
 
-  constructor(options: HostOptions) {
-    const { idleMs = Number.POSITIVE_INFINITY } = options;
-    this.#main = new Room(options, Number.POSITIVE_INFINITY, idleMs);
+  constructor(options: ChildOptions) {
+    this.#main = new Room(options, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
     this.#company = new Room(options, COMPANY, IDLE_MS);
     this.#cells = Array.from({ length: CELLS }, () => new Room(options, 1, IDLE_MS));
   }

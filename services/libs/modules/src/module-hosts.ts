@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+import { ConfigError, type WhetstoneError } from "@whetstone/core";
+import type { Logger } from "@whetstone/telemetry";
+import type { ChildLimits } from "./child-process.ts";
+import { codeFault, type ModuleCode } from "./code.ts";
+import { ModuleHost } from "./module-host.ts";
+
+export interface ModuleHostsOptions {
+  /** The program that runs user code; gets `{ code, ...data }`. */
+  readonly entry: URL;
+  readonly data?: Readonly<Record<string, unknown>>;
+  readonly limits: ChildLimits;
+  /** Without use for this long, a job's processes are closed, milliseconds. */
+  readonly idleMs: number;
+  readonly logger: Logger;
+  readonly onEnd?: ((cause: WhetstoneError) => void) | undefined;
+}
+
+/** Modules that are kept although no process runs them. */
+const KEPT_BYTES = 128 * 1024 * 1024;
+const SWEEP_MS = 5_000;
+
+interface Entry {
+  readonly job: string;
+  readonly host: ModuleHost;
+}
+
+/** The processes of all jobs in one service, and the code of the modules that it knows. */
+export class ModuleHosts implements AsyncDisposable {
+  readonly #options: ModuleHostsOptions;
+  readonly #hosts = new Map<string, Entry>();
+  /** Least recently used first. */
+  readonly #codes = new Map<string, Uint8Array>();
+  readonly #closing = new Set<Promise<void>>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(options: ModuleHostsOptions) {
+    this.#options = options;
+    this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP_MS, options.idleMs)).unref();
+  }
+
+  /** Process ids of all children. */
+  get pids(): number[] {
+    return [...this.#hosts.values()].flatMap(({ host }) => host.pids);
+  }
+
+  /** Undefined: it is not here, or not any more. */
+  code(digest: string): Uint8Array | undefined {
+    const code = this.#codes.get(digest);
+    if (code !== undefined) {
+      this.#codes.delete(digest);
+      this.#codes.set(digest, code);
+    }
+    return code;
+  }
+
+  /** @throws ConfigError when the code is too large or not what the digest says. */
+  keep({ digest, code }: ModuleCode): void {
+    if (this.#codes.has(digest)) return;
+    const reason = codeFault(digest, code);
+    if (reason !== undefined) throw new ConfigError([{ path: "module.code", reason }], { code: "TASK_INVALID" });
+    this.#codes.set(digest, code);
+    let bytes = this.#codes.values().reduce((sum, { length }) => sum + length, 0);
+    for (const [oldest, { length }] of this.#codes) {
+      if (bytes <= KEPT_BYTES || oldest === digest) return;
+      this.#codes.delete(oldest);
+      bytes -= length;
+    }
+  }
+
+  /** The processes of a job's module, started at the first entry. */
+  of(job: string, { digest, code }: ModuleCode): ModuleHost {
+    const key = `${job}/${digest}`;
+    const known = this.#hosts.get(key);
+    if (known !== undefined) return known.host;
+    const { entry, data, limits, logger, onEnd } = this.#options;
+    const host = new ModuleHost({
+      entry,
+      name: job === "" ? `module ${digest.slice(0, 12)}` : `job ${job}`,
+      data: { ...data, code },
+      limits,
+      logger: logger.child({ job, module: digest.slice(0, 12) }),
+      onEnd,
+    });
+    this.#hosts.set(key, { job, host });
+    return host;
+  }
+
+  /** Closes a job's processes; what runs in them ends as cancelled. */
+  closeJob(job: string): void {
+    for (const [key, entry] of this.#hosts) if (entry.job === job) this.#close(key, entry);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#sweeper);
+    for (const [key, entry] of this.#hosts) this.#close(key, entry);
+    await Promise.all(this.#closing);
+  }
+
+  #sweep(): void {
+    for (const [key, entry] of this.#hosts) if (entry.host.idleMs > this.#options.idleMs) this.#close(key, entry);
+  }
+
+  #close(key: string, { host }: Entry): void {
+    this.#hosts.delete(key);
+    const closing = host.close();
+    this.#closing.add(closing);
+    void closing.finally(() => this.#closing.delete(closing));
+  }
+}
