@@ -156,5 +156,27 @@ export {
   type ToolCall,
   type Trajectory,
 } from "./types.ts";
-export type { WorkflowContext } from "./workflow/context.ts";
-export { Workflow } from "./workflow/workflow.ts";
+export { AgentWorkflowEngine } from "./workflow/agent-workflow-engine.ts";
+export {
+  type AgentWorkflowOptions,
+  CumulativeWorkflow,
+  MultiTurnWorkflow,
+  type MultiTurnWorkflowOptions,
+  SimpleWorkflow,
+  type SimpleWorkflowOptions,
+  SingleTurnWorkflow,
+} from "./workflow/built-in.ts";
+export type {
+  OpenedEnvironment,
+  OpenEnvironment,
+  RoleAnswer,
+  RoleChat,
+  RoleChatOptions,
+  WorkflowContext,
+} from "./workflow/context.ts";
+export type { AgentWorkflowEngineOptions, ClientSource, EnvironmentOpener } from "./workflow/options.ts";
+export type { AgentPlay, AgentPlayOptions } from "./workflow/play-agent.ts";
+export { adjustStepRewards, type StepRewardOptions } from "./workflow/rewards.ts";
+export { TerminationEvent, type WorkflowEnd } from "./workflow/termination.ts";
+export type { Committable } from "./workflow/trajectory-book.ts";
+export { Workflow, type WorkflowOutcome, type WorkflowResult } from "./workflow/workflow.ts";

@@ -62,6 +62,10 @@ export function asRegisteredActor(given: ActorLike): RegisteredActor {
   throw new WhetstoneError("INVALID_ARGUMENT", `${nameOf(given)} must extend BaseAgent or Workflow`);
 }
 
+export function isEnvironmentClass(given: object): given is EnvironmentClass {
+  return extendsClass(given, BaseEnv);
+}
+
 type Create = <T>(args: unknown) => T;
 
 function define<R extends RegisteredActor | RegisteredEnvironment>(

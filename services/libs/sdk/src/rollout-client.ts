@@ -69,8 +69,19 @@ export interface ModelAnswer {
   readonly logprobs?: readonly number[] | undefined;
 }
 
+/** A model server, for code that brings its own client. */
+export interface ModelEndpoint {
+  /** As OpenAI clients take it: "/v1" included. */
+  readonly baseUrl: string;
+  /** Any text where the server asks for none. */
+  readonly apiKey: string;
+  readonly model: string;
+}
+
 /** The model, as one try of one episode sees it. */
 export interface RolloutClient {
+  /** Where `chat` goes to. Absent: nowhere that another client could go to. */
+  readonly endpoint?: ModelEndpoint | undefined;
   chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer>;
   /** After the last call of a try that succeeded, inside the deadline. Throwing fails the try. */
   finish?(steps: readonly Step[], signal: AbortSignal): Awaitable<void>;

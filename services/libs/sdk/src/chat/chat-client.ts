@@ -2,7 +2,7 @@
 import { abortReason, sleep, type WhetstoneError } from "@whetstone/core";
 import { type Dispatcher, Pool } from "undici";
 import { EpisodeError, PromptTooLongError } from "../failure.ts";
-import type { ChatOptions, ModelAnswer, RolloutClient } from "../rollout-client.ts";
+import type { ChatOptions, ModelAnswer, ModelEndpoint, RolloutClient } from "../rollout-client.ts";
 import type { ChatMessage } from "../types.ts";
 import { ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
 import { encodeRequest, readAnswer, readError } from "./openai-wire.ts";
@@ -25,6 +25,7 @@ export function createChatPool(origin: string, connections = 512): Pool {
 
 /** Talks to any server with an OpenAI-compatible `/v1/chat/completions`. One client per session: calls are numbered. */
 export class ChatClient implements RolloutClient {
+  readonly endpoint: ModelEndpoint;
   readonly #pool: Dispatcher;
   readonly #ownsPool: boolean;
   readonly #path: string;
@@ -39,6 +40,8 @@ export class ChatClient implements RolloutClient {
     this.#pool = options.pool ?? createChatPool(url.origin);
     this.#path = `${url.pathname.replace(/\/$/, "")}/v1/chat/completions`;
     this.#model = options.model;
+    const { model, apiKey = NO_KEY } = options;
+    this.endpoint = { baseUrl: `${options.baseUrl.replace(/\/$/, "")}/v1`, apiKey, model };
     this.#headers = {
       "content-type": "application/json",
       ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
@@ -73,6 +76,8 @@ export class ChatClient implements RolloutClient {
   }
 }
 
+/** Most OpenAI clients refuse to start without one. */
+const NO_KEY = "none";
 /** What servers accept in a header that becomes a timer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 const FIRST_PAUSE_MS = 100;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { withTimeout } from "@whetstone/core";
 import type { Environment } from "../base-env.ts";
 import { classify, type Failure, NO_FAILURE, PromptTooLongError, type TerminationReason } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import { createTrajectory, type Step, type Trajectory } from "../types.ts";
+import { closeWithin } from "./closing.ts";
 import { type Ending, endingOf, isMasked } from "./ending.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import { PhaseClock } from "./phase-clock.ts";
@@ -71,27 +71,25 @@ async function playToEnd(table: Table): Promise<Ending> {
   }
 }
 
-async function score({ environment, steps, phases, run, settings }: Table, reason: TerminationReason): Promise<void> {
+/** The environment's final reward replaces the last step's. */
+export async function score(
+  { environment, steps, phases, run, settings }: Table,
+  reason: TerminationReason,
+): Promise<void> {
   const last = steps.at(-1);
   if (last === undefined || environment.computeFinalReward === undefined || isMasked(reason, settings)) return;
   last.reward = await phases.run("reward", () => environment.computeFinalReward?.({ signal: run.signal }) ?? 0);
 }
 
-/** I9: on every path, bounded. Outside the episode's deadline: what ran out of time must be closed, too. */
+/** I9: on every path. */
 async function close(opened: Opened, { closeTimeoutMs }: EngineSettings, phases: PhaseClock): Promise<Failure> {
   const { environment } = opened;
   opened.closed = true;
   if (environment === undefined) return NO_FAILURE;
   const startedAt = performance.now();
-  try {
-    const closing = environment.close();
-    if (closing instanceof Promise) await withTimeout(() => closing, { timeoutMs: closeTimeoutMs });
-    return NO_FAILURE;
-  } catch (error) {
-    return classify(error, "close");
-  } finally {
-    phases.environmentMs += performance.now() - startedAt;
-  }
+  const failure = await closeWithin(environment, closeTimeoutMs);
+  phases.environmentMs += performance.now() - startedAt;
+  return failure;
 }
 
 function outcomeOf(

@@ -14,6 +14,8 @@ export interface RolloutInput<Args = Info> {
   /** The model's name there. */
   readonly model: string;
   readonly episodeId: string;
+  /** From 1: how often the episode was begun. */
+  readonly try: number;
   readonly seed: number;
   /** Aborted at the deadline and by a cancel. */
   readonly signal: AbortSignal;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+import { EpisodeError } from "../failure.ts";
+import { createStep, type Task, type Trajectory } from "../types.ts";
+import type { WorkflowContext } from "../workflow/context.ts";
+import { ownFailure } from "../workflow/places.ts";
+import { Workflow, type WorkflowResult } from "../workflow/workflow.ts";
+import type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout.ts";
+
+interface Verdict {
+  readonly reward: number;
+  readonly isCorrect?: boolean | undefined;
+}
+
+/** Plays a rollout as a workflow: the function leads, the environment, where there is one, scores its output. */
+export class RolloutWorkflow extends Workflow {
+  readonly #run: RolloutFunction;
+
+  constructor(run: RolloutFunction) {
+    super();
+    this.#run = run;
+  }
+
+  async run(task: Task, context: WorkflowContext): Promise<WorkflowResult> {
+    const { uid: episodeId, seed, signal } = context;
+    const deadline = Date.now() + Math.min(context.remainingMs(), LONGEST_MS);
+    const input = { task, args: {}, ...context.endpoint(), episodeId, try: context.try, seed, signal, deadline };
+    const report = readReport(await this.#call(input));
+    const verdict = await judge(report, context);
+    this.#commit(report, verdict);
+    const { isCorrect = report.isCorrect ?? verdict.reward > 0 } = verdict;
+    return { reward: verdict.reward, isCorrect, metrics: report.metrics };
+  }
+
+  async #call(input: RolloutInput): Promise<RolloutResult> {
+    try {
+      return await this.#run(input);
+    } catch (error) {
+      throw ownFailure(error, "rollout");
+    }
+  }
+
+  /** A rollout that tells nothing of its turns has one: its output. */
+  #commit({ trajectories = [], output = "" }: RolloutReport, { reward }: Verdict): void {
+    for (const trajectory of trajectories) this.commit(trajectory.name, trajectory);
+    if (trajectories.some(({ steps }) => steps.length > 0)) return;
+    const modelResponse = typeof output === "string" ? output : JSON.stringify(output);
+    this.commit("agent", [createStep({ modelResponse, action: output, reward, done: true })]);
+  }
+}
+
+/** A deadline is a date: even "never" must be one. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** The environment's word counts before the rollout's own. @throws EpisodeError TASK when nobody can tell the reward. */
+async function judge(report: RolloutReport, context: WorkflowContext): Promise<Verdict> {
+  if (context.hasEnvironment && (report.output !== undefined || report.reward === undefined)) {
+    return scoreOutput(report.output ?? "", context);
+  }
+  if (report.reward !== undefined) return { reward: report.reward };
+  const rewards = (report.trajectories ?? []).flatMap(({ steps }: Trajectory) => steps.map(({ reward }) => reward));
+  if (rewards.length > 0) return { reward: rewards.reduce((sum, reward) => sum + reward, 0) };
+  throw new EpisodeError(
+    "TASK",
+    "the rollout reported no reward, and the job names no environment that could score it",
+  );
+}
+
+/** reset → step(output) → reward. */
+async function scoreOutput(output: unknown, context: WorkflowContext): Promise<Verdict> {
+  const environment = await context.openEnvironment();
+  await environment.reset();
+  const { reward: ofStep = 0, info } = await environment.step(output);
+  const reward = (await environment.finalReward()) ?? ofStep;
+  const { success } = info;
+  return { reward, ...(typeof success === "boolean" ? { isCorrect: success } : {}) };
+}
+
+/** @throws EpisodeError TASK naming the field: a report may come from a file or from another machine. */
+export function readReport(result: unknown): RolloutReport {
+  if (typeof result === "number") return { reward: checkNumber(result, "reward") };
+  if (typeof result !== "object" || result === null) {
+    throw new EpisodeError("TASK", "a rollout's result must be a number, or an object with a reward or an output");
+  }
+  checkFields(result as Record<string, unknown>);
+  return result;
+}
+
+function checkFields({ reward, isCorrect, metrics = {}, trajectories = [] }: Record<string, unknown>): void {
+  if (reward !== undefined) checkNumber(reward, "reward");
+  if (isCorrect !== undefined && typeof isCorrect !== "boolean") throw broken("isCorrect", "true or false");
+  if (typeof metrics !== "object" || metrics === null) throw broken("metrics", "an object of numbers");
+  for (const [name, value] of Object.entries(metrics)) checkNumber(value, `metrics.${name}`);
+  if (!Array.isArray(trajectories)) throw broken("trajectories", "a list");
+}
+
+function checkNumber(value: unknown, path: string): number {
+  if (typeof value === "number" && Number.isFinite(value)) return value;
+  throw broken(path, "a finite number");
+}
+
+function broken(path: string, rule: string): EpisodeError {
+  return new EpisodeError("TASK", `the rollout's result is wrong: ${path} must be ${rule}`);
+}

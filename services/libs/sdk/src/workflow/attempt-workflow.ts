@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type Ending, endingOf } from "../engine/ending.ts";
+import type { EpisodeRun } from "../engine/options.ts";
+import type { TryResult } from "../engine/tries.ts";
+import { classify, type Failure, NO_FAILURE, PromptTooLongError, type TerminationReason } from "../failure.ts";
+import { createTrajectory, type Trajectory } from "../types.ts";
+import type { WorkflowSettings } from "./options.ts";
+import { ownFailure } from "./places.ts";
+import { Session } from "./session.ts";
+import { Stage } from "./stage.ts";
+import { TerminationEvent } from "./termination.ts";
+import type { Workflow, WorkflowOutcome, WorkflowResult } from "./workflow.ts";
+
+export interface WorkflowTry extends TryResult {
+  readonly terminationReason: TerminationReason;
+  readonly failure: Failure;
+  readonly outcome: WorkflowOutcome;
+}
+
+const NOTHING: WorkflowOutcome = { trajectories: [], reward: 0, isCorrect: false, metrics: {} };
+
+/** Plays one try with a fresh workflow. Never throws; whatever was opened is closed. */
+export async function attemptWorkflow(settings: WorkflowSettings, run: EpisodeRun): Promise<WorkflowTry> {
+  using session = new Session(settings, run);
+  let outcome = NOTHING;
+  let ending: Ending;
+  try {
+    session.clientOf("");
+    const workflow = settings.workflowFactory();
+    const stage = new Stage(session, workflow, run.task);
+    const played = await playToEnd(stage);
+    session.end();
+    outcome = settle(workflow, played, settings);
+    if (played.thrown !== undefined) throw played.thrown.error;
+    ending = played;
+    await session.finish(outcome.trajectories.flatMap(({ steps }) => steps));
+  } catch (error) {
+    session.end();
+    ending = endingOf(...placeOf(session, error), run);
+    session.abandon();
+  }
+  const closeFailure = await session.close();
+  const { reason: terminationReason, failure } = ending;
+  const { modelMs, environmentMs } = session;
+  return {
+    terminationReason,
+    failure: failure === NO_FAILURE ? closeFailure : failure,
+    outcome,
+    modelMs,
+    environmentMs,
+  };
+}
+
+interface Played extends Ending {
+  readonly result: WorkflowResult;
+  /** What is no end of a workflow's own: the try has failed. */
+  readonly thrown?: { readonly error: unknown };
+}
+
+/** Endings that are the workflow's or the policy's own are scored like any other. */
+async function playToEnd(stage: Stage): Promise<Played> {
+  const { session } = stage;
+  try {
+    return { reason: "ENV_DONE", failure: NO_FAILURE, result: await stage.play() };
+  } catch (error) {
+    const own = { failure: NO_FAILURE, result: {} };
+    if (error instanceof TerminationEvent) return { ...own, reason: error.reason };
+    if (error instanceof PromptTooLongError) return { ...own, reason: "MAX_PROMPT_LENGTH" };
+    const failure = classify(...placeOf(session, error));
+    const scored = failure.class === "POLICY" && !session.run.signal.aborted;
+    return { reason: "ERROR", failure, result: {}, ...(scored ? {} : { thrown: { error } }) };
+  }
+}
+
+function placeOf(session: Session, thrown: unknown) {
+  const { error, phase } = session.places.find(thrown) ?? {
+    error: ownFailure(thrown, "workflow"),
+    phase: session.lastPhase,
+  };
+  return [error, phase] as const;
+}
+
+/** What a workflow that still runs after its deadline does to its steps must not show any more: they are copies then. */
+function settle(workflow: Workflow, { result, thrown }: Played, { gamma }: WorkflowSettings): WorkflowOutcome {
+  const outcome = workflow.postprocess(result, gamma);
+  return thrown === undefined ? outcome : { ...outcome, trajectories: outcome.trajectories.map(copyOf) };
+}
+
+function copyOf({ steps, ...trajectory }: Trajectory): Trajectory {
+  return createTrajectory({ ...trajectory, steps: steps.map((step) => ({ ...step })) });
+}

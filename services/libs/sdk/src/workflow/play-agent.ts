@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { BaseAgent } from "../base-agent.ts";
+import { type Environment, isDone } from "../base-env.ts";
+import { score } from "../engine/attempt.ts";
+import { PhaseClock } from "../engine/phase-clock.ts";
+import { play, type Table } from "../engine/play.ts";
+import { PromptTooLongError } from "../failure.ts";
+import type { RolloutClient } from "../rollout-client.ts";
+import type { Trajectory } from "../types.ts";
+import type { OpenedEnvironment } from "./context.ts";
+import { ManagedEnvironment } from "./managed-environment.ts";
+import type { Stage } from "./stage.ts";
+import type { WorkflowEnd } from "./termination.ts";
+
+export interface AgentPlayOptions {
+  /** From `openEnvironment`. Default: the job's own, opened for this. */
+  readonly environment?: OpenedEnvironment | undefined;
+  /** Default: "agent". */
+  readonly role?: string | undefined;
+  /** Default: the engine's. */
+  readonly maxSteps?: number | undefined;
+  /**
+   * Every prompt and every answer has the whole budget, and an answer that is cut ends the play. Default: one budget for
+   * all that follows the first prompt, as in AgentExecutionEngine.
+   */
+  readonly budgetPerCall?: boolean | undefined;
+}
+
+export interface AgentPlay {
+  readonly reason: WorkflowEnd;
+  /** Committed already. */
+  readonly trajectory: Trajectory;
+}
+
+/** AgentExecutionEngine's loop as a part of a workflow. What was played is committed even when it fails. */
+export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
+  const { session, book } = stage;
+  const { role = "agent" } = options;
+  const environment = options.environment ?? (await stage.openEnvironment());
+  using phases = new PhaseClock(session.signal);
+  const cut = new CutWatch();
+  const table = layTable(stage, agent, environment, { ...options, role, phases, cut });
+  try {
+    const reason = cut.reasonOf(await playToEnd(table));
+    await score(table, reason);
+    return { reason, trajectory: book.commit(role, table.steps) };
+  } catch (error) {
+    book.commit(role, table.steps);
+    throw session.places.mark(error, phases.phase);
+  } finally {
+    session.addTimes(phases);
+    for (const step of table.steps) session.answered(step, table.client);
+  }
+}
+
+interface Parts extends AgentPlayOptions {
+  readonly role: string;
+  readonly phases: PhaseClock;
+  readonly cut: CutWatch;
+}
+
+function layTable(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, parts: Parts): Table {
+  const { session } = stage;
+  const { role, maxSteps = session.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
+  const { enforceMaxPromptLength } = session.settings;
+  const environment = opened instanceof ManagedEnvironment ? opened.inner : opened;
+  const client = session.clientOf(role);
+  const noFactory = (): never => {
+    throw new Error("the environment is open already");
+  };
+  const budgets = { role, maxSteps, enforceMaxPromptLength: enforceMaxPromptLength || budgetPerCall };
+  return {
+    run: { ...session.run, signal: session.signal },
+    settings: { ...session.settings, ...budgets, environmentFactory: noFactory },
+    agent,
+    environment: budgetPerCall ? cut.environment(environment) : environment,
+    client: budgetPerCall ? cut.client(client) : client,
+    phases,
+    steps: [],
+    observation: "",
+  };
+}
+
+async function playToEnd(table: Table): Promise<WorkflowEnd> {
+  try {
+    return (await play(table)) as WorkflowEnd;
+  } catch (error) {
+    if (error instanceof PromptTooLongError) return "MAX_PROMPT_LENGTH";
+    throw error;
+  }
+}
+
+/** Ends the play when an answer was cut by its token limit, after the environment has seen it. */
+class CutWatch {
+  #cut = false;
+  #done = false;
+
+  client(client: RolloutClient): RolloutClient {
+    const chat: RolloutClient["chat"] = async (messages, options) => {
+      const answer = await client.chat(messages, options);
+      this.#cut = answer.finishReason === "length";
+      return answer;
+    };
+    return { chat };
+  }
+
+  environment(inner: Environment): Environment {
+    const computeFinalReward = inner.computeFinalReward?.bind(inner);
+    return {
+      reset: (options) => inner.reset(options),
+      step: async (action, options) => {
+        const result = await inner.step(action, options);
+        this.#done = isDone(result);
+        return this.#cut ? { ...result, truncated: true } : result;
+      },
+      close: () => inner.close(),
+      ...(computeFinalReward === undefined ? {} : { computeFinalReward }),
+    };
+  }
+
+  reasonOf(reason: WorkflowEnd): WorkflowEnd {
+    return reason === "ENV_DONE" && this.#cut && !this.#done ? "MAX_RESPONSE_LENGTH" : reason;
+  }
+}

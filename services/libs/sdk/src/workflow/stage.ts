@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+import { raceSignal, WhetstoneError } from "@whetstone/core";
+import type { BaseAgent } from "../base-agent.ts";
+import type { Awaitable, Environment } from "../base-env.ts";
+import type { EnvironmentFactory } from "../engine/options.ts";
+import { asRegisteredEnvironment, type EnvironmentLike, isEnvironmentClass } from "../read-module.ts";
+import type { ModelAnswer, ModelEndpoint } from "../rollout-client.ts";
+import { type ChatMessage, createStep, type Info, type Step, type Task } from "../types.ts";
+import type { OpenEnvironment, RoleAnswer, RoleChat, RoleChatOptions, WorkflowContext } from "./context.ts";
+import { type AgentPlay, type AgentPlayOptions, playAgent } from "./play-agent.ts";
+import type { Session } from "./session.ts";
+import { TerminationEvent } from "./termination.ts";
+import { TrajectoryBook } from "./trajectory-book.ts";
+import { bindWorkflow, type Workflow, type WorkflowOutcome, type WorkflowResult } from "./workflow.ts";
+
+/** One workflow's view of its try. */
+export class Stage implements WorkflowContext {
+  readonly session: Session;
+  readonly task: Task;
+  readonly book: TrajectoryBook<Workflow>;
+  readonly #workflow: Workflow;
+
+  constructor(session: Session, workflow: Workflow, task: Task) {
+    this.session = session;
+    this.task = task;
+    this.book = new TrajectoryBook(workflow, session.nextUid);
+    this.#workflow = workflow;
+    bindWorkflow(workflow, this);
+  }
+
+  get uid(): string {
+    return this.session.run.id;
+  }
+  get seed(): number {
+    return this.session.run.seed;
+  }
+  get try(): number {
+    return this.session.run.try;
+  }
+  get signal(): AbortSignal {
+    return this.session.signal;
+  }
+  get hasEnvironment(): boolean {
+    return this.session.settings.environmentFactory !== undefined;
+  }
+
+  readonly remainingMs = (): number => this.session.run.remainingMs();
+
+  readonly log = (message: string, fields: Info = {}): void => {
+    this.session.settings.log(message, { episodeId: this.uid, ...fields });
+  };
+
+  readonly rollout =
+    (role: string): RoleChat =>
+    (messages, options) =>
+      this.#chat(role, messages, options);
+
+  readonly endpoint = (role = "agent"): ModelEndpoint => {
+    const { endpoint } = this.session.clientOf(role);
+    if (endpoint) return endpoint;
+    throw new WhetstoneError(
+      "UNSUPPORTED_SETTING",
+      `the rollout client of role "${role}" has no endpoint to give away`,
+    );
+  };
+
+  readonly score = <T>(reward: () => Awaitable<T>): Promise<T> =>
+    this.session.phase("reward", this.session.signal, reward);
+
+  readonly openEnvironment: OpenEnvironment = (what, args = {}) => this.session.open(() => this.#make(what, args));
+
+  /** Runs the workflow to its end; its failure is thrown. */
+  async play(): Promise<WorkflowResult> {
+    const running = (async () => this.#workflow.run(this.task, this))();
+    return (await raceSignal(running, this.session.run.signal)) ?? {};
+  }
+
+  playAgent(agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
+    return playAgent(this, agent, options);
+  }
+
+  /** A TerminationEvent ends the sub-workflow alone; every other error is the parent's to handle. */
+  async runWorkflow(child: Workflow, task: Task): Promise<WorkflowOutcome> {
+    const stage = new Stage(this.session, child, task);
+    let result: WorkflowResult = {};
+    try {
+      result = await stage.play();
+    } catch (error) {
+      if (!(error instanceof TerminationEvent)) throw error;
+    } finally {
+      child.collectTrajectories();
+      this.book.join(stage.book);
+    }
+    return child.summarize(result);
+  }
+
+  async #chat(role: string, messages: readonly ChatMessage[], options: RoleChatOptions = {}): Promise<RoleAnswer> {
+    const { session } = this;
+    const { samplingParams, maxResponseLength, maxPromptLength } = session.settings;
+    const client = session.clientOf(role);
+    const sampling = { ...samplingParams, ...options.sampling };
+    const signal = options.signal ? AbortSignal.any([options.signal, session.signal]) : session.signal;
+    const step = createStep({ observation: messages.at(-1)?.content ?? "" });
+    this.book.asked(role, step);
+    const answer = await session.phase("model", signal, () =>
+      client.chat(messages, {
+        sampling,
+        maxTokens: Math.min(maxResponseLength, options.maxTokens ?? sampling.maxTokens ?? maxResponseLength),
+        maxPromptTokens: maxPromptLength,
+        seed: options.seed ?? session.nextSeed(role),
+        role,
+        tools: options.tools,
+        signal,
+        remainingMs: this.remainingMs(),
+      }),
+    );
+    noteAnswer(step, messages, answer);
+    this.book.answered(step);
+    session.answered(step, client);
+    return { ...answer, step };
+  }
+
+  #make(
+    what: string | EnvironmentLike | EnvironmentFactory | undefined,
+    given: Info,
+  ): Environment | Promise<Environment> {
+    const { run, settings } = this.session;
+    if (typeof what === "string") return settings.openByKind(what, given, run);
+    if (typeof what === "function" && !isEnvironmentClass(what)) return what(given, run);
+    if (what) return asRegisteredEnvironment(what).create(given);
+    if (settings.environmentFactory === undefined) {
+      throw new WhetstoneError(
+        "TASK_INVALID",
+        "environment.kind: the workflow needs an environment, the job names none",
+      );
+    }
+    return settings.environmentFactory({ ...settings.environmentArgs, ...this.task.payload, ...given }, run);
+  }
+}
+
+function noteAnswer(step: Step, messages: readonly ChatMessage[], answer: ModelAnswer): void {
+  const { text, reasoning, toolCalls, callId, promptIds, completionIds, logprobs } = answer;
+  const told = { ...(toolCalls ? { toolCalls } : {}), ...(reasoning === undefined ? {} : { reasoning }) };
+  step.chatCompletions = [...messages, { role: "assistant", content: text, ...told }];
+  Object.assign(step, { modelResponse: text, thought: reasoning ?? "", action: text, callId });
+  if (completionIds) Object.assign(step, { promptIds, completionIds, logprobs });
+}
