@@ -1,12 +1,16 @@
 import { durationMs } from "./duration.ts";
+import type { VoidedEntry } from "@whetstone/proto/events/v1/events";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
-import { TerminationReason } from "@whetstone/proto/types/v1/types";
+import { FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
 
 /** What the controller knows of a batch from its summaries; the trainer's metrics join them in the step's record. */
-export function batchMetrics(summaries: readonly EpisodeSummary[], voided: number): Record<string, number> {
+export function batchMetrics(
+  summaries: readonly EpisodeSummary[],
+  voided: readonly VoidedEntry[],
+): Record<string, number> {
   const metrics: Record<string, number> = {
     "rollout/episodes": summaries.length,
-    "rollout/voided": voided,
+    "rollout/voided": voided.length,
     "rollout/success": mean(summaries, (s) => (s.isCorrect ? 1 : 0)),
     "rollout/reward": mean(summaries, (s) => s.reward),
     "rollout/steps": mean(summaries, (s) => s.steps),
@@ -17,7 +21,18 @@ export function batchMetrics(summaries: readonly EpisodeSummary[], voided: numbe
     "rollout/retried": mean(summaries, (s) => (s.attempt > 1 ? 1 : 0)),
   };
   for (const [reason, share] of reasonShares(summaries)) metrics[`rollout/ended/${reason}`] = share;
-  return metrics;
+  return { ...metrics, ...voidedMetrics(voided) };
+}
+
+/** How many were voided, by failure class and by reason; only those that occur. */
+function voidedMetrics(voided: readonly VoidedEntry[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  const count = (name: string): void => void (counts[name] = (counts[name] ?? 0) + 1);
+  for (const { failureClass, reason } of voided) {
+    if (failureClass !== FailureClass.NONE) count(`voided/${FailureClass[failureClass].toLowerCase()}`);
+    count(`voided/reason/${reason}`);
+  }
+  return counts;
 }
 
 function reasonShares(summaries: readonly EpisodeSummary[]): Map<string, number> {

@@ -73,6 +73,48 @@ describe("planBatch", () => {
     expect(plan.voided).toMatchObject([{ episodeId: "j/g3/s2", reason }]);
   });
 
+  const VOIDING = [
+    FailureClass.TASK,
+    FailureClass.ENVIRONMENT,
+    FailureClass.INFRASTRUCTURE,
+    FailureClass.GRADER,
+    FailureClass.DEADLINE,
+  ];
+  const POLICIES: [string, GroupRule, (group: string) => readonly string[]][] = [
+    ["complete", { kind: "complete" }, (group) => [`j/${group}/s0`, `j/${group}/s2`, `j/${group}/s3`]],
+    ["partial", { kind: "partial", minSize: 2 }, (group) => [`j/${group}/s0`, `j/${group}/s2`]],
+    ["drop", { kind: "drop" }, () => []],
+  ];
+  const cases = POLICIES.flatMap(([name, rule, kept]) =>
+    VOIDING.map((failureClass) => [name, FailureClass[failureClass], rule, failureClass, kept] as const),
+  );
+
+  it.each(cases)("%s: a member that failed as %s is in no manifest", (...[, , rule, failureClass, kept]) => {
+    const find = world({ "j/g2/s1": sealed(failureClass) });
+    const first = planBatch(rules(rule), 1, [3, 3], find);
+    const plan = first.kind === "refill" ? planBatch(rules(rule), 1, first.samples, find) : first;
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    const trained = plan.entries.filter((entry) => entry.group === "g2").map((entry) => entry.episodeId);
+    expect(trained).toEqual(kept("g2"));
+    expect(plan.voided.find((entry) => entry.episodeId === "j/g2/s1")).toMatchObject({ failureClass });
+    expect(plan.entries.filter((entry) => entry.group === "g3")).toHaveLength(3);
+  });
+
+  it.each([
+    [DeadlinePolicy.VOID, 5],
+    [DeadlinePolicy.SCORE, 6],
+    [DeadlinePolicy.MASK, 6],
+  ])("deadline policy %i trains %i of six", (deadlinePolicy, trained) => {
+    const job = { ...rules({ kind: "partial", minSize: 2 }), deadlinePolicy };
+    const plan = planBatch(job, 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.DEADLINE) }));
+    expect(plan).toMatchObject({ kind: "complete", entries: { length: trained } });
+  });
+
+  it("an episode whose policy failed is scored as it is", () => {
+    const plan = planBatch(rules({ kind: "drop" }), 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.POLICY) }));
+    expect(plan).toMatchObject({ kind: "complete", entries: { length: 6 }, voided: [] });
+  });
+
   it("accounts for every dispatched id exactly once, whatever fails (I2)", () => {
     const rule = fc.constantFrom<GroupRule>({ kind: "drop" }, { kind: "complete" }, { kind: "partial", minSize: 2 });
     const outcomes = fc.array(fc.constantFrom(...[1, 2, 3, 4, 5, 6, 7]), { minLength: 12, maxLength: 12 });

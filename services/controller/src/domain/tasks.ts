@@ -52,6 +52,7 @@ function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: nu
     seed: BigInt(deriveSeed(job.seed, at.group, at.sample)),
     model: job.name,
     deadlinePolicy: job.deadlinePolicy,
+    roles: spec.roles,
     ...(spec.agent && { agent: spec.agent }),
     ...(spec.environment && { environment: spec.environment }),
     ...(spec.limits && { limits: spec.limits }),

@@ -47,6 +47,36 @@ describe("validateJob", () => {
       { loop: { steps: 3, batchGroups: 2, groupPolicy: { partial: { minSize: 5 } } } },
       ["loop.groupPolicy.partial.minSize"],
     ],
+    ["a weight of 0", { weight: 0 }, ["weight"]],
+    ["a weight above 1000", { weight: 1001 }, ["weight"]],
+    ["no tasks taken", { train: { seeds: { first: "1", count: "100" }, take: "0" } }, ["train.take"]],
+    ["tasks repeated never", { train: { seeds: { first: "1", count: "100" }, repeat: 0 } }, ["train.repeat"]],
+    ["a phase without time", { limits: { phaseTimeouts: { step: "0s" } } }, ["limits.phaseTimeouts.step (ms)"]],
+    ["a digest that is none", { module: { digest: "ABC" } }, ["module.digest"]],
+    ["code inside the spec", { module: { digest: "a".repeat(64), code: "eA==" } }, ["module.code"]],
+    ["a role without a name", { roles: [{}] }, ["roles[0].name"]],
+    ["two roles of one name", { roles: [{ name: "a" }, { name: "a" }] }, ["roles[1].name"]],
+    ["an unknown estimator", { roles: [{ name: "a", advantage: 9 }] }, ["roles[0].advantage"]],
+    [
+      "an estimator that a frozen role would not use (I11)",
+      { roles: [{ name: "a", frozen: true, advantage: "ADVANTAGE_ESTIMATOR_RLOO" }] },
+      ["roles[0].advantage"],
+    ],
+    [
+      "an estimator with SFT",
+      { algorithm: { sft: {} }, roles: [{ name: "a", advantage: "ADVANTAGE_ESTIMATOR_GRPO" }] },
+      ["roles[0].advantage"],
+    ],
+    [
+      "a role's model that is no URL",
+      { roles: [{ name: "a", model: { baseUrl: "localhost:8000", model: "m" } }] },
+      ["roles[0].model.baseUrl"],
+    ],
+    [
+      "a role's model with the version in its URL, no name and a key in place of its variable",
+      { roles: [{ name: "a", model: { baseUrl: "http://h/v1", apiKeyEnv: "sk-123" } }] },
+      ["roles[0].model.baseUrl", "roles[0].model.model", "roles[0].model.apiKeyEnv"],
+    ],
     [
       "two variants of one name",
       { validation: { dataset: { seeds: { first: "1", count: "2" } }, variants: [{ name: "a" }, { name: "a" }] } },
@@ -54,6 +84,24 @@ describe("validateJob", () => {
     ],
   ])("refuses %s", (_name, change, expected) => {
     expect(paths(change)).toEqual(expected);
+  });
+
+  it("accepts roles, a weight and phase timeouts", () => {
+    const model = { baseUrl: "https://models.example", model: "judge-1", apiKeyEnv: "JUDGE_KEY" };
+    const roles = [
+      { name: "solver", advantage: "ADVANTAGE_ESTIMATOR_RLOO" },
+      { name: "critic", frozen: true },
+      { name: "judge", model },
+    ];
+    expect(paths({ roles, weight: 1000, limits: { phaseTimeouts: { close: "0.5s" } } })).toEqual([]);
+  });
+
+  it("leaves it to the module's kinds whether there must be an environment", () => {
+    const { environment: _none, ...without } = good;
+    const rest = { ...without, module: { digest: "a".repeat(64) } };
+    expect(validateJob(fromJson(JobSpecSchema, rest))).toEqual([]);
+    expect(validateJob(fromJson(JobSpecSchema, { ...without, agent: { kind: "command" } }))).toEqual([]);
+    expect(validateJob(fromJson(JobSpecSchema, without)).map(({ path }) => path)).toEqual(["environment.kind"]);
   });
 
   it("asks nothing of agent and environment for SFT without validation", () => {

@@ -6,18 +6,17 @@ import {
   type Validation,
 } from "@whetstone/proto/jobs/v1/jobs";
 import type { Dataset, Loop } from "@whetstone/proto/jobs/v1/jobs";
-import type { RolloutLimits, Sampling } from "@whetstone/proto/types/v1/types";
+import type { Module, PhaseTimeouts, RolloutLimits, Sampling } from "@whetstone/proto/types/v1/types";
 import { durationMs } from "./duration.ts";
+import { Findings, type Violation } from "./findings.ts";
+import { checkRoles } from "./validate-roles.ts";
 
-/** One reason why a job cannot run, with the path of the field that has to change. */
-export interface Violation {
-  readonly path: string;
-  readonly reason: string;
-}
+export type { Violation };
 
 /** Job names become DNS labels, NATS subjects and folder names. */
 const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const VARIANT = /^[a-z][a-z0-9]{0,30}$/;
+const DIGEST = /^[0-9a-f]{64}$/;
 
 /**
  * Everything about a job that can be judged from its text alone (I11). What needs the world (model folder, environment,
@@ -35,22 +34,11 @@ export function validateJob(spec: JobSpec): Violation[] {
   if (needsAgent(spec)) checkAgent(found, spec);
   checkSampling(found, "sampling", spec.sampling);
   checkLimits(found, spec.limits);
+  checkRoles(found, spec);
+  if (spec.module) checkModule(found, spec.module);
+  found.range("weight", spec.weight, 1, 1000);
   if (spec.timeout) found.check("timeout", durationMs(spec.timeout) > 0, "must be above 0");
   return found.violations;
-}
-
-class Findings {
-  readonly violations: Violation[] = [];
-  check(path: string, holds: boolean, reason: string): void {
-    if (!holds) this.violations.push({ path, reason });
-  }
-  range(path: string, value: number | undefined, low: number, high: number): void {
-    if (value === undefined) return;
-    this.check(path, value >= low && value <= high, `must be from ${low} to ${high}, got ${value}`);
-  }
-  above(path: string, value: number | undefined, low: number): void {
-    if (value !== undefined) this.check(path, value > low, `must be above ${low}, got ${value}`);
-  }
 }
 
 /** Whether anything of the job is sampled: all but SFT without validation. */
@@ -141,6 +129,8 @@ function checkDataset(found: Findings, path: string, dataset: Dataset): void {
   found.check(path, source.case !== undefined, "needs a source: one of jsonl, seeds");
   if (source.case === "seeds") found.check(`${path}.seeds.count`, source.value.count >= 1n, "must be at least 1");
   if (source.case === "jsonl") found.check(`${path}.jsonl`, source.value !== "", "must name a file");
+  if (dataset.take !== undefined) found.check(`${path}.take`, dataset.take >= 1n, "must be at least 1");
+  found.range(`${path}.repeat`, dataset.repeat, 1, 1_000_000);
 }
 
 function checkValidation(found: Findings, validation: Validation): void {
@@ -157,9 +147,14 @@ function checkValidation(found: Findings, validation: Validation): void {
   });
 }
 
+/** Built-in rollouts; a module's workflows and rollouts may do without an environment, too, which only looking tells. */
+const OWN_RUN = new Set(["command", "http"]);
+
 function checkAgent(found: Findings, spec: JobSpec): void {
   found.check("agent.kind", Boolean(spec.agent?.kind), "is required: the agent that acts");
-  found.check("environment.kind", Boolean(spec.environment?.kind), "is required: the environment it acts in");
+  const mayDoWithout = Boolean(spec.module) || OWN_RUN.has(spec.agent?.kind ?? "");
+  const named = Boolean(spec.environment?.kind) || (mayDoWithout && !spec.environment);
+  found.check("environment.kind", named, "is required: the environment it acts in");
 }
 
 function checkSampling(found: Findings, path: string, sampling: Sampling | undefined): void {
@@ -176,4 +171,15 @@ function checkLimits(found: Findings, limits: RolloutLimits | undefined): void {
   found.range("limits.gamma", limits?.gamma, 0, 1);
   if (limits?.episodeTimeout)
     found.range("limits.episodeTimeout (ms)", durationMs(limits.episodeTimeout), 1, 86_400_000);
+  if (limits?.phaseTimeouts) checkPhases(found, limits.phaseTimeouts);
+}
+
+function checkPhases(found: Findings, { reset, model, step, reward, close }: PhaseTimeouts): void {
+  for (const [phase, timeout] of Object.entries({ reset, model, step, reward, close }))
+    if (timeout) found.range(`limits.phaseTimeouts.${phase} (ms)`, durationMs(timeout), 1, 86_400_000);
+}
+
+function checkModule(found: Findings, { digest, code }: Module): void {
+  found.check("module.digest", DIGEST.test(digest), "must be a SHA-256 in lower-case hex");
+  found.check("module.code", code.length === 0, "must be empty: the code travels beside the spec, as module_code");
 }

@@ -110,7 +110,7 @@ export class BatchCollector {
     const manifest = fromBinary(BatchManifestSchema, bytes);
     const summaries = manifest.entries.flatMap((entry) => this.#parts.episodes.find(entry.episodeId)?.summary ?? []);
     const tokensSampled = summaries.reduce((sum, summary) => sum + summary.sampledTokens, 0);
-    return { manifest, tokensSampled, metrics: batchMetrics(summaries, manifest.voided.length) };
+    return { manifest, tokensSampled, metrics: batchMetrics(summaries, manifest.voided) };
   }
 
   /** The record goes first: an id that was ever queued is in the books (I2). */
