@@ -24,7 +24,11 @@ export default tseslint.config(
       "import-x/parsers": { "@typescript-eslint/parser": [".ts"] },
     },
     rules: {
-      "@typescript-eslint/no-floating-promises": "error",
+      // node:test awaits its own tests.
+      "@typescript-eslint/no-floating-promises": [
+        "error",
+        { allowForKnownSafeCalls: [{ from: "package", package: "node:test", name: ["test"] }] },
+      ],
       "@typescript-eslint/no-misused-promises": "error",
       "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
       "@typescript-eslint/consistent-type-imports": "error",

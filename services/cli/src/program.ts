@@ -24,6 +24,8 @@ export function buildProgram(context: CommandContext, argv: readonly string[], o
     .version(manifest.version)
     .addHelpText("after", EXIT_CODES)
     .exitOverride();
+  shareDataDirectory(program, context);
+  addProjectCommands(program, context);
   addRuntimeCommands(program, context, argv, outcome);
   addTrainingCommands(program, context, outcome);
   addJobCommands(program, context, outcome);
@@ -41,6 +43,24 @@ function command(parent: Command, name: string, description: string): Command {
     .option("--json", "print JSON, also for errors")
     .option("--data <dir>", "data directory of the local runtime (default: WHETSTONE_DATA or .whetstone)")
     .exitOverride();
+}
+
+/** `--data` is WHETSTONE_DATA for this one command: what it runs looks for Python there. */
+function shareDataDirectory(program: Command, { environment }: CommandContext): void {
+  program.hook("preAction", (_program, action) => {
+    const { data } = action.opts<{ data?: string }>();
+    if (data !== undefined) environment["WHETSTONE_DATA"] = data;
+  });
+}
+
+function addProjectCommands(program: Command, context: CommandContext): void {
+  command(program, "init <dir>", "make a new project: an agent, its environment, a job and a test").action(
+    async (directory: string, flags: object) => (await import("./commands/init.ts")).init(directory, flags, context),
+  );
+  command(program, "setup", "install what the local runtime needs beside Node: Python packages, PyTorch, nats-server")
+    .option("--python <path>", "interpreter to build with, 3.11 or newer (default: PYTHON or python3)")
+    .option("--torch-index <url>", "package index for PyTorch (default: TORCH_INDEX; its CPU builds without a GPU)")
+    .action(async (flags: object) => (await import("./commands/setup.ts")).setup(flags, context));
 }
 
 function addRuntimeCommands(
