@@ -6,6 +6,7 @@ import { createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { playTask } from "./adapters/episode-player.ts";
+import { ExternalModels } from "./adapters/external-models.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
 import { Gateway } from "./adapters/gateway.ts";
 import { watchJobs } from "./adapters/job-watch.ts";
@@ -48,7 +49,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const gate = new Gate(config.maxEpisodes);
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
-  const player = { actors, environments, gateway };
+  const player = { actors, environments, gateway, externals: opened.use(new ExternalModels()) };
   const office = new FrontOffice({
     streams,
     config,

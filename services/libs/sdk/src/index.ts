@@ -142,7 +142,15 @@ export {
 } from "./registry.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
-export type { ChatOptions, ModelAnswer, RolloutClient, SamplingParams, ToolSpec, Usage } from "./rollout-client.ts";
+export type {
+  ChatOptions,
+  ModelAnswer,
+  ModelEndpoint,
+  RolloutClient,
+  SamplingParams,
+  ToolSpec,
+  Usage,
+} from "./rollout-client.ts";
 export {
   type Action,
   type ChatMessage,

@@ -6,6 +6,7 @@ import {
   type ChatOptions,
   EpisodeError,
   type ModelAnswer,
+  type ModelEndpoint,
   type RolloutClient,
   type Step,
 } from "@whetstone/sdk";
@@ -20,6 +21,8 @@ export class GatewaySession implements RolloutClient {
   readonly #gateway: Gateway;
   readonly #name: string;
   readonly #chat: ChatClient;
+  /** Names of the calls that were answered, in the order of their answers. */
+  readonly #answered: string[] = [];
 
   constructor(gateway: Gateway, name: string, model: string) {
     this.#gateway = gateway;
@@ -28,18 +31,28 @@ export class GatewaySession implements RolloutClient {
     this.#chat = new ChatClient({ baseUrl, model, pool: gateway.pool, apiRetries: API_RETRIES });
   }
 
-  chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
-    return this.#chat.chat(messages, options);
+  get endpoint(): ModelEndpoint {
+    return this.#chat.endpoint;
   }
 
-  /** I4: a gateway that was restarted has lost calls; then the try does not count. */
+  async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
+    const answer = await this.#chat.chat(messages, options);
+    this.#answered.push(answer.callId);
+    return answer;
+  }
+
+  /**
+   * I4: a gateway that was restarted has lost calls; then the try does not count. It gives out names from the start again, so
+   * a name that came twice tells it, too. Calls that nobody waited for any more may be there in addition.
+   */
   async finish(steps: readonly Step[], signal: AbortSignal): Promise<void> {
     const calls = await this.#gateway.takeCalls(this.#name, signal);
     const ids = new Set(calls.map(({ id }) => id));
-    const used = new Set(steps.map(({ callId }) => callId));
-    if (used.size !== steps.length || steps.some(({ callId }) => !ids.has(callId))) {
-      const message = `the gateway holds ${calls.length} calls of session ${this.#name} but ${steps.length} steps used it`;
-      throw new EpisodeError("INFRASTRUCTURE", `${message}: it was restarted meanwhile`, { code: "DATA_LOSS" });
+    const used = new Set(this.#answered);
+    const lost = used.size !== this.#answered.length || [...used].some((id) => !ids.has(id));
+    if (lost || steps.some(({ callId }) => !used.has(callId))) {
+      const counts = `the gateway holds ${calls.length} calls of session ${this.#name} but answered ${this.#answered.length}`;
+      throw new EpisodeError("INFRASTRUCTURE", `${counts}: it was restarted meanwhile`, { code: "DATA_LOSS" });
     }
     this.calls = calls;
   }

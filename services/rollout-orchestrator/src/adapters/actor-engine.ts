@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import type { RpcClient } from "@whetstone/rpc";
+import {
+  AgentExecutionEngine,
+  AgentWorkflowEngine,
+  type BaseAgent,
+  type ClientSource,
+  type Environment,
+  EpisodeError,
+  type EpisodeRun,
+  type Info,
+  type RegisteredActor,
+  type Registry,
+} from "@whetstone/sdk";
+import type { Delivery } from "../domain/delivery.ts";
+import { limitsOf } from "../domain/limits.ts";
+import { sessionName } from "../domain/session-name.ts";
+import type { ExternalModels } from "./external-models.ts";
+import type { Gateway } from "./gateway.ts";
+import { GatewaySession } from "./gateway-session.ts";
+import { RemoteEnvironment } from "./remote-environment.ts";
+
+export interface PlayerDeps {
+  readonly actors: Registry<RegisteredActor>;
+  readonly environments: RpcClient<typeof EnvironmentService>;
+  readonly gateway: Gateway;
+  readonly externals: ExternalModels;
+  /** Gets what workflows log. Absent: nowhere. */
+  readonly log?: ((message: string, fields: Info) => void) | undefined;
+}
+
+/** The engine for the form of the task's actor. @param sessions  gets the gateway session of each try. */
+export function engineFor(
+  deps: PlayerDeps,
+  delivery: Delivery,
+  sessions: GatewaySession[],
+): Pick<AgentExecutionEngine, "runEpisode"> {
+  const { task } = delivery;
+  const actor = actorOf(deps, task);
+  const { agent, ...others } = externalClients(deps, task);
+  const shared = {
+    ...limitsOf(task),
+    rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
+    environmentArgs: task.environment?.args,
+  };
+  const openKind = (kind: string, args: Info, run: EpisodeRun) => openEnvironment(deps, kind, args, run);
+  const kind = task.environment?.kind ?? "";
+  const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
+  if (actor === undefined || actor.form === "agent") {
+    const agentFactory = (args: Info): BaseAgent => agentOf(deps, task, args);
+    return new AgentExecutionEngine({ ...shared, agentFactory, agentArgs: task.agent?.args, environmentFactory });
+  }
+  return new AgentWorkflowEngine({
+    ...shared,
+    workflow: actor,
+    workflowArgs: task.agent?.args,
+    rolloutClients: others,
+    environmentFactory: kind === "" ? undefined : environmentFactory,
+    environments: openKind,
+    log: deps.log,
+  });
+}
+
+/** Undefined: unknown; then the episode fails where the agent is made, with the names of those that are known. */
+export function actorOf({ actors }: Pick<PlayerDeps, "actors">, { agent }: RolloutTask): RegisteredActor | undefined {
+  return actors.kinds.find(({ kind }) => kind === agent?.kind);
+}
+
+function agentOf({ actors }: PlayerDeps, { agent }: RolloutTask, args: Info): BaseAgent {
+  const actor = actors.get(agent?.kind ?? "");
+  if (actor.form !== "agent") throw new EpisodeError("TASK", `agent.kind: "${actor.kind}" is a ${actor.form}`);
+  return actor.create(args);
+}
+
+/** Roles that are answered by other models than the policy. */
+function externalClients({ externals }: PlayerDeps, { roles }: RolloutTask): Record<string, ClientSource> {
+  const clients: Record<string, ClientSource> = {};
+  for (const { name, model } of roles) if (model) clients[name] = () => externals.client(model);
+  return clients;
+}
+
+function openSession(
+  { gateway }: PlayerDeps,
+  { task, attempt }: Delivery,
+  run: EpisodeRun,
+  sessions: GatewaySession[],
+): GatewaySession {
+  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try), task.model);
+  sessions.push(session);
+  return session;
+}
+
+function openEnvironment(deps: PlayerDeps, kind: string, args: Info, run: EpisodeRun): Environment {
+  if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
+  return new RemoteEnvironment(deps.environments, kind, args, run);
+}
