@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+export { ConfigError, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
 export { type SplitAnswer, splitThinking, withoutThinking } from "./agents/thinking.ts";
 export { BaseAgent } from "./base-agent.ts";
 export {
@@ -12,7 +13,8 @@ export {
   type StepResult,
 } from "./base-env.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
-export { ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
+export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
+export { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
 export { AgentExecutionEngine, type RunOptions } from "./engine/agent-execution-engine.ts";
 export type {
   AgentExecutionEngineOptions,
