@@ -6,6 +6,7 @@ import type { EnvRunnerConfig } from "./config.ts";
 import { frozenLake } from "./environments/frozenlake.ts";
 import { environmentService } from "./handlers/environment-service.ts";
 import { runnerMetrics } from "./handlers/metrics.ts";
+import { ModuleEnvironments } from "./host/module-environments.ts";
 import { Slots } from "./handlers/slots.ts";
 
 export interface EnvRunnerApp extends AsyncDisposable {
@@ -13,6 +14,8 @@ export interface EnvRunnerApp extends AsyncDisposable {
   readonly address: string;
   /** Sessions open now. */
   readonly openSessions: number;
+  /** Processes of jobs' own code. */
+  readonly modulePids: readonly number[];
   readonly close: () => Promise<void>;
 }
 
@@ -28,19 +31,26 @@ export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake];
 export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<EnvRunnerApp> {
   const { logger } = deps;
   const slots = new Slots(config.slots);
-  const metrics = createMetrics({ component: "env-runner" });
+  const registered = createMetrics({ component: "env-runner" });
+  const metrics = runnerMetrics(registered, slots);
   const registry = createRegistry("environment", deps.environments ?? BUILT_IN);
-  const service = environmentService({ registry, slots, config, logger, metrics: runnerMetrics(metrics, slots) });
+  const modules = new ModuleEnvironments(config, { logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
+  const service = environmentService({ registry, modules, slots, config, logger, metrics });
   const rpc = await startServer({ host: config.host, port: config.grpcPort, services: [service], logger });
   const scrape =
-    config.metricsPort === 0 ? undefined : await serveMetrics(metrics, { host: config.host, port: config.metricsPort });
+    config.metricsPort === 0
+      ? undefined
+      : await serveMetrics(registered, { host: config.host, port: config.metricsPort });
   const close = async (): Promise<void> => {
-    await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose]()]);
+    await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
   };
   return {
     address: rpc.address,
     get openSessions() {
       return slots.used;
+    },
+    get modulePids() {
+      return modules.pids;
     },
     close,
     [Symbol.asyncDispose]: close,

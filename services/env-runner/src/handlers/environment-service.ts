@@ -5,12 +5,15 @@ import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { RegisteredEnvironment, Registry } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { EnvRunnerConfig } from "../config.ts";
+import type { KindDescription } from "../host/calls.ts";
+import type { ModuleEnvironments } from "../host/module-environments.ts";
 import type { RunnerMetrics } from "./metrics.ts";
 import { Session } from "./session.ts";
 import type { Slots } from "./slots.ts";
 
 export interface ServiceDeps {
   readonly registry: Registry<RegisteredEnvironment>;
+  readonly modules: ModuleEnvironments;
   readonly slots: Slots;
   readonly config: Pick<EnvRunnerConfig, "sessionTimeoutMs" | "closeTimeoutMs">;
   readonly metrics: RunnerMetrics;
@@ -18,20 +21,25 @@ export interface ServiceDeps {
 }
 
 export function environmentService(deps: ServiceDeps): ServiceImplementation {
-  const kinds = deps.registry.kinds.map(describeKind);
+  const builtIn = deps.registry.kinds.map((kind) =>
+    describeKind({ ...kind, argsSchemaJson: JSON.stringify(kind.argsSchema) }),
+  );
   return implement(EnvironmentService, {
-    describe: () => ({ kinds, slots: deps.slots.total, slotsUsed: deps.slots.used }),
+    describe: async ({ module }, { signal }) => {
+      const kinds = module && (await deps.modules.describe(module, signal)).map(describeKind);
+      return { kinds: kinds ?? builtIn, slots: deps.slots.total, slotsUsed: deps.slots.used };
+    },
     session: (requests, context) => new Session(deps, context.signal).run(requests),
   });
 }
 
 type KindInit = NonNullable<MessageInitShape<typeof DescribeResponseSchema>["kinds"]>[number];
 
-function describeKind({ kind, description, argsSchema, seedable }: RegisteredEnvironment): KindInit {
+function describeKind({ kind, description, argsSchemaJson, seedable }: KindDescription): KindInit {
   return {
     kind,
     description,
-    argsSchemaJson: JSON.stringify(argsSchema),
+    argsSchemaJson,
     actionSchemaJson: JSON.stringify({ type: "string" }),
     capabilities: { concurrent: true, seedable, resumable: false, checkpointable: false },
   };

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Metrics } from "@whetstone/telemetry";
+import type { ErrorCode } from "./session-answers.ts";
 import type { Slots } from "./slots.ts";
 
 export interface RunnerMetrics {
   step(): void;
   session(end: SessionEnd): void;
+  /** The process of a job's own code ended unasked. */
+  moduleEnd(code: string): void;
 }
 
 /** How a session ended. */
-export type SessionEnd = "closed" | "left" | "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED";
+export type SessionEnd = "closed" | "left" | ErrorCode;
 
 export function runnerMetrics(metrics: Metrics, slots: Slots): RunnerMetrics {
   metrics.gauge({ name: "env_slots_used", help: "Sessions open now.", read: () => slots.used });
@@ -19,7 +22,15 @@ export function runnerMetrics(metrics: Metrics, slots: Slots): RunnerMetrics {
     help: "Sessions by how they ended.",
     labels: ["end"],
   });
+  const moduleEnds = metrics.counter({
+    name: "module_process_ends_total",
+    help: "Processes of jobs' own code that ended unasked, by why.",
+    labels: ["code"],
+  });
   return {
+    moduleEnd: (code) => {
+      moduleEnds.inc({ code });
+    },
     step: () => {
       steps.inc();
     },

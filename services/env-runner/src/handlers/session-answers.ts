@@ -2,11 +2,13 @@
 import { fromJson, type JsonObject, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { isProcessDeath } from "@whetstone/modules";
 import type { SessionResponseSchema } from "@whetstone/proto/environments/v1/environments";
-import { classify, EpisodeError, type ResetResult, type StepResult } from "@whetstone/sdk";
+import { classify, type ResetResult, type StepResult } from "@whetstone/sdk";
+import { ModuleMissingError } from "../host/module-environments.ts";
 
 export type SessionAnswer = MessageInitShape<typeof SessionResponseSchema>;
-export type ErrorCode = "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED";
+export type ErrorCode = "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED" | "MODULE" | "CRASHED";
 
 export interface SessionError {
   readonly code: ErrorCode;
@@ -42,18 +44,10 @@ function isEmpty(record: object): boolean {
 export function errorAnswer(thrown: unknown): SessionError {
   const error = WhetstoneError.from(thrown);
   if (error.code === "CANCELLED") return { code: "CANCELLED", field: "", message: error.message };
+  if (error instanceof ModuleMissingError) return { code: "MODULE", field: "module", message: error.message };
+  if (isProcessDeath(error)) return { code: "CRASHED", field: "", message: `${error.code}: ${error.message}` };
   const failureClass = classify(thrown, "step").class;
   const code = failureClass === "TASK" || failureClass === "GRADER" ? failureClass : "ENVIRONMENT";
   const field = thrown instanceof ConfigError ? (thrown.violations[0]?.path ?? "") : "";
   return { code, field, message: error.message };
-}
-
-/** Whatever a grader throws is a GRADER failure. */
-export async function graderFailed<T>(grade: () => Promise<T>): Promise<T> {
-  try {
-    return await grade();
-  } catch (error) {
-    const message = `the reward could not be computed: ${WhetstoneError.from(error).message}`;
-    throw new EpisodeError("GRADER", message, { cause: error });
-  }
 }

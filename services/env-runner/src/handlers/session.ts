@@ -3,10 +3,11 @@ import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { Reset, SessionRequest, Step } from "@whetstone/proto/environments/v1/environments";
-import { type Awaitable, type BaseEnv, isDone, type StepResult } from "@whetstone/sdk";
+import { type Awaitable, type Environment, isDone, type StepResult } from "@whetstone/sdk";
 import type { ServiceDeps } from "./environment-service.ts";
+import { graderFailed } from "./grade.ts";
 import type { SessionEnd } from "./metrics.ts";
-import { errorAnswer, type ErrorCode, graderFailed, observationAnswer, type SessionAnswer } from "./session-answers.ts";
+import { errorAnswer, type ErrorCode, observationAnswer, type SessionAnswer } from "./session-answers.ts";
 
 // S1: one environment a stream; however the stream ends, it is closed, once, within a bound (I9). S2: a session holds its
 // slot until its environment is closed. S3: an answer of kind error or closed is the last. S4: while a step runs, the next
@@ -19,7 +20,7 @@ export class Session {
   readonly #deps: ServiceDeps;
   readonly #call: AbortSignal;
   readonly #stop = new AbortController();
-  #environment: BaseEnv | undefined;
+  #environment: Environment | undefined;
   #next: Promise<IteratorResult<SessionRequest>> | undefined;
   #end: SessionEnd = "left";
 
@@ -124,10 +125,12 @@ export class Session {
     return await raceSignal(Promise.race([work, cancelled]), signal);
   }
 
-  #reset({ kind, args = {}, seed }: Reset, signal: AbortSignal): Awaitable<SessionAnswer> {
+  #reset(reset: Reset, signal: AbortSignal): Awaitable<SessionAnswer> {
     if (this.#environment !== undefined) throw misuse("reset comes once, first");
-    this.#environment = this.#deps.registry.get(kind).create(args);
-    const result = this.#environment.reset({ seed: safeSeed(seed), signal });
+    const { kind, args = {}, module } = reset;
+    const { registry, modules } = this.#deps;
+    this.#environment = module === undefined ? registry.get(kind).create(args) : modules.open(reset);
+    const result = this.#environment.reset({ seed: safeSeed(reset.seed), signal });
     if (result instanceof Promise) return result.then(observationAnswer);
     return observationAnswer(result);
   }
@@ -142,7 +145,7 @@ export class Session {
   }
 
   /** Environments that grade at the end do so here, where they live: the last step's reward is the grade. */
-  #graded(environment: BaseEnv, result: StepResult, signal: AbortSignal): Awaitable<SessionAnswer> {
+  #graded(environment: Environment, result: StepResult, signal: AbortSignal): Awaitable<SessionAnswer> {
     if (!isDone(result) || environment.computeFinalReward === undefined) return observationAnswer(result);
     return graderFailed(async () => environment.computeFinalReward?.({ signal })).then((reward) =>
       observationAnswer({ ...result, reward }),

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+import { raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
+import { type ModuleCode, ModuleHosts } from "@whetstone/modules";
+import type { Reset } from "@whetstone/proto/environments/v1/environments";
+import type { Module } from "@whetstone/proto/types/v1/types";
+import type { Environment } from "@whetstone/sdk";
+import type { Logger } from "@whetstone/telemetry";
+import type { EnvRunnerConfig } from "../config.ts";
+import type { KindDescription } from "./calls.ts";
+import { DeathRegister } from "./death-register.ts";
+import { HostedEnvironment } from "./hosted-environment.ts";
+
+/** The module's code is neither in the request nor remembered: the caller must send it. */
+export class ModuleMissingError extends WhetstoneError {
+  constructor(digest: string) {
+    super("NOT_FOUND", `module ${digest} is not here: send its code`);
+  }
+}
+
+type Config = Pick<EnvRunnerConfig, "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs">;
+
+const START_MS = 60_000;
+/** Child programs lie beside this file, as TypeScript in a checkout and as JavaScript in a package. */
+const ENTRY = new URL(
+  import.meta.url.endsWith(".ts") ? "environment-child.ts" : "environment-child.js",
+  import.meta.url,
+);
+
+/** Environments of users' modules, each job's in a process of its own. */
+export class ModuleEnvironments implements AsyncDisposable {
+  readonly #hosts: ModuleHosts;
+  readonly #deaths = new DeathRegister();
+
+  constructor(config: Config, { logger, onEnd }: { logger: Logger; onEnd?: (cause: WhetstoneError) => void }) {
+    this.#hosts = new ModuleHosts({
+      entry: ENTRY,
+      limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
+      idleMs: config.moduleIdleMs,
+      logger,
+      onEnd,
+    });
+  }
+
+  /** Process ids of the children. */
+  get pids(): number[] {
+    return this.#hosts.pids;
+  }
+
+  /** @throws ModuleMissingError; ConfigError when the code is not what its digest says. */
+  open({ kind, args = {}, module, job, episodeId }: Reset): Environment {
+    const host = this.#hosts.of(job, this.#codeOf(module as Module));
+    return new HostedEnvironment({ host, deaths: this.#deaths, episodeId, kind, args });
+  }
+
+  /** What a module defines. @throws ModuleMissingError; a TASK failure when it cannot be loaded. */
+  async describe(module: Module, signal: AbortSignal): Promise<readonly KindDescription[]> {
+    const host = this.#hosts.of("", this.#codeOf(module));
+    using lease = await host.enter(0, signal);
+    const call = (): Promise<unknown> => raceSignal(lease.host.call("describe", undefined, { signal }), signal);
+    return (await withTimeout(call, { timeoutMs: START_MS, signal })) as readonly KindDescription[];
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#hosts[Symbol.asyncDispose]();
+  }
+
+  #codeOf({ digest, code }: Module): ModuleCode {
+    if (code.length > 0) this.#hosts.keep({ digest, code });
+    const kept = this.#hosts.code(digest);
+    if (kept === undefined) throw new ModuleMissingError(digest);
+    return { digest, code: kept };
+  }
+}
