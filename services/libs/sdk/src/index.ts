@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 export { ConfigError, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
+export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/math-agent.ts";
 export { type SplitAnswer, splitThinking, withoutThinking } from "./agents/thinking.ts";
+export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./agents/tool-agent.ts";
 export { BaseAgent } from "./base-agent.ts";
 export {
   type Awaitable,
@@ -46,6 +48,15 @@ export {
 } from "./environments/frozenlake-map.ts";
 export { describeStandard, renderCompact, renderStandard } from "./environments/frozenlake-render.ts";
 export { FrozenLakeEnv, type FrozenLakeOptions } from "./environments/frozenlake.ts";
+export { REVIEW_REQUEST, type ReviseOptions, RevisingEnvironment } from "./environments/math-revise.ts";
+export { MultiTurnEnvironment, type MultiTurnOptions, type Turn } from "./environments/multi-turn.ts";
+export { SingleTurnEnvironment, type SingleTurnOptions } from "./environments/single-turn.ts";
+export {
+  FINISH,
+  ToolEnvironment,
+  type ToolEnvironmentOptions,
+  type ToolOutputs,
+} from "./environments/tool-environment.ts";
 export {
   classify,
   EpisodeError,
@@ -153,6 +164,20 @@ export type {
   ToolSpec,
   Usage,
 } from "./rollout-client.ts";
+export { calculator, formatValue } from "./tools/calculator.ts";
+export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./tools/corpus.ts";
+export { searchTool, type SearchToolOptions } from "./tools/search.ts";
+export { type ParsedAnswer, parseAnswer, parseToolCalls, renderTools } from "./tools/tool-calls.ts";
+export { toolCallFormatReward } from "./tools/tool-call-reward.ts";
+export { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "./tools/tool-registry.ts";
+export {
+  defineTool,
+  Tool,
+  type ToolDefinition,
+  type ToolDescription,
+  ToolError,
+  type ToolRunOptions,
+} from "./tools/tool.ts";
 export {
   type Action,
   type ChatMessage,

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+import { describe, expect, it } from "vitest";
+import { ToolAgent, type ToolAgentOptions, TOOL_SYSTEM_PROMPT } from "../agents/tool-agent.ts";
+import { mathReward } from "../graders/math-reward.ts";
+import { calculator } from "../tools/calculator.ts";
+import { defineTool } from "../tools/tool.ts";
+import { AgentExecutionEngine } from "../engine/agent-execution-engine.ts";
+import { ScriptedClient } from "../../test-support/stand-ins.ts";
+import { ToolEnvironment } from "./tool-environment.ts";
+
+const task = { question: "12+7?", answer: 19 };
+const rewardFunction = mathReward({ extraction: "whole" });
+const options = { task, tools: [calculator], rewardFunction };
+const call = (expression: string, id = "c0") => ({
+  id,
+  name: "calculator",
+  argumentsJson: JSON.stringify({ expression }),
+});
+
+async function opened(more: Partial<ConstructorParameters<typeof ToolEnvironment>[0]> = {}): Promise<ToolEnvironment> {
+  const environment = new ToolEnvironment({ ...options, ...more });
+  await environment.reset();
+  return environment;
+}
+
+describe("ToolEnvironment", () => {
+  it("offers its tools, runs calls, and grades the final answer", async () => {
+    const environment = new ToolEnvironment(options);
+    expect(await environment.reset()).toEqual({
+      observation: { question: "12+7?" },
+      info: { tools: [calculator.spec] },
+    });
+    const result = await environment.step([call("12+7"), call("1/0", "c1")]);
+    expect(result).toMatchObject({ reward: 0, terminated: false, info: { toolCalls: 2, toolErrors: 1 } });
+    expect(result.observation).toEqual({
+      toolOutputs: [
+        { toolCallId: "c0", name: "calculator", output: "19", isError: false },
+        { toolCallId: "c1", name: "calculator", output: "Error: expression: division by zero.", isError: true },
+      ],
+    });
+    expect(await environment.step("19")).toMatchObject({
+      reward: 1,
+      terminated: true,
+      info: { success: true, toolCalls: 2 },
+    });
+    await expect(environment.step("19")).rejects.toThrow(/none follows the end/);
+  });
+
+  it.each([
+    ['{"response":"19"}', 1],
+    ['{"response":19}', 1],
+    ['"19"', 1],
+    ["19", 1],
+    ['{"response":"18"}', 0],
+    ["{}", 0],
+    ["not JSON", 0],
+  ])("finish with %s pays %d (rLLM broke on arguments that are text)", async (argumentsJson, reward) => {
+    const environment = await opened();
+    expect(await environment.step([call("1"), { id: "f", name: "finish", argumentsJson }])).toMatchObject({
+      reward,
+      terminated: true,
+    });
+  });
+
+  it.each([[""], [undefined], [null], [[]], [7], [[3]], [{ a: 1 }]])("%j is an empty answer", async (action) => {
+    const environment = await opened();
+    expect(await environment.step(action)).toMatchObject({ reward: 0, terminated: true, info: { answer: null } });
+  });
+
+  it("is truncated when the turns are used up without an answer", async () => {
+    const environment = await opened({ maxSteps: 2 });
+    expect(await environment.step([call("1")])).toMatchObject({ truncated: false });
+    expect(await environment.step([call("1")])).toMatchObject({
+      truncated: true,
+      terminated: false,
+      reward: 0,
+      info: { toolCalls: 2 },
+    });
+  });
+
+  it("opens its tools at reset; a tool that breaks fails the episode", async () => {
+    const broken = defineTool({
+      name: "broken",
+      description: "",
+      parameters: { type: "object" },
+      run: () => Promise.reject(new Error("down")),
+    });
+    const environment = await opened({ tools: async () => [broken] });
+    await expect(environment.step([{ id: "a", name: "broken", argumentsJson: "{}" }])).rejects.toMatchObject({
+      failureClass: "ENVIRONMENT",
+    });
+  });
+});
+
+describe("a ToolAgent in it", () => {
+  const asked = '<tool_call>{"name":"calculator","arguments":{"expression":"12+7"}}</tool_call>';
+
+  async function play(answers: readonly string[], agentOptions: ToolAgentOptions = {}) {
+    const client = new ScriptedClient((n) => ({ text: answers[n] ?? "" }));
+    const engine = new AgentExecutionEngine({
+      rolloutClient: client,
+      agentFactory: () => new ToolAgent(agentOptions),
+      environmentFactory: () => new ToolEnvironment(options),
+    });
+    const episode = await engine.runEpisode({ id: "e", task: { id: "t", payload: {} }, seed: 1 });
+    return { episode, prompts: client.asked.map(({ messages }) => messages) };
+  }
+
+  it("calls, reads and answers", async () => {
+    const { episode, prompts } = await play([`<think>add</think>I add. ${asked}`, "19"]);
+    expect(episode).toMatchObject({ reward: 1, isCorrect: true, terminationReason: "ENV_DONE" });
+    expect(prompts[0]?.map(({ role }) => role)).toEqual(["system", "user"]);
+    expect(prompts[0]?.[0]?.content).toContain(`${TOOL_SYSTEM_PROMPT}\n\n# Tools`);
+    expect(prompts[0]?.[0]?.content).toContain('"name":"calculator"');
+    expect(prompts[1]?.slice(2)).toEqual([
+      { role: "assistant", content: `<think>add</think>I add. ${asked}` },
+      { role: "tool", content: "19", toolCallId: "call_0_0" },
+    ]);
+    expect(episode.trajectories[0]?.steps[0]).toMatchObject({ thought: "add", action: [{ name: "calculator" }] });
+  });
+
+  it("gets its mistakes back to read, and may do better", async () => {
+    const { episode, prompts } = await play(["<tool_call>{oops</tool_call>", "19"]);
+    expect(prompts[1]?.at(-1)).toMatchObject({
+      role: "tool",
+      content: expect.stringMatching(/^Error: the tool call could not be read: not valid JSON/) as string,
+    });
+    expect(episode).toMatchObject({ reward: 1, failure: { class: "NONE" } });
+  });
+
+  it("without description and prompt there is no system message", async () => {
+    const { prompts } = await play(["19"], { systemPrompt: "", describeTools: false });
+    expect(prompts[0]).toEqual([{ role: "user", content: "12+7?" }]);
+  });
+});

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WhetstoneError } from "@whetstone/core";
+import { type Awaitable, BaseEnv, type ResetResult, type StepOptions, type StepResult } from "../base-env.ts";
+import { grade, type RewardFunction } from "../graders/reward-function.ts";
+import type { Tool } from "../tools/tool.ts";
+import { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "../tools/tool-registry.ts";
+import type { Info } from "../types.ts";
+import { questionOf } from "./multi-turn.ts";
+
+export interface ToolEnvironmentOptions extends ToolLimits {
+  /** JSON values; `question` is what the agent sees of it. */
+  readonly task: Info;
+  /** A function is called at reset, where it may fail with a class: to open a corpus or a connection. */
+  readonly tools: readonly Tool[] | (() => Awaitable<readonly Tool[]>);
+  /** Judges the final answer; "" where the turns were used up without one. */
+  readonly rewardFunction: RewardFunction;
+  /** Turns. Default 10. */
+  readonly maxSteps?: number | undefined;
+}
+
+/** What the agent sees after its calls. */
+export interface ToolOutputs {
+  readonly toolOutputs: readonly ToolOutput[];
+}
+
+/** A call of this name ends the episode with its argument `response`. */
+export const FINISH = "finish";
+
+/**
+ * Runs the calls of a turn, side by side, until the agent gives its final answer. Actions: a list of calls
+ * (`ParsedToolCall[]`), or a text, which is the final answer. Reset's `info.tools` says what may be called. What the model
+ * got wrong (unknown tool, arguments that the schema refuses, unreadable call) is an output for it to read, not a failure.
+ */
+export class ToolEnvironment extends BaseEnv {
+  readonly #options: ToolEnvironmentOptions;
+  readonly #task: Info;
+  #registry: ToolRegistry | undefined;
+  #turns = 0;
+  #calls = 0;
+  #errors = 0;
+
+  constructor(options: ToolEnvironmentOptions) {
+    super();
+    this.#options = options;
+    this.#task = structuredClone(options.task);
+  }
+
+  async reset(): Promise<ResetResult> {
+    const { tools } = this.#options;
+    const registry = new ToolRegistry(typeof tools === "function" ? await tools() : tools);
+    this.#registry = registry;
+    this.#turns = this.#calls = this.#errors = 0;
+    return { observation: questionOf(this.#task), info: { tools: registry.specs } };
+  }
+
+  async step(action: unknown, options: StepOptions = {}): Promise<StepResult> {
+    const registry = this.#registry;
+    if (registry === undefined)
+      throw new WhetstoneError("FAILED_PRECONDITION", "step needs a reset first, and none follows the end");
+    this.#turns += 1;
+    const answer = finalAnswer(action);
+    if (answer !== undefined) return this.#finish(answer, true, options);
+    const outputs = await registry.runAll(callsOf(action), options.signal, this.#options);
+    this.#calls += outputs.length;
+    this.#errors += outputs.filter(({ isError }) => isError).length;
+    if (this.#turns >= (this.#options.maxSteps ?? 10)) return this.#finish("", false, options);
+    const observation: ToolOutputs = { toolOutputs: outputs };
+    return { observation, reward: 0, terminated: false, truncated: false, info: this.#counts() };
+  }
+
+  async #finish(answer: string, terminated: boolean, options: StepOptions): Promise<StepResult> {
+    const { reward, isCorrect, metadata } = await grade(this.#options.rewardFunction, this.#task, answer, options);
+    this.#registry = undefined;
+    const info = { ...metadata, ...this.#counts(), success: isCorrect };
+    return { observation: {}, reward, terminated, truncated: !terminated, info };
+  }
+
+  #counts(): Info {
+    return { toolCalls: this.#calls, toolErrors: this.#errors };
+  }
+}
+
+/** Undefined while there are calls to run. */
+function finalAnswer(action: unknown): string | undefined {
+  if (typeof action === "string") return action;
+  const calls = callsOf(action);
+  const finish = calls.find(({ name, problem }) => name === FINISH && problem === undefined);
+  if (finish !== undefined) return responseOf(finish.argumentsJson);
+  return calls.length === 0 ? "" : undefined;
+}
+
+/** `{"response": …}`, or whatever else the model put there. */
+function responseOf(json: string): string {
+  try {
+    const args: unknown = JSON.parse(json);
+    const response: unknown = typeof args === "object" && args !== null ? (args as Info)["response"] : args;
+    return typeof response === "string" ? response : response === undefined ? "" : JSON.stringify(response);
+  } catch {
+    return json;
+  }
+}
+
+/** Whatever came over the wire, as calls; entries that are none are left out. */
+function callsOf(action: unknown): ParsedToolCall[] {
+  if (!Array.isArray(action)) return [];
+  return action.flatMap((call: unknown, i): ParsedToolCall[] => {
+    if (typeof call !== "object" || call === null) return [];
+    const { id = `call_${i}`, name = "", argumentsJson = "{}", problem } = call as Record<string, unknown>;
+    const parsed = { id: text(id), name: text(name), argumentsJson: text(argumentsJson) };
+    return [problem === undefined ? parsed : { ...parsed, problem: text(problem) }];
+  });
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
