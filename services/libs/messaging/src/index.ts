@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+export { type BundleStore, openBundleStore } from "./bundles.ts";
 export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
@@ -8,6 +9,7 @@ export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
 export type { Headers, StoredMessage } from "./stored-message.ts";
 export {
   ADVISORY_STREAM,
+  BUNDLES_BUCKET,
   CLAIMS_BUCKET,
   DEAD_LETTER_STREAM,
   deadSubject,

@@ -23,6 +23,8 @@ export const ADVISORY_STREAM = "WS_ADVISORY";
 export const JOBS_BUCKET = "ws-jobs";
 export const LEDGER_BUCKET = "ws-ledger";
 export const CLAIMS_BUCKET = "ws-claims";
+/** Modules of user code, by digest. */
+export const BUNDLES_BUCKET = "ws-bundles";
 export const DEFAULT_POOL = "default";
 
 const TOKEN = /^[-_A-Za-z0-9]{1,128}$/;
@@ -142,7 +144,7 @@ export async function deleteJobStreams(connection: NatsConnection, job: string):
   await deleteClaims(connection, `${job}/`);
 }
 
-/** What all jobs share: events, dead letters, the job and ledger buckets, the claim store. Safe to repeat. */
+/** What all jobs share: events, dead letters, the job and ledger buckets, the stores of claims and bundles. Safe to repeat. */
 export async function ensurePlatform(
   connection: NatsConnection,
   options: { readonly replicas?: number } = {},
@@ -155,7 +157,9 @@ export async function ensurePlatform(
   for (const bucket of [JOBS_BUCKET, LEDGER_BUCKET]) {
     await buckets.create(bucket, { history: 5, replicas, storage: StorageType.File, allow_direct: false });
   }
-  await new Objm(connection).create(CLAIMS_BUCKET, { storage: StorageType.File, replicas });
+  for (const bucket of [CLAIMS_BUCKET, BUNDLES_BUCKET]) {
+    await new Objm(connection).create(bucket, { storage: StorageType.File, replicas });
+  }
 }
 
 async function deleteClaims(connection: NatsConnection, prefix: string): Promise<void> {
