@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "./errors.ts";
+import { onAbort } from "./on-abort.ts";
 
 // Deadlines combine, never replace: a child ends no later than its parent, and hears its parent's cancel.
 // Timers are unref'd and cleared on dispose, so no deadline keeps a process alive.
@@ -22,6 +23,7 @@ export class Deadline implements Disposable {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #leaveParent: (() => void) | undefined;
 
   private constructor(ms: number, parent?: Deadline | AbortSignal) {
     const parentMs = parent instanceof Deadline ? parent.remainingMs() : Number.POSITIVE_INFINITY;
@@ -50,11 +52,11 @@ export class Deadline implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
-    this.#parent?.removeEventListener("abort", this.#onParentAbort);
+    this.#leaveParent?.();
   }
 
   #arm(budgetMs: number): void {
-    this.#parent?.addEventListener("abort", this.#onParentAbort, { once: true });
+    if (this.#parent !== undefined) this.#leaveParent = onAbort(this.#parent, this.#onParentAbort);
     if (budgetMs === Number.POSITIVE_INFINITY) return;
     this.#startTimer(budgetMs, budgetMs);
   }

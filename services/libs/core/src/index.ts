@@ -40,4 +40,5 @@ export {
   sessionId,
   type SessionId,
 } from "./ids.ts";
+export { onAbort } from "./on-abort.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";

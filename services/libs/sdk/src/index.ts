@@ -154,6 +154,16 @@ export {
   type WorkflowDefinition,
 } from "./registry.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
+export { commandAgent } from "./rollout/command.ts";
+export {
+  bareEnvironment,
+  defineHarness,
+  exitFailure,
+  type Harness,
+  type HarnessDefinition,
+} from "./rollout/harness.ts";
+export { httpAgent } from "./rollout/http.ts";
+export type { Launch, ProgramEnd } from "./rollout/run-program.ts";
 export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
 export type {
   ChatOptions,

@@ -10,6 +10,16 @@ export {
   type FaultPoint,
 } from "./engine-script.ts";
 export { freePort } from "./free-port.ts";
+export {
+  answerBySeed,
+  type LeanAnswer,
+  leanChat,
+  type LeanEngine,
+  type LeanEngineOptions,
+  leanGenerate,
+  type LeanRequest,
+  startLeanEngine,
+} from "./lean-engine.ts";
 export { findNatsServer, type NatsServerOptions, startNats, type TestNats } from "./nats-server.ts";
 export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } from "./scripted-engine.ts";
 export { waitFor, type WaitOptions } from "./wait-for.ts";

@@ -2,8 +2,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { ChatMessage as WireMessage, ModelCall } from "@whetstone/proto/types/v1/types";
-import { createChatPool, type HttpRequest, refusal, sendWithRetry } from "@whetstone/sdk";
-import type { Pool } from "undici";
+import { type ConnectionPool, createChatPool, type HttpRequest, refusal, sendWithRetry } from "@whetstone/sdk";
 
 const PROTOBUF = "application/x-protobuf";
 /** Calls in all; with the pauses between them half a minute, about what a gateway takes to be restarted and verified. */
@@ -12,7 +11,7 @@ const DISCARD_MS = 5_000;
 
 /** The gateway's session interface, over the one pool that the agents' calls use, too. */
 export class Gateway implements AsyncDisposable {
-  readonly pool: Pool;
+  readonly pool: ConnectionPool;
   readonly #url: URL;
 
   constructor(url: string, connections: number) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { abortReason, sleep, type WhetstoneError } from "@whetstone/core";
-import { type Dispatcher, Pool } from "undici";
 import { EpisodeError, PromptTooLongError } from "../failure.ts";
 import type { ChatOptions, ModelAnswer, ModelEndpoint, RolloutClient } from "../rollout-client.ts";
 import type { ChatMessage } from "../types.ts";
-import { ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
+import { ConnectionPool } from "./connection-pool.ts";
+import { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
 import { encodeRequest, readAnswer, readError } from "./openai-wire.ts";
 
 export interface ChatClientOptions {
@@ -13,20 +13,23 @@ export interface ChatClientOptions {
   readonly model: string;
   readonly apiKey?: string | undefined;
   /** Shared by many clients of one server. Absent: its own, which `close` ends. */
-  readonly pool?: Dispatcher | undefined;
+  readonly pool?: ChatPool | undefined;
   /** Calls in all when the connection fails or the server is busy (429, 503). Default 4. */
   readonly apiRetries?: number | undefined;
 }
 
-/** A pool for one server: keep-alive, one request a connection at a time, no timeouts of its own (deadlines come per call). */
-export function createChatPool(origin: string, connections = 512): Pool {
-  return new Pool(origin, { connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 60_000 });
+/** A waiting call holds a connection: fewer would bound the episodes at once, and ports of one address end at 28,000. */
+const CONNECTIONS = 16_384;
+
+/** A pool for one server, `connections` at most, opened as needed. */
+export function createChatPool(origin: string, connections = CONNECTIONS): ConnectionPool {
+  return new ConnectionPool(origin, { connections });
 }
 
 /** Talks to any server with an OpenAI-compatible `/v1/chat/completions`. One client per session: calls are numbered. */
 export class ChatClient implements RolloutClient {
   readonly endpoint: ModelEndpoint;
-  readonly #pool: Dispatcher;
+  readonly #pool: ChatPool;
   readonly #ownsPool: boolean;
   readonly #path: string;
   readonly #model: string;
@@ -84,7 +87,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
 /** Repeats what cannot have had an effect the caller saw: a lost connection, 429 and 503. Waits inside the signal. */
-export async function sendWithRetry(pool: Dispatcher, request: HttpRequest, attempts: number): Promise<HttpAnswer> {
+export async function sendWithRetry(pool: ChatPool, request: HttpRequest, attempts: number): Promise<HttpAnswer> {
   for (let attempt = 1; ; attempt += 1) {
     if (request.signal.aborted) throw abortReason(request.signal);
     const outcome = await exchange(pool, request).catch((error: unknown) => {

@@ -11,6 +11,7 @@ import {
   resolveOptions,
 } from "./options.ts";
 import { playTries, type Tries } from "./tries.ts";
+import { turns } from "./turns.ts";
 
 export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
@@ -27,6 +28,8 @@ export class AgentExecutionEngine {
   /** Plays until a try ends for good: by its result, by a failure that a retry cannot mend, or by the retry limit. */
   async runEpisode(request: EpisodeRequest, options: RunOptions = {}): Promise<Episode> {
     const settings = this.#settings;
+    const turn = turns.start();
+    if (turn !== undefined) await turn;
     return this.#episode(request, await playTries(settings, request, options.signal, (run) => attempt(settings, run)));
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { abortReason } from "@whetstone/core";
+import { abortReason, onAbort } from "@whetstone/core";
 import type { Awaitable } from "../base-env.ts";
 import type { Phase } from "../failure.ts";
 
@@ -13,11 +13,12 @@ export class PhaseClock implements Disposable {
   modelMs = 0;
   environmentMs = 0;
   readonly #signal: AbortSignal;
+  readonly #unlisten: () => void;
   #reject: ((reason: Error) => void) | undefined;
 
   constructor(signal: AbortSignal) {
     this.#signal = signal;
-    signal.addEventListener("abort", this.#onAbort, { once: true });
+    this.#unlisten = onAbort(signal, this.#onAbort);
   }
 
   async run<T>(phase: Phase, work: () => Awaitable<T>): Promise<T> {
@@ -33,7 +34,7 @@ export class PhaseClock implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#signal.removeEventListener("abort", this.#onAbort);
+    this.#unlisten();
   }
 
   #bounded<T>(work: Promise<T>): Promise<T> {

@@ -8,6 +8,7 @@ import type { Action, Step } from "../types.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import type { PhaseClock } from "./phase-clock.ts";
 import { TokenBudget } from "./token-budget.ts";
+import { turns } from "./turns.ts";
 
 /** The parts of one try. */
 export interface Table {
@@ -31,6 +32,8 @@ export async function play(table: Table): Promise<TerminationReason> {
   for (let turn = 0; turn < settings.maxSteps; turn += 1) {
     if (budget.left <= 0) return "MAX_RESPONSE_LENGTH";
     const answer = await ask(table, budget);
+    const turn = turns.next();
+    if (turn !== undefined) await turn;
     const tooLong = budget.count(answer.usage);
     if (tooLong !== undefined) return tooLong;
     const { action, step } = decide(table, answer);
