@@ -11,9 +11,13 @@ import type { CommandContext } from "./context.ts";
 import type { Session } from "./session.ts";
 import { watchJob } from "./watch.ts";
 
-/** Takes the job in; the same job again is taken up where it was suspended. */
-export async function submitJob(jobs: JobClient, spec: JobSpec): Promise<{ job: Job; created: boolean }> {
-  const { job, created } = await jobs.submitJob({ spec });
+/** Takes the job in, with the code of its module; the same job again is taken up where it was suspended. */
+export async function submitJob(
+  jobs: JobClient,
+  spec: JobSpec,
+  moduleCode: Uint8Array = new Uint8Array(),
+): Promise<{ job: Job; created: boolean }> {
+  const { job, created } = await jobs.submitJob({ spec, moduleCode });
   if (!job) throw new CliError("CONTRACT_VIOLATION", "the controller answered without the job");
   if (created || job.status?.phase !== JobPhase.SUSPENDED) return { job, created };
   const resumed = await jobs.resumeJob({ name: spec.name });
@@ -53,7 +57,8 @@ async function interrupted(session: Session, name: string, json: boolean, contex
 /** A step of the tiny model takes seconds; a large one is not waited for any longer. */
 const SUSPEND_WITHIN_MS = 60_000;
 
-async function suspendCleanly(jobs: JobClient, name: string, force: AbortSignal): Promise<boolean> {
+/** False: not in time, or nobody is there to ask. */
+export async function suspendCleanly(jobs: JobClient, name: string, force: AbortSignal): Promise<boolean> {
   try {
     await jobs.suspendJob({ name });
     const end = performance.now() + SUSPEND_WITHIN_MS;

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { toJson } from "@bufbuild/protobuf";
 import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 
-import { findController, runningRuntime } from "../adapters/endpoint.ts";
+import { findController } from "../adapters/endpoint.ts";
 import { applyAssignments, jobFolder, parseFile } from "../adapters/job-file-reader.ts";
 import { checkModel } from "../adapters/models-tool.ts";
 import { badInput } from "../domain/cli-error.ts";
@@ -14,6 +14,7 @@ import { setPath } from "../domain/set-path.ts";
 import type { Outcome } from "../program.ts";
 import type { CommandContext } from "./context.ts";
 import type { RuntimeFlags } from "./open-runtime.ts";
+import { runtimeModel } from "./runtime-model.ts";
 import { openSession } from "./session.ts";
 import { submitJob, watchToEnd } from "./submit.ts";
 
@@ -31,7 +32,8 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);
   await checkUnlessRuntimes(spec.model?.path, flags, context);
-  await using session = await openSession({ ...flags, ...(spec.model ? { model: spec.model.path } : {}) }, context);
+  const own = spec.model?.path === runtimeModel(flags.data, context) ? undefined : spec.model?.path;
+  await using session = await openSession({ ...flags, ...(own === undefined ? {} : { model: own }) }, context);
   const { job, created } = await submitJob(session.jobs, spec);
   if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
   if (flags.watch === false) {
@@ -42,20 +44,20 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
   outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
 }
 
-/** The model that the runtime started with was checked then, or is its own making. */
+/** The model that the runtime started with was checked then, or is (or will be) its own making. */
 async function checkUnlessRuntimes(
   path: string | undefined,
   flags: TrainFlags,
   context: CommandContext,
 ): Promise<void> {
-  if (path === undefined || path === "" || path === runningRuntime(flags.data, context.environment)?.model) return;
+  if (path === undefined || path === "" || path === runtimeModel(flags.data, context)) return;
   await checkModel(path, "model.path", context.signal);
 }
 
-/** A job that names no model trains the one that the local runtime started with. */
+/** A job that names no model trains the one that the local runtime started with, or is started with for it. */
 function useRuntimesModel(document: Record<string, unknown>, flags: TrainFlags, context: CommandContext): void {
   if ("model" in document) return;
-  const model = runningRuntime(flags.data, context.environment)?.model;
+  const model = runtimeModel(flags.data, context);
   if (model === undefined) return;
   setPath(document, ["model", "path"], model);
   if (flags.json !== true) context.terminal.line(`model: ${model} (the runtime's own)`);

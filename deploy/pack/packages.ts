@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The two packages that are published: what authors import, and the command line with everything that it runs. */
+import { copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { bundle } from "./bundle.ts";
+import { declarations } from "./declarations.ts";
+import { copyPython } from "./python.ts";
+import { readWorkspaces, ROOT, versionsOf, type Workspace } from "./workspaces.ts";
+
+const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "inference-gateway"];
+/** One copy of core for both packages: errors are told apart by their class. */
+const CORE = "internal/core";
+
+type Json = Record<string, unknown>;
+
+export async function buildSdk(folder: string): Promise<void> {
+  const workspaces = readWorkspaces();
+  const sdk = workspaces.get("@whetstone/sdk") as Workspace;
+  const entries = Object.fromEntries(
+    Object.entries(sdk.exports).map(([subpath, file]) => [entryName(subpath), join(sdk.folder, file)]),
+  );
+  const core = join((workspaces.get("@whetstone/core") as Workspace).folder, "src/index.ts");
+  const dist = emptyFolder(folder);
+  const imported = await bundle({ entries: { ...entries, core }, folder: dist, shared: {} });
+  await declarations(entries, dist, ["@whetstone/core"]);
+  const exports = Object.keys(sdk.exports).map((subpath) => [subpath, typed(entryName(subpath))]);
+  writeManifest(folder, sdk, {
+    exports: { ...Object.fromEntries(exports), [`./${CORE}`]: "./dist/core.js", "./package.json": "./package.json" },
+    files: ["dist"],
+    dependencies: versionsOf(imported, workspaces.values()),
+  });
+  copyDocuments(folder, join(sdk.folder, "README.md"));
+}
+
+export async function buildCli(folder: string): Promise<void> {
+  const workspaces = readWorkspaces();
+  const cli = workspaces.get("@whetstone/cli") as Workspace;
+  const main = (service: string): [string, string] => [service, join(ROOT, "services", service, "src/main.ts")];
+  const trainer = join(cli.folder, "src/trainer.ts");
+  const entries = { whet: join(cli.folder, "src/main.ts"), trainer, ...Object.fromEntries(SERVICES.map(main)) };
+  const dist = emptyFolder(folder);
+  const shared = { "@whetstone/sdk": "@whetstone/sdk", "@whetstone/core": `@whetstone/sdk/${CORE}` };
+  const imported = await bundle({ entries, folder: dist, shared });
+  await declarations({ trainer }, dist, []);
+  const { version } = workspaces.get("@whetstone/sdk") as Workspace;
+  const others = imported.filter((name) => name !== "@whetstone/sdk");
+  writeManifest(folder, cli, {
+    bin: { whet: "bin/whet.mjs" },
+    exports: { "./trainer": typed("trainer"), "./package.json": "./package.json" },
+    files: ["bin", "dist", "python", "templates"],
+    dependencies: { "@whetstone/sdk": version, ...versionsOf(others, workspaces.values()) },
+  });
+  for (const part of ["bin", "templates"]) cpSync(join(cli.folder, part), join(folder, part), { recursive: true });
+  copyPython(join(folder, "python"));
+  copyDocuments(folder, join(cli.folder, "README.md"));
+}
+
+/** "." → "index", "./testing" → "testing". */
+function entryName(subpath: string): string {
+  return subpath === "." ? "index" : subpath.slice(2).replaceAll("/", "-");
+}
+
+function typed(name: string): Json {
+  return { types: `./dist/${name}.d.ts`, default: `./dist/${name}.js` };
+}
+
+/** Answers its dist/. */
+function emptyFolder(folder: string): string {
+  rmSync(folder, { recursive: true, force: true });
+  const dist = join(folder, "dist");
+  mkdirSync(dist, { recursive: true });
+  return dist;
+}
+
+function writeManifest(folder: string, { name, version, description }: Workspace, more: Json): void {
+  const manifest = {
+    name,
+    version,
+    description,
+    license: "Apache-2.0",
+    type: "module",
+    engines: { node: ">=24.2" },
+    ...more,
+  };
+  writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+function copyDocuments(folder: string, readme: string): void {
+  copyFileSync(readme, join(folder, "README.md"));
+  copyFileSync(join(ROOT, "LICENSE"), join(folder, "LICENSE"));
+  mkdirSync(dirname(folder), { recursive: true });
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The programmatic entry: `import { trainJob } from "@whetstone/cli/trainer"`. `AgentTrainer.train()` of the SDK comes here; it
+ * does what `whet train job.ts` does, for a program in place of a terminal.
+ */
+import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { WhetstoneError, isAbort } from "@whetstone/core";
+import { bundleModule } from "@whetstone/modules/bundle";
+import type { Job, JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+import type { JobDocument, StepSummary, TrainRequest, TrainResult, ValidationSummary } from "@whetstone/sdk";
+
+import { lineTerminal } from "./adapters/line-terminal.ts";
+import { followJob } from "./adapters/job-watch.ts";
+import { checkModel } from "./adapters/models-tool.ts";
+import type { CommandContext } from "./commands/context.ts";
+import { runtimeModel } from "./commands/runtime-model.ts";
+import type { Session } from "./commands/session.ts";
+import { openSession } from "./commands/session.ts";
+import { submitJob, suspendCleanly } from "./commands/submit.ts";
+import { readJobSpec } from "./domain/job-file.ts";
+import { jobName } from "./domain/job-name.ts";
+import { stepSummary, validationSummary } from "./domain/summaries.ts";
+import { phaseName } from "./domain/watch-view.ts";
+
+/**
+ * Trains a job to its end: against WHETSTONE_ENDPOINT, else the running local runtime, else one started for it and stopped after.
+ * @throws WhetstoneError FAILED_PRECONDITION when the job fails; CANCELLED when it is cancelled, or the signal aborts: then it is
+ * suspended, and trained again it goes on.
+ */
+export async function trainJob(request: TrainRequest): Promise<TrainResult> {
+  const context = contextOf(request);
+  const { spec, code } = await readRequest(request, context);
+  const own = spec.model?.path === runtimeModel(request.data, context) ? undefined : spec.model?.path;
+  if (own !== undefined) await checkModel(own, "model.path", context.signal);
+  const flags = {
+    ...(request.data === undefined ? {} : { data: request.data }),
+    ...(own === undefined ? {} : { model: own }),
+  };
+  await using session = await openSession(flags, context);
+  await submitJob(session.jobs, spec, code);
+  return watchToEnd(session, spec.name, request, context);
+}
+
+function contextOf(request: TrainRequest): CommandContext {
+  const environment = { ...process.env, ...(request.data === undefined ? {} : { WHETSTONE_DATA: request.data }) };
+  const signal = request.signal ?? new AbortController().signal;
+  const force = new AbortController().signal;
+  return { terminal: lineTerminal(request.onLine ?? (() => {})), environment, signal, force };
+}
+
+interface Submission {
+  readonly spec: JobSpec;
+  readonly code: Uint8Array;
+}
+
+async function readRequest({ module, definition, data }: TrainRequest, context: CommandContext): Promise<Submission> {
+  const path = module.startsWith("file:") ? fileURLToPath(module) : module;
+  const document: JobDocument = await definition.document();
+  const isOwn = definition.actors.length + definition.environments.length > 0;
+  const bundle = isOwn ? await bundleModule(path) : undefined;
+  if (document["model"] === undefined) document["model"] = { path: runtimeModel(data, context) ?? "" };
+  if (bundle) document["module"] = { digest: bundle.digest };
+  document["name"] ??= jobName(basename(path), document);
+  return { spec: readJobSpec(document, dirname(path)), code: bundle?.code ?? new Uint8Array() };
+}
+
+async function watchToEnd(
+  session: Session,
+  name: string,
+  request: TrainRequest,
+  context: CommandContext,
+): Promise<TrainResult> {
+  const { onStep, onValidation, onLine = () => {} } = request;
+  const steps: StepSummary[] = [];
+  const validations: ValidationSummary[] = [];
+  let phase = "";
+  const events = {
+    job: (job: Job): void => {
+      if (phaseName(job) !== phase) onLine(`${name} ${(phase = phaseName(job)).toLowerCase()}`);
+    },
+    step: (record: StepRecord): void => onStep?.(keep(steps, stepSummary(record))),
+    validation: (result: ValidationResult): void => onValidation?.(keep(validations, validationSummary(result))),
+    lost: (error: WhetstoneError): void => onLine(`${error.message}; trying again …`),
+  };
+  const job = await followJob(session.jobs, name, events, context.signal).catch(async (error: unknown) => {
+    if (context.signal.aborted && isAbort(error)) await suspendCleanly(session.jobs, name, context.force);
+    throw error;
+  });
+  if (job.status?.phase !== JobPhase.SUCCEEDED) throw unsuccessful(job);
+  return { job: name, modelPath: job.status.modelPath, steps, validations };
+}
+
+function keep<T>(list: T[], item: T): T {
+  list.push(item);
+  return item;
+}
+
+function unsuccessful(job: Job): WhetstoneError {
+  const [name, { reason = "", message = "" } = {}] = [job.spec?.name ?? "", job.status];
+  if (job.status?.phase === JobPhase.CANCELLED) return new WhetstoneError("CANCELLED", `${name} was cancelled`);
+  return new WhetstoneError("FAILED_PRECONDITION", `${name} failed: ${message || reason}`, { context: { reason } });
+}
