@@ -9,13 +9,15 @@ TORCH_INDEX ?=
 # Seed of the quickstart, and extra arguments for it (e.g. QUICKSTART="--lag 0").
 SEED ?= 1
 QUICKSTART ?=
+# Folder for the tarballs of `make pack`.
+OUT ?= .whetstone/packages
 
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test check gen format proto-baseline bench-engine clean
+.PHONY: help setup quickstart test check gen pack format proto-baseline bench-engine clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -44,6 +46,9 @@ gen: setup ## Regenerate proto/gen (TypeScript and Python)
 	rm -rf proto/gen/python && mkdir -p proto/gen/python
 	python -m grpc_tools.protoc -I proto --python_out=proto/gen/python --pyi_out=proto/gen/python --grpc_python_out=proto/gen/python $(addprefix proto/,$(PROTOS))
 	find proto/gen/python -mindepth 1 -type d -exec touch {}/__init__.py \;
+
+pack: setup ## Make the npm tarballs of SDK and command line in OUT (default: .whetstone/packages)
+	@node deploy/pack/pack.ts "$(OUT)"
 
 format: setup ## Format everything
 	prettier --log-level warn --write .

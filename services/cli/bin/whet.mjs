@@ -6,18 +6,27 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const NEEDED_MAJOR = 24;
-const checkout = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+const here = dirname(fileURLToPath(import.meta.url));
 
 if (Number(process.versions.node.split(".")[0]) >= NEEDED_MAJOR) {
-  await import("../src/main.ts");
+  // In a checkout Node runs the sources; the npm package holds them bundled.
+  const isPackage = existsSync(join(here, "..", "dist", "whet.js"));
+  await import(isPackage ? "../dist/whet.js" : "../src/main.ts");
 } else {
-  runWithPinnedNode(join(checkout, "node_modules", ".bin", "node"));
+  runWithPinnedNode(findPinnedNode(here));
+}
+
+/** The npm package `node`, installed in a folder above. */
+function findPinnedNode(folder) {
+  const path = join(folder, "node_modules", ".bin", "node");
+  if (existsSync(path) || dirname(folder) === folder) return path;
+  return findPinnedNode(dirname(folder));
 }
 
 function runWithPinnedNode(node) {
   if (!existsSync(node) || process.env.WHETSTONE_REEXEC === "1") {
     console.error(
-      `whet needs Node ${NEEDED_MAJOR}, this is ${process.versions.node}. Run \`npm install\` in ${checkout}.`,
+      `whet needs Node ${NEEDED_MAJOR}, this is ${process.versions.node}. Run \`npm install node@${NEEDED_MAJOR}\` in your project.`,
     );
     process.exit(1);
   }
