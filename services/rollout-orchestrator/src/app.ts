@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Gate, withTimeout } from "@whetstone/core";
-import { connectNats, ensurePlatform, openStreams } from "@whetstone/messaging";
+import { connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
@@ -9,11 +9,13 @@ import { playTask } from "./adapters/episode-player.ts";
 import { ExternalModels } from "./adapters/external-models.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
 import { Gateway } from "./adapters/gateway.ts";
-import { watchJobs } from "./adapters/job-watch.ts";
-import { frozenLakeAgent } from "./agents/frozenlake.ts";
+import { type JobStance, watchJobs } from "./adapters/job-watch.ts";
+import { BUILT_IN } from "./agents/built-in.ts";
 import type { OrchestratorConfig } from "./config.ts";
+import { needsModule } from "./domain/needs-module.ts";
 import { orchestratorMetrics } from "./handlers/metrics.ts";
 import { rolloutService } from "./handlers/rollout-service.ts";
+import { ModulePlayer } from "./host/module-player.ts";
 
 export interface OrchestratorApp extends AsyncDisposable {
   /** Of RolloutService, "host:port". */
@@ -22,6 +24,8 @@ export interface OrchestratorApp extends AsyncDisposable {
   readonly inFlight: number;
   /** Jobs whose tasks are taken. */
   readonly jobs: readonly string[];
+  /** Processes of jobs' own code. */
+  readonly modulePids: readonly number[];
   /** Stops pulling, aborts what plays, hands the tasks back. */
   readonly close: () => Promise<void>;
 }
@@ -32,7 +36,7 @@ export interface AppDeps {
   readonly actors?: readonly RegisteredActor[];
 }
 
-export const BUILT_IN: readonly RegisteredActor[] = [frozenLakeAgent];
+export { BUILT_IN };
 
 const FLUSH_MS = 500;
 
@@ -50,6 +54,10 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
   const player = { actors, environments, gateway, externals: opened.use(new ExternalModels()) };
+  const bundles = openBundleStore(nats);
+  const modules = opened.use(
+    new ModulePlayer(config, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
+  );
   const office = new FrontOffice({
     streams,
     config,
@@ -57,10 +65,11 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     metrics,
     logger,
     flush: () => withTimeout(() => nats.flush(), { timeoutMs: FLUSH_MS }).catch(() => undefined),
-    play: (delivery, signal) => playTask(player, delivery, signal),
+    play: (delivery, signal) =>
+      needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),
   });
   opened.defer(() => office.close());
-  const services = [rolloutService(actors)];
+  const services = [rolloutService(actors, modules)];
   const rpc = opened.use(await startServer({ host: config.host, port: config.grpcPort, services, logger }));
   if (config.metricsPort !== 0) {
     opened.use(await serveMetrics(registry, { host: config.host, port: config.metricsPort }));
@@ -69,7 +78,11 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   opened.defer(() => {
     watching.abort();
   });
-  void watchJobs(nats, office.onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
+  const onStance = (job: string, stance: JobStance): void => {
+    office.onStance(job, stance);
+    if (stance !== "play") modules.jobLeft(job);
+  };
+  void watchJobs(nats, onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
     logger.error("job_watch_failed", { error });
   });
   const all = opened.move();
@@ -82,6 +95,9 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     },
     get jobs() {
       return office.jobs;
+    },
+    get modulePids() {
+      return modules.pids;
     },
     close,
     [Symbol.asyncDispose]: close,

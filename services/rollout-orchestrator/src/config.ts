@@ -22,6 +22,12 @@ export const ConfigSchema = z.strictObject({
   ackWaitMs: z.number().int().min(500).default(15_000),
   /** Deliveries of one task that are played; the next is sealed as failed. */
   maxDeliver: z.number().int().min(1).default(10),
+  /** Most memory of one job's own code, MiB; more than that ends its process. */
+  moduleMemoryMib: z.number().int().min(64).default(2048),
+  /** A job's own code that does not answer for this long counts as hanging and is ended. */
+  moduleHangMs: z.number().int().min(100).default(10_000),
+  /** A job's process without an episode for this long is closed. */
+  moduleIdleMs: z.number().int().min(100).default(600_000),
   /** 0: off. */
   metricsPort: z.number().int().min(0).max(65_535).default(0),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
+import { WhetstoneError } from "@whetstone/core";
 import { type ModuleCode, ModuleHosts } from "@whetstone/modules";
 import type { Reset } from "@whetstone/proto/environments/v1/environments";
 import type { Module } from "@whetstone/proto/types/v1/types";
@@ -34,6 +34,7 @@ export class ModuleEnvironments implements AsyncDisposable {
   constructor(config: Config, { logger, onEnd }: { logger: Logger; onEnd?: (cause: WhetstoneError) => void }) {
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
+      data: ({ code }) => ({ code }),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger,
@@ -55,9 +56,12 @@ export class ModuleEnvironments implements AsyncDisposable {
   /** What a module defines. @throws ModuleMissingError; a TASK failure when it cannot be loaded. */
   async describe(module: Module, signal: AbortSignal): Promise<readonly KindDescription[]> {
     const host = this.#hosts.of("", this.#codeOf(module));
-    using lease = await host.enter(0, signal);
-    const call = (): Promise<unknown> => raceSignal(lease.host.call("describe", undefined, { signal }), signal);
-    return (await withTimeout(call, { timeoutMs: START_MS, signal })) as readonly KindDescription[];
+    try {
+      using lease = await host.enter(0, signal);
+      return (await lease.host.call("describe", undefined, { signal })) as readonly KindDescription[];
+    } finally {
+      this.#hosts.closeWhenIdle("");
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -72,15 +72,19 @@ describe("a host process", () => {
     ["loop", "MODULE_HUNG", /did not answer for 5000 ms/],
     ["buffers", "MODULE_TOO_LARGE", /takes \d+ MiB; it may take 300 MiB/],
     ["heap", "MODULE_TOO_LARGE", /it may take 300 MiB/],
-  ])("that does %s rejects every call with %s, and the next call starts another", async (what, code, message) => {
-    const host = open();
-    const bystander = host.call("act", "hear").catch((error: unknown) => error);
-    await expect(host.call("act", what)).rejects.toMatchObject({ code, message, retry: "safe" });
-    const told = await bystander;
-    expect(told).toMatchObject({ code });
-    expect(isProcessDeath(told)).toBe(true);
-    expect(await host.call("echo", "again")).toBe("again");
-  }, 30_000);
+  ])(
+    "that does %s rejects every call with %s, and the next call starts another",
+    async (what, code, message) => {
+      const host = open();
+      const bystander = host.call("act", "hear").catch((error: unknown) => error);
+      await expect(host.call("act", what)).rejects.toMatchObject({ code, message, retry: "safe" });
+      const told = await bystander;
+      expect(told).toMatchObject({ code });
+      expect(isProcessDeath(told)).toBe(true);
+      expect(await host.call("echo", "again")).toBe("again");
+    },
+    30_000,
+  );
 
   it.each(["stray", "rejection"])("fails only the call that a %s error belongs to", async (what) => {
     const host = open();

@@ -5,10 +5,11 @@ import type { ChildLimits } from "./child-process.ts";
 import { codeFault, type ModuleCode } from "./code.ts";
 import { ModuleHost } from "./module-host.ts";
 
-export interface ModuleHostsOptions {
-  /** The program that runs user code; gets `{ code, ...data }`. */
+export interface ModuleHostsOptions<Data = unknown> {
+  /** The program that runs user code. */
   readonly entry: URL;
-  readonly data?: Readonly<Record<string, unknown>>;
+  /** What the program's `init` gets. */
+  readonly data: (module: ModuleCode) => Data;
   readonly limits: ChildLimits;
   /** Without use for this long, a job's processes are closed, milliseconds. */
   readonly idleMs: number;
@@ -23,18 +24,20 @@ const SWEEP_MS = 5_000;
 interface Entry {
   readonly job: string;
   readonly host: ModuleHost;
+  /** Nobody is expected any more. */
+  leaving: boolean;
 }
 
 /** The processes of all jobs in one service, and the code of the modules that it knows. */
-export class ModuleHosts implements AsyncDisposable {
-  readonly #options: ModuleHostsOptions;
+export class ModuleHosts<Data = unknown> implements AsyncDisposable {
+  readonly #options: ModuleHostsOptions<Data>;
   readonly #hosts = new Map<string, Entry>();
   /** Least recently used first. */
   readonly #codes = new Map<string, Uint8Array>();
   readonly #closing = new Set<Promise<void>>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(options: ModuleHostsOptions) {
+  constructor(options: ModuleHostsOptions<Data>) {
     this.#options = options;
     this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP_MS, options.idleMs)).unref();
   }
@@ -69,26 +72,31 @@ export class ModuleHosts implements AsyncDisposable {
   }
 
   /** The processes of a job's module, started at the first entry. */
-  of(job: string, { digest, code }: ModuleCode): ModuleHost {
+  of(job: string, module: ModuleCode): ModuleHost {
+    const { digest } = module;
     const key = `${job}/${digest}`;
     const known = this.#hosts.get(key);
-    if (known !== undefined) return known.host;
+    if (known !== undefined) {
+      known.leaving = false;
+      return known.host;
+    }
     const { entry, data, limits, logger, onEnd } = this.#options;
     const host = new ModuleHost({
       entry,
       name: job === "" ? `module ${digest.slice(0, 12)}` : `job ${job}`,
-      data: { ...data, code },
+      data: data(module),
       limits,
       logger: logger.child({ job, module: digest.slice(0, 12) }),
       onEnd,
     });
-    this.#hosts.set(key, { job, host });
+    this.#hosts.set(key, { job, host, leaving: false });
     return host;
   }
 
-  /** Closes a job's processes; what runs in them ends as cancelled. */
-  closeJob(job: string): void {
-    for (const [key, entry] of this.#hosts) if (entry.job === job) this.#close(key, entry);
+  /** Closes a job's processes when nothing runs in them any more, unless somebody comes again before that. */
+  closeWhenIdle(job: string): void {
+    for (const entry of this.#hosts.values()) if (entry.job === job) entry.leaving = true;
+    this.#sweep();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -98,7 +106,11 @@ export class ModuleHosts implements AsyncDisposable {
   }
 
   #sweep(): void {
-    for (const [key, entry] of this.#hosts) if (entry.host.idleMs > this.#options.idleMs) this.#close(key, entry);
+    for (const [key, entry] of this.#hosts) {
+      const { host, leaving } = entry;
+      const isDone = leaving ? host.leases === 0 : host.idleMs > this.#options.idleMs;
+      if (isDone) this.#close(key, entry);
+    }
   }
 
   #close(key: string, { host }: Entry): void {

@@ -17,6 +17,7 @@ import {
 import type { Delivery } from "../domain/delivery.ts";
 import { limitsOf } from "../domain/limits.ts";
 import { sessionName } from "../domain/session-name.ts";
+import type { EnvironmentModule } from "./environment-module.ts";
 import type { ExternalModels } from "./external-models.ts";
 import type { Gateway } from "./gateway.ts";
 import { GatewaySession } from "./gateway-session.ts";
@@ -27,6 +28,8 @@ export interface PlayerDeps {
   readonly environments: RpcClient<typeof EnvironmentService>;
   readonly gateway: Gateway;
   readonly externals: ExternalModels;
+  /** The job's code, where it has any. */
+  readonly module?: EnvironmentModule | undefined;
   /** Gets what workflows log. Absent: nowhere. */
   readonly log?: ((message: string, fields: Info) => void) | undefined;
 }
@@ -45,7 +48,7 @@ export function engineFor(
     rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
     environmentArgs: task.environment?.args,
   };
-  const openKind = (kind: string, args: Info, run: EpisodeRun) => openEnvironment(deps, kind, args, run);
+  const openKind = (kind: string, args: Info, run: EpisodeRun) => openEnvironment(deps, task.job, { kind, args, run });
   const kind = task.environment?.kind ?? "";
   const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
   if (actor === undefined || actor.form === "agent") {
@@ -83,16 +86,21 @@ function externalClients({ externals }: PlayerDeps, { roles }: RolloutTask): Rec
 
 function openSession(
   { gateway }: PlayerDeps,
-  { task, attempt }: Delivery,
+  { task, attempt, replay }: Delivery,
   run: EpisodeRun,
   sessions: GatewaySession[],
 ): GatewaySession {
-  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try), task.model);
+  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try, replay), task.model);
   sessions.push(session);
   return session;
 }
 
-function openEnvironment(deps: PlayerDeps, kind: string, args: Info, run: EpisodeRun): Environment {
+function openEnvironment(
+  { environments, module }: PlayerDeps,
+  job: string,
+  { kind, args, run }: { readonly kind: string; readonly args: Info; readonly run: EpisodeRun },
+): Environment {
   if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
-  return new RemoteEnvironment(deps.environments, kind, args, run);
+  const own = module?.kinds.has(kind) ? module : undefined;
+  return new RemoteEnvironment(environments, { kind, args, job, module: own }, run);
 }

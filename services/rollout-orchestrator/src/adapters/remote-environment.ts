@@ -20,6 +20,7 @@ import {
   type ResetResult,
   type StepResult,
 } from "@whetstone/sdk";
+import { type EnvironmentModule, ModuleWanted } from "./environment-module.ts";
 import { RequestChannel } from "./request-channel.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
@@ -29,36 +30,47 @@ type Client = Pick<RpcClient<typeof EnvironmentService>, "session">;
 const GRACE_MS = 1_000;
 const SLOT_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 1_000 });
 
+export interface WantedEnvironment {
+  readonly kind: string;
+  readonly args: Info;
+  readonly job: string;
+  /** Where the kind comes from. Absent: built in. */
+  readonly module?: EnvironmentModule | undefined;
+}
+
 /** An environment behind EnvironmentService: one stream an episode, over one shared connection. */
 export class RemoteEnvironment implements Environment {
   readonly #client: Client;
-  readonly #kind: string;
-  readonly #args: Info;
+  readonly #wanted: WantedEnvironment;
   readonly #run: EpisodeRun;
   #stream: OpenStream | undefined;
 
-  constructor(client: Client, kind: string, args: Info, run: EpisodeRun) {
+  constructor(client: Client, wanted: WantedEnvironment, run: EpisodeRun) {
     this.#client = client;
-    this.#kind = kind;
-    this.#args = args;
+    this.#wanted = wanted;
     this.#run = run;
   }
 
   /** All slots taken is back pressure, not failure: it waits within the episode's deadline. */
   async reset({ seed }: ResetOptions): Promise<ResetResult> {
-    const args = this.#args as JsonObject;
-    const reset: Request = {
-      kind: { case: "reset", value: { kind: this.#kind, args, seed: BigInt(seed), episodeId: this.#run.id } },
-    };
+    const { module } = this.#wanted;
+    const send = (code?: Uint8Array): Promise<ResetResult> => this.#reset(BigInt(seed), code);
     for (let attempt = 1; ; attempt += 1) {
-      this.#stream = openStream(this.#client, this.#run);
       try {
-        return resetResult(await ask(this.#stream, reset));
+        return await (module === undefined ? send() : module.ask(send));
       } catch (error) {
         if (!(error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED")) throw error;
         await sleep(SLOT_BACKOFF(attempt), this.#run.signal);
       }
     }
+  }
+
+  async #reset(seed: bigint, code: Uint8Array | undefined): Promise<ResetResult> {
+    const { kind, args, job, module } = this.#wanted;
+    const own = module && { job, module: { digest: module.digest, ...(code && { code }) } };
+    this.#stream = openStream(this.#client, this.#run);
+    const value = { kind, args: args as JsonObject, seed, episodeId: this.#run.id, ...own };
+    return resetResult(await ask(this.#stream, { kind: { case: "reset", value } }));
   }
 
   async step(action: unknown): Promise<StepResult> {
@@ -121,6 +133,8 @@ const CLASS_OF_CODE: Readonly<Record<string, FailureClass>> = {
 
 function failed({ code, field, message }: EnvironmentError): WhetstoneError {
   if (code === "CANCELLED") return new WhetstoneError("CANCELLED", message);
+  if (code === "MODULE") return new ModuleWanted(message);
+  if (code === "CRASHED") return new EpisodeError("ENVIRONMENT", message, { code: "MODULE_CRASHED" });
   return new EpisodeError(CLASS_OF_CODE[code] ?? "ENVIRONMENT", field === "" ? message : `${field}: ${message}`);
 }
 

@@ -6,6 +6,8 @@ export interface Delivery {
   readonly task: RolloutTask;
   /** Deliveries so far, from 1. */
   readonly attempt: number;
+  /** Plays of this delivery before this one, whose process ended. Default 0. */
+  readonly replay?: number;
   /** Milliseconds that the task has waited here for a slot. */
   readonly waitingMs: number;
 }

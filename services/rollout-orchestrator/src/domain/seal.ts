@@ -12,7 +12,14 @@ import {
   TerminationReason as WireReason,
 } from "@whetstone/proto/types/v1/types";
 import type { Delivery } from "./delivery.ts";
-import type { Episode as PlayedEpisode, FailureClass, Step, TerminationReason, Trajectory } from "@whetstone/sdk";
+import type {
+  Episode as PlayedEpisode,
+  Failure,
+  FailureClass,
+  Step,
+  TerminationReason,
+  Trajectory,
+} from "@whetstone/sdk";
 
 const WIRE_REASON = {
   ENV_DONE: WireReason.ENV_DONE,
@@ -85,13 +92,17 @@ export function nothingPlayed({ episodeId, task, seed }: RolloutTask) {
 export function sealUnplayed(delivery: Delivery, atMs: number): Episode {
   const message = `the task was delivered ${delivery.attempt} times and never sealed`;
   const failure = { class: "INFRASTRUCTURE", phase: "publish", message, code: "UNAVAILABLE" } as const;
-  const timing = { totalMs: 0, modelMs: 0, environmentMs: 0, waitingMs: 0 };
+  return sealFailed(delivery, failure, atMs, 0);
+}
+
+/** A task that no engine could play to its end. @param startedAtMs  Unix time */
+export function sealFailed(delivery: Delivery, failure: Failure, startedAtMs: number, totalMs: number): Episode {
   const played = {
     ...nothingPlayed(delivery.task),
-    terminationReason: "ERROR",
+    terminationReason: failure.class === "DEADLINE" ? "DEADLINE" : "ERROR",
     failure,
-    startedAtMs: atMs,
-    timing,
+    startedAtMs,
+    timing: { totalMs, modelMs: 0, environmentMs: 0, waitingMs: 0 },
   } as const;
   return seal(delivery, played, []);
 }

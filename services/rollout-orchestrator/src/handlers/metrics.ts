@@ -7,6 +7,8 @@ export interface OrchestratorMetrics {
   sealed(episode: Episode, duplicate: boolean): void;
   /** An episode that could not be sealed; its task was handed back. */
   lost(): void;
+  /** The process of a job's own code ended unasked. */
+  moduleEnd(code: string): void;
 }
 
 export function orchestratorMetrics(metrics: Metrics, gate: Gate): OrchestratorMetrics {
@@ -26,7 +28,15 @@ export function orchestratorMetrics(metrics: Metrics, gate: Gate): OrchestratorM
     labels: ["phase"],
   });
   const seconds = metrics.histogram({ name: "episode_seconds", help: "Duration of sealed episodes." });
+  const moduleEnds = metrics.counter({
+    name: "module_process_ends_total",
+    help: "Processes of jobs' own code that ended unasked, by why.",
+    labels: ["code"],
+  });
   return {
+    moduleEnd: (code) => {
+      moduleEnds.inc({ code });
+    },
     sealed(episode, duplicate) {
       if (duplicate) duplicates.inc();
       finished.inc({

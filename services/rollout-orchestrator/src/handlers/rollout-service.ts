@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { AgentForm, RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { RegisteredActor, Registry } from "@whetstone/sdk";
-
-const WIRE_FORM = {
-  agent: AgentForm.AGENT,
-  workflow: AgentForm.WORKFLOW,
-  rollout: AgentForm.ROLLOUT,
-} as const satisfies Record<RegisteredActor["form"], AgentForm>;
+import type { ModulePlayer } from "../host/module-player.ts";
+import { describeKind } from "./describe-kind.ts";
 
 /** Only DescribeAgents so far; everything else answers UNIMPLEMENTED. */
-export function rolloutService(actors: Registry<RegisteredActor>): ServiceImplementation {
-  const kinds = actors.kinds.map(describeKind);
-  return implement(RolloutService, { describeAgents: () => ({ kinds }) });
-}
-
-export function describeKind({ kind, description, argsSchema, form }: RegisteredActor) {
-  return { kind, description, argsSchemaJson: JSON.stringify(argsSchema), form: WIRE_FORM[form] };
+export function rolloutService(
+  actors: Registry<RegisteredActor>,
+  modules: Pick<ModulePlayer, "describe">,
+): ServiceImplementation {
+  const builtIn = actors.kinds.map(describeKind);
+  return implement(RolloutService, {
+    describeAgents: async ({ module }, { signal }) => ({
+      kinds: module === undefined ? builtIn : [...(await modules.describe(module, signal))],
+    }),
+  });
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What crosses between the orchestrator and the child that plays a job's episodes.
+
+export interface PlayerSettings {
+  readonly code: Uint8Array;
+  readonly digest: string;
+  readonly gatewayUrl: string;
+  /** "host:port". */
+  readonly envAddress: string;
+  readonly connections: number;
+}
+
+export interface PlayCall {
+  /** A RolloutTask in binary; the answer is an Episode in binary. */
+  readonly task: Uint8Array;
+  readonly attempt: number;
+  readonly replay: number;
+  readonly waitingMs: number;
+  /** API keys of the task's roles, by the variable's name: the child has no environment of ours. */
+  readonly keys: Readonly<Record<string, string>>;
+}
+
+export interface KindDescription {
+  readonly kind: string;
+  readonly description: string;
+  readonly argsSchemaJson: string;
+  readonly form: number;
+}
