@@ -99,11 +99,15 @@ const CLASS_OF_PHASE = {
 
 const MAX_MESSAGE_CHARACTERS = 1000;
 
+/** What an error says about itself; undefined: nothing, so where it happened decides. */
+export function ownClass(thrown: unknown): FailureClass | undefined {
+  return thrown instanceof EpisodeError ? thrown.failureClass : CLASS_OF_CODE[WhetstoneError.from(thrown).code];
+}
+
 export function classify(thrown: unknown, phase: Phase): Failure {
   const error = WhetstoneError.from(thrown);
-  const named = thrown instanceof EpisodeError ? thrown.failureClass : undefined;
   return {
-    class: phase === "close" ? "NONE" : (named ?? CLASS_OF_CODE[error.code] ?? CLASS_OF_PHASE[phase]),
+    class: phase === "close" ? "NONE" : (ownClass(thrown) ?? CLASS_OF_PHASE[phase]),
     phase,
     message: error.message.slice(0, MAX_MESSAGE_CHARACTERS),
     code: error.code,

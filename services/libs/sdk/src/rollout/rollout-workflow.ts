@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { EpisodeError } from "../failure.ts";
-import { createStep, type Task, type Trajectory } from "../types.ts";
+import { createStep, type Task } from "../types.ts";
 import type { WorkflowContext } from "../workflow/context.ts";
+import { readReport } from "./read-report.ts";
 import { ownFailure } from "../workflow/places.ts";
 import { Workflow, type WorkflowResult } from "../workflow/workflow.ts";
 import type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout.ts";
@@ -57,7 +58,7 @@ async function judge(report: RolloutReport, context: WorkflowContext): Promise<V
     return scoreOutput(report.output ?? "", context);
   }
   if (report.reward !== undefined) return { reward: report.reward };
-  const rewards = (report.trajectories ?? []).flatMap(({ steps }: Trajectory) => steps.map(({ reward }) => reward));
+  const rewards = (report.trajectories ?? []).flatMap(({ steps }) => steps.map(({ reward }) => reward));
   if (rewards.length > 0) return { reward: rewards.reduce((sum, reward) => sum + reward, 0) };
   throw new EpisodeError(
     "TASK",
@@ -73,31 +74,4 @@ async function scoreOutput(output: unknown, context: WorkflowContext): Promise<V
   const reward = (await environment.finalReward()) ?? ofStep;
   const { success } = info;
   return { reward, ...(typeof success === "boolean" ? { isCorrect: success } : {}) };
-}
-
-/** @throws EpisodeError TASK naming the field: a report may come from a file or from another machine. */
-export function readReport(result: unknown): RolloutReport {
-  if (typeof result === "number") return { reward: checkNumber(result, "reward") };
-  if (typeof result !== "object" || result === null) {
-    throw new EpisodeError("TASK", "a rollout's result must be a number, or an object with a reward or an output");
-  }
-  checkFields(result as Record<string, unknown>);
-  return result;
-}
-
-function checkFields({ reward, isCorrect, metrics = {}, trajectories = [] }: Record<string, unknown>): void {
-  if (reward !== undefined) checkNumber(reward, "reward");
-  if (isCorrect !== undefined && typeof isCorrect !== "boolean") throw broken("isCorrect", "true or false");
-  if (typeof metrics !== "object" || metrics === null) throw broken("metrics", "an object of numbers");
-  for (const [name, value] of Object.entries(metrics)) checkNumber(value, `metrics.${name}`);
-  if (!Array.isArray(trajectories)) throw broken("trajectories", "a list");
-}
-
-function checkNumber(value: unknown, path: string): number {
-  if (typeof value === "number" && Number.isFinite(value)) return value;
-  throw broken(path, "a finite number");
-}
-
-function broken(path: string, rule: string): EpisodeError {
-  return new EpisodeError("TASK", `the rollout's result is wrong: ${path} must be ${rule}`);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError } from "@whetstone/core";
-import { EpisodeError, type Phase } from "../failure.ts";
+import { EpisodeError, ownClass, type Phase } from "../failure.ts";
 
 /** Where errors came from, so that a workflow may let them pass, or wrap them, and their class is still known. */
 export class Places {
@@ -25,7 +24,7 @@ export class Places {
 
 /** Own code that fails fails again: a broken task. A connection of its own that broke is weather. */
 export function ownFailure(error: unknown, what: string): unknown {
-  if (error instanceof WhetstoneError) return error;
+  if (ownClass(error) !== undefined) return error;
   const message = `the ${what} failed: ${error instanceof Error ? error.message : String(error)}`;
   return new EpisodeError(isConnectionTrouble(error) ? "INFRASTRUCTURE" : "TASK", message, { cause: error });
 }

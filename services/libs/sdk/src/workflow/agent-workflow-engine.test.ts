@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type Clock, deriveSeed, sleep, systemClock } from "@whetstone/core";
+import { describe, expect, it } from "vitest";
+import { CountingEnv, EchoAgent, hang, ScriptedClient } from "../../test-support/stand-ins.ts";
+import {
+  AgentWorkflowEngine,
+  type AgentWorkflowEngineOptions,
+  type ChatMessage,
+  createStep,
+  defineWorkflow,
+  type Episode,
+  EpisodeError,
+  type ModelAnswer,
+  PromptTooLongError,
+  type RolloutClient,
+  type Task,
+  TerminationEvent,
+  Workflow,
+  type WorkflowContext,
+} from "../index.ts";
+
+const TASK: Task = { id: "t", payload: { question: "?" } };
+const REQUEST = { id: "t:0", task: TASK, seed: 7 };
+const ASK: ChatMessage[] = [{ role: "user", content: "?" }];
+/** Retries without their pauses. */
+const impatient: Clock = { ...systemClock, sleep: (_ms, signal) => sleep(0, signal) };
+
+type Run = (flow: Workflow, context: WorkflowContext, task: Task) => unknown;
+
+function workflowOf(run: Run) {
+  return class Written extends Workflow {
+    async run(task: Task, context: WorkflowContext): Promise<undefined> {
+      return (await run(this, context, task)) as undefined;
+    }
+  };
+}
+
+function engineWith(run: Run, options: Partial<AgentWorkflowEngineOptions> = {}): AgentWorkflowEngine {
+  const workflow = workflowOf(run);
+  return new AgentWorkflowEngine({ rolloutClient: new ScriptedClient(), clock: impatient, workflow, ...options });
+}
+
+function play(run: Run, options: Partial<AgentWorkflowEngineOptions> = {}): Promise<Episode> {
+  return engineWith(run, options).runEpisode(REQUEST);
+}
+
+function shape({ trajectories }: Episode) {
+  return trajectories.map(({ uid, name, reward, steps }) => [uid, name, reward, steps.map(({ callId }) => callId)]);
+}
+
+describe("roles", () => {
+  it("makes a trajectory of each commit, then one a role of what nobody committed", async () => {
+    const episode = await play(async (flow) => {
+      const [first, second] = await Promise.all([flow.chat("solver", ASK), flow.chat("solver", ASK)]);
+      await flow.chat("judge", ASK);
+      flow.commit("solver", [second.step], 1);
+      flow.commit("solver", [first.step], -0.5);
+      await flow.chat("judge", ASK);
+    });
+    expect(shape(episode)).toEqual([
+      ["t0", "solver", 1, ["c1"]],
+      ["t1", "solver", -0.5, ["c0"]],
+      ["t2", "judge", 0, ["c2", "c3"]],
+    ]);
+    expect(episode).toMatchObject({ reward: 0.5, isCorrect: true, terminationReason: "ENV_DONE", tries: 1 });
+    expect(episode.metrics).toEqual({ solver_acc: 0.25, judge_acc: 0 });
+  });
+
+  it("asks the role's own model, under the role's name", async () => {
+    const [policy, judge] = [new ScriptedClient(), new ScriptedClient()];
+    const run: Run = async (flow) => {
+      await flow.chat("solver", ASK);
+      await flow.chat("judge", ASK, { maxTokens: 3, sampling: { temperature: 0 } });
+    };
+    const samplingParams = { temperature: 1, topP: 0.5 };
+    await play(run, { rolloutClient: policy, rolloutClients: { judge }, samplingParams });
+    expect(policy.asked.map(({ options }) => options.role)).toEqual(["solver"]);
+    expect(judge.asked[0]?.options).toMatchObject({ maxTokens: 3, sampling: { temperature: 0, topP: 0.5 } });
+    expect([policy.finished, judge.finished]).toEqual([1, 1]);
+  });
+
+  it("seeds calls by role and order, whatever the other roles do", async () => {
+    const client = new ScriptedClient();
+    await play((flow) => Promise.all([flow.chat("a", ASK), flow.chat("b", ASK), flow.chat("a", ASK)]), {
+      rolloutClient: client,
+    });
+    const expected = [deriveSeed(7, "a", 0), deriveSeed(7, "b", 0), deriveSeed(7, "a", 1)];
+    expect(client.asked.map(({ options }) => options.seed)).toEqual(expected);
+  });
+
+  it("gives each client only the steps that it answered", async () => {
+    const seen: string[][] = [];
+    const clientOf = (prefix: string): RolloutClient => ({
+      chat: async () => answer({ callId: `${prefix}0` }),
+      finish: (steps) => void seen.push(steps.map(({ callId }) => callId)),
+    });
+    const run: Run = async (flow) => {
+      await flow.chat("judge", ASK);
+      await flow.chat("solver", ASK);
+      flow.commit("extra", [createStep({ callId: "made up" })]);
+    };
+    await play(run, { rolloutClient: clientOf("p"), rolloutClients: { judge: clientOf("j") } });
+    expect(seen).toEqual([["p0"], ["j0"]]);
+  });
+
+  it("collects agents held in public fields", async () => {
+    class Held extends Workflow {
+      readonly agent = new EchoAgent();
+      run(): void {
+        this.agent.updateFromEnv("o");
+        this.agent.updateFromModel("r");
+      }
+    }
+    const episode = await new AgentWorkflowEngine({ rolloutClient: new ScriptedClient(), workflow: Held }).runEpisode(
+      REQUEST,
+    );
+    expect(episode.trajectories.map(({ name, steps }) => [name, steps[0]?.modelResponse])).toEqual([["agent", "r"]]);
+  });
+});
+
+describe("rewards", () => {
+  it("shapes step rewards after the trajectory's reward is known", async () => {
+    class Shaped extends Workflow {
+      override readonly gamma = 0.5;
+      override readonly rewardBonusCoeff = 2;
+      run(): void {
+        this.commit(
+          "agent",
+          [1, 3, 2].map((reward) => createStep({ reward })),
+        );
+      }
+    }
+    const options = { rolloutClient: new ScriptedClient(), workflow: Shaped, gamma: 1 };
+    const [trajectory] = (await new AgentWorkflowEngine(options).runEpisode(REQUEST)).trajectories;
+    // Bonus: 1, 3 + 2·(3−1), 2 + 2·(2−3) = 1, 7, 0; returns at 0.5: 4.5, 7, 0.
+    expect(trajectory?.reward).toBe(6);
+    expect(trajectory?.steps.map(({ reward, mcReturn }) => [reward, mcReturn])).toEqual([
+      [4.5, 6],
+      [7, 5],
+      [0, 2],
+    ]);
+  });
+
+  it("takes verdicts of environments over rewards, and the workflow's over both", async () => {
+    const verdict = createStep({ reward: 1, info: { success: false } });
+    const run: Run = (flow) => void flow.commit("agent", [verdict]);
+    expect((await play(run)).isCorrect).toBe(false);
+    const sure: Run = (flow, context, task) => {
+      void run(flow, context, task);
+      return { isCorrect: true, metrics: { extra: 2 }, reward: 5 };
+    };
+    expect(await play(sure)).toMatchObject({ isCorrect: true, reward: 5, metrics: { agent_acc: 1, extra: 2 } });
+  });
+});
+
+describe("environments", () => {
+  it("opens the job's, one by kind, a class, a factory; closes all of them", async () => {
+    const made: CountingEnv[] = [];
+    class Counted extends CountingEnv {
+      constructor() {
+        super();
+        made.push(this);
+      }
+    }
+    const seen: unknown[] = [];
+    const run: Run = async (_flow, { openEnvironment }) => {
+      const own = await openEnvironment(undefined, { c: 3 });
+      expect(await own.reset()).toMatchObject({ observation: "o0" });
+      expect(await own.step("x")).toMatchObject({ reward: 1 });
+      await own.close();
+      await openEnvironment("named", { n: 1 });
+      await openEnvironment(Counted);
+      await openEnvironment((args) => {
+        seen.push(args);
+        return new Counted();
+      });
+    };
+    const make = (args: unknown) => {
+      seen.push(args);
+      return new Counted();
+    };
+    const named = {
+      form: "environment",
+      kind: "named",
+      description: "",
+      argsSchema: {},
+      seedable: true,
+      create: make,
+    } as const;
+    await play(run, { environmentFactory: make, environmentArgs: { a: 1 }, environments: [named] });
+    expect(seen).toEqual([{ a: 1, question: "?", c: 3 }, { n: 1 }, {}]);
+    expect(made.map(({ closed }) => closed)).toEqual([1, 1, 1, 1]);
+  });
+
+  it("is a broken task to open what is not there", async () => {
+    const unknown = await play((_flow, { openEnvironment }) => openEnvironment("x"));
+    expect(unknown.failure).toMatchObject({ class: "TASK", phase: "reset" });
+    const none = await play((_flow, { openEnvironment }) => openEnvironment());
+    expect(none.failure.message).toMatch(/names none/);
+  });
+
+  it("closes what arrives after the end", async () => {
+    const env = new CountingEnv();
+    const late: Run = (_flow, { openEnvironment }) => openEnvironment(() => sleep(40).then(() => env));
+    expect((await play(late, { trajectoryTimeoutMs: 20 })).terminationReason).toBe("DEADLINE");
+    await expect.poll(() => env.closed).toBe(1);
+  });
+});
+
+describe("sub-workflows", () => {
+  const Child = workflowOf(async (flow, _context, task) => {
+    const { step } = await flow.chat("child", ASK);
+    flow.commit("child", [step], Number(task.payload["reward"]));
+    await flow.chat("left over", ASK);
+    throw new TerminationEvent("MAX_TURNS");
+  });
+
+  it("join the parent: trajectories, uids, and what the parent rewards later", async () => {
+    const episode = await play(async (flow) => {
+      const { step } = await flow.chat("parent", ASK);
+      flow.commit("parent", [step], 1);
+      const child = await flow.runWorkflow(new Child(), { id: "c", payload: { reward: 2 } });
+      expect(child).toMatchObject({ reward: 2, isCorrect: true });
+      const [, other] = child.trajectories;
+      if (other?.steps[0]) other.steps[0].reward = 4;
+    });
+    expect(episode.terminationReason).toBe("ENV_DONE");
+    expect(shape(episode)).toEqual([
+      ["t0", "parent", 1, ["c0"]],
+      ["t1", "child", 2, ["c1"]],
+      ["t2", "left over", 4, ["c2"]],
+    ]);
+  });
+
+  it("let failures pass to the parent, who may go on", async () => {
+    const Broken = workflowOf(() => {
+      throw new EpisodeError("ENVIRONMENT", "gone");
+    });
+    const caught: Run = (flow) => flow.runWorkflow(new Broken()).then(undefined, () => undefined);
+    expect((await play(caught)).failure.class).toBe("NONE");
+    const passed: Run = (flow) => flow.runWorkflow(new Broken());
+    expect((await play(passed, { retryLimit: 0 })).failure.class).toBe("ENVIRONMENT");
+  });
+});
+
+describe("endings and failures", () => {
+  const scored = { class: "NONE", tries: 1 };
+  const retried = { class: "INFRASTRUCTURE", tries: 3 };
+  const refused = new TypeError("fetch failed", { cause: { code: "ECONNREFUSED" } });
+  it.each([
+    ["TerminationEvent", new TerminationEvent("MAX_RESPONSE_LENGTH"), { reason: "MAX_RESPONSE_LENGTH", ...scored }],
+    ["a prompt that is too long", new PromptTooLongError("long"), { reason: "MAX_PROMPT_LENGTH", ...scored }],
+    ["the policy's fault", new EpisodeError("POLICY", "unparsable"), { reason: "ERROR", class: "POLICY", tries: 1 }],
+    ["the workflow's own code", new TypeError("x is undefined"), { reason: "ERROR", class: "TASK", tries: 1 }],
+    ["a connection of its own", refused, { reason: "ERROR", ...retried }],
+    ["a server that answers 503", Object.assign(new Error("busy"), { status: 503 }), { reason: "ERROR", ...retried }],
+    ["a known class", new EpisodeError("GRADER", "judge"), { reason: "ERROR", class: "GRADER", tries: 3 }],
+  ] as const)("%s", async (_name, thrown, expected) => {
+    const episode = await play(async (flow) => {
+      const { step } = await flow.chat("agent", ASK);
+      step.reward = 0.5;
+      throw thrown;
+    });
+    const { terminationReason: reason, failure, tries } = episode;
+    expect({ reason, class: failure.class, tries }).toEqual(expected);
+    expect(episode.trajectories[0]?.reward).toBe(0.5);
+  });
+
+  it("knows the phase of what passed through the workflow, wrapped or not", async () => {
+    const env = Object.assign(new CountingEnv(), { step: () => Promise.reject(new Error("broke")) });
+    const run: Run = async (_flow, { openEnvironment }) => {
+      const opened = await openEnvironment(() => env);
+      await opened.step("x").catch((error: unknown) => Promise.reject(new Error("mine", { cause: error })));
+    };
+    expect((await play(run, { retryLimit: 0 })).failure).toMatchObject({
+      class: "ENVIRONMENT",
+      phase: "step",
+      message: "broke",
+    });
+    const graded: Run = (_flow, { score }) => score(() => Promise.reject(new Error("no judge")));
+    expect((await play(graded, { retryLimit: 0 })).failure).toMatchObject({ class: "GRADER", phase: "reward" });
+  });
+
+  it("plays again with a new instance", async () => {
+    const instances = new Set<Workflow>();
+    const episode = await play((flow, context) => {
+      instances.add(flow);
+      if (context.try < 3) throw new EpisodeError("INFRASTRUCTURE", "once more");
+    });
+    expect([instances.size, episode.tries, episode.failure.class]).toEqual([3, 3, "NONE"]);
+  });
+
+  it("ends at the deadline, aborts calls, keeps what there is, and shows nothing that is written later", async () => {
+    const aborted: unknown[] = [];
+    const client = new ScriptedClient();
+    const hanging: RolloutClient = {
+      chat: (_messages, { signal }) => {
+        signal.addEventListener("abort", () => aborted.push(signal.reason));
+        return hang();
+      },
+    };
+    let write = (): void => undefined;
+    const run: Run = async (flow) => {
+      const { step } = await flow.chat("a", ASK);
+      write = () => (step.reward = 9);
+      await flow.chat("slow", ASK).catch(() => hang());
+    };
+    const rolloutClients = { slow: hanging };
+    const episode = await play(run, { rolloutClient: client, rolloutClients, trajectoryTimeoutMs: 30 });
+    write();
+    expect(episode).toMatchObject({ terminationReason: "DEADLINE", failure: { class: "DEADLINE", phase: "model" } });
+    expect(shape(episode)).toEqual([["t0", "a", 0, ["c0"]]]);
+    expect(episode.trajectories[0]?.steps[0]?.reward).toBe(0);
+    expect([aborted.length, client.abandoned]).toEqual([1, 1]);
+  });
+
+  it("aborts calls that nobody waits for when the workflow has ended", async () => {
+    const abandoned = Promise.withResolvers<void>();
+    const client: RolloutClient = {
+      chat: (_messages, { signal }) => {
+        signal.addEventListener("abort", () => abandoned.resolve());
+        return hang();
+      },
+    };
+    const run: Run = (flow) => void flow.chat("agent", ASK).catch(() => undefined);
+    expect((await play(run, { rolloutClient: client })).terminationReason).toBe("ENV_DONE");
+    await abandoned.promise;
+  });
+
+  it("is CANCELLED by its caller", async () => {
+    const cancel = new AbortController();
+    const running = engineWith(() => hang()).runEpisode(REQUEST, { signal: cancel.signal });
+    cancel.abort();
+    expect(await running).toMatchObject({ terminationReason: "CANCELLED", failure: { class: "NONE" } });
+  });
+
+  it("does not count a try whose client lost calls", async () => {
+    const client = Object.assign(new ScriptedClient(), {
+      finish: () => Promise.reject(new EpisodeError("INFRASTRUCTURE", "lost")),
+    });
+    const episode = await play((flow) => flow.chat("agent", ASK).then(() => undefined), { rolloutClient: client });
+    expect([episode.failure.class, episode.tries]).toEqual(["INFRASTRUCTURE", 3]);
+  });
+
+  it("masks what the overlong filter says", async () => {
+    const run: Run = () => {
+      throw new TerminationEvent("MAX_TURNS");
+    };
+    expect((await play(run, { overlongFilter: true })).masked).toBe(true);
+  });
+});
+
+describe("batches", () => {
+  const sleepy: Run = async (_flow, _context, task) => {
+    await sleep(Number(task.payload["ms"]));
+    if (task.payload["fail"]) throw new TypeError("own fault");
+  };
+  const tasks = [30, 1, 15].map((ms, i) => ({ id: "same", payload: { ms, fail: i === 1 } }));
+
+  it("come in the order of the tasks, also of one task; a failure ends nothing", async () => {
+    const hooked: string[] = [];
+    const onEpisode = ({ id }: Episode): void => {
+      hooked.push(id);
+      throw new Error("the hook's own trouble");
+    };
+    const logged: string[] = [];
+    const log = (message: string): void => void logged.push(message);
+    const episodes = await engineWith(sleepy, { onEpisode, log }).executeTasks(tasks);
+    expect(episodes.map(({ id, failure }) => [id, failure.class])).toEqual([
+      ["same:0", "NONE"],
+      ["same:1", "TASK"],
+      ["same:2", "NONE"],
+    ]);
+    expect([hooked, logged]).toEqual([["same:1", "same:2", "same:0"], Array(3).fill("onEpisode failed")]);
+  });
+
+  it("or in the order of completion; leaving cancels the rest", async () => {
+    const order: string[] = [];
+    for await (const { id } of engineWith(sleepy).episodeGenerator(tasks)) order.push(id);
+    expect(order).toEqual(["same:1", "same:2", "same:0"]);
+    const ended: string[] = [];
+    const engine = engineWith(sleepy, { onEpisode: (episode) => void ended.push(episode.terminationReason) });
+    for await (const _first of engine.episodeGenerator([...tasks, { id: "long", payload: { ms: 60_000 } }])) break;
+    await expect.poll(() => ended.filter((reason) => reason === "CANCELLED").length).toBe(3);
+  });
+
+  it("keep to nParallelTasks", async () => {
+    let [running, most] = [0, 0];
+    const run: Run = async () => {
+      most = Math.max(most, (running += 1));
+      await sleep(2);
+      running -= 1;
+    };
+    await engineWith(run, { nParallelTasks: 3 }).executeTasks(Array(10).fill(TASK) as Task[]);
+    expect(most).toBe(3);
+    expect(() => engineWith(run, { nParallelTasks: 0 })).toThrow(/nParallelTasks/);
+  });
+
+  it("1,000 at once share no state", async () => {
+    class Counter extends Workflow {
+      seen: number[] = [];
+      readonly agent = new EchoAgent();
+      async run(task: Task): Promise<void> {
+        const own = Number(task.payload["n"]);
+        for (let turn = 0; turn < 3; turn += 1) {
+          const content = `${own}/${turn}`;
+          const { text, step } = await this.chat(`role${own % 3}`, [{ role: "user", content }]);
+          await sleep(own % 5);
+          this.seen.push(text === `re ${content}` ? own : Number.NaN);
+          step.reward = own;
+        }
+        const { trajectory } = await this.playAgent(this.agent, { maxSteps: 2 });
+        if (trajectory.steps.some(({ observation }) => !String(observation).startsWith(`${own}:`)))
+          throw new Error("mixed");
+        if (new Set(this.seen).size !== 1) throw new Error(`saw ${this.seen.join()}`);
+      }
+    }
+    const client: RolloutClient = {
+      chat: async (messages) => {
+        await sleep(messages.length % 3);
+        return answer({ text: `re ${messages.at(-1)?.content}` });
+      },
+    };
+    class Named extends CountingEnv {
+      readonly #name: unknown;
+      constructor({ n }: { n: number }) {
+        super(2);
+        this.#name = n;
+      }
+      override reset() {
+        return { observation: `${String(this.#name)}:reset`, info: {} };
+      }
+      override step(action: unknown) {
+        const { terminated } = super.step(action) as { terminated: boolean };
+        const mine = String(action).includes(`${String(this.#name)}:`);
+        return {
+          observation: `${String(this.#name)}:step`,
+          reward: mine ? 1 : -1000,
+          terminated,
+          truncated: false,
+          info: {},
+        };
+      }
+    }
+    const engine = new AgentWorkflowEngine({
+      workflow: defineWorkflow({ kind: "counter", create: () => new Counter() }),
+      rolloutClient: client,
+      environmentFactory: (args) => new Named(args as { n: number }),
+      nParallelTasks: 1000,
+    });
+    const many = Array.from({ length: 1000 }, (_, n) => ({ id: `t${n}`, payload: { n } }));
+    const episodes = await engine.executeTasks(many);
+    const wrong = episodes.filter(({ failure, reward }, n) => failure.class !== "NONE" || reward !== 3 * n + 2);
+    expect(wrong.map(({ id, failure, reward }) => [id, failure.message, reward])).toEqual([]);
+  });
+});
+
+describe("misuse", () => {
+  it("refuses an instance that played already, and one that nobody plays", async () => {
+    const one = new (workflowOf((flow) => flow.chat("agent", ASK).then(() => undefined)))();
+    const workflow = defineWorkflow({ kind: "one", create: () => one });
+    const engine = new AgentWorkflowEngine({ workflow, rolloutClient: new ScriptedClient() });
+    expect((await engine.runEpisode(REQUEST)).failure.class).toBe("NONE");
+    const again = await engine.runEpisode(REQUEST);
+    expect([again.failure.class, again.failure.message]).toEqual(["TASK", expect.stringMatching(/plays once/)]);
+    expect(() => new (workflowOf(() => undefined))().collectTrajectories()).toThrow(/not playing/);
+  });
+});
+
+function answer(fields: Partial<ModelAnswer>): ModelAnswer {
+  return { text: "r", finishReason: "stop", callId: "", usage: { promptTokens: 1, completionTokens: 1 }, ...fields };
+}
