@@ -16,6 +16,7 @@ import { SessionTable } from "./domain/session-table.ts";
 import { FleetControl } from "./handlers/fleet-control.ts";
 import { fleetService } from "./handlers/fleet-service.ts";
 import { createHttpServer } from "./handlers/http-server.ts";
+import { LoadReporter } from "./handlers/load-report.ts";
 import { gatewayMetrics } from "./handlers/metrics.ts";
 
 export interface GatewayApp extends AsyncDisposable {
@@ -73,7 +74,8 @@ function assemble(config: GatewayConfig, logger: Logger) {
     logger.error(event, { error });
   };
   const options = { maxBodyBytes: config.maxBodyBytes, idPrefix: `${randomBytes(4).toString("hex")}-` };
-  const http = createHttpServer({ chat, sessions, metrics, requestTimeoutMs, logError }, options);
+  const load = new LoadReporter(fleet, engines);
+  const http = createHttpServer({ chat, sessions, metrics, load, requestTimeoutMs, logError }, options);
   return { fleet, sessions, engines, control, http };
 }
 

@@ -62,6 +62,17 @@ describe("with the PyTorch engine", () => {
     for (const [i, logprob] of (second?.logprobs ?? []).entries()) expect(logprob).toBeCloseTo(logprobs[i]!, 5);
   });
 
+  it("reports the engine's own load", async () => {
+    const report = await (await fetch(`${gateway.httpUrl}/load`)).json();
+    expect(report).toMatchObject({
+      serving: 1,
+      running: 0,
+      waiting: 0,
+      kv_use: 0,
+      engines: [{ id: "e0", running: 0 }],
+    });
+  });
+
   it("streams the same answer", async () => {
     const options = { temperature: 1, seed: 11, max_tokens: 12 };
     const whole = await chat(gateway, "w", [user("x")], options);

@@ -43,6 +43,8 @@ export class FakeEngine implements AsyncDisposable {
   holdAfter = 1;
   maxModelLen = 1024;
   healthy = true;
+  /** Requests said to wait; null: no metrics. */
+  waiting: number | null = null;
   readonly requests: FakeRequest[] = [];
   disconnects = 0;
   readonly #running = new Set<Running>();
@@ -91,6 +93,11 @@ export class FakeEngine implements AsyncDisposable {
     let body = "";
     for await (const chunk of request) body += String(chunk);
     if (request.url === "/health") response.writeHead(this.healthy ? 200 : 503).end();
+    else if (request.url === "/metrics" && this.waiting !== null)
+      response.end(
+        `vllm:num_requests_running{} ${String(this.running)}\nvllm:num_requests_waiting{} ${String(this.waiting)}\n` +
+          "vllm:kv_cache_usage_perc{} 0.25\n",
+      );
     else if (request.url === "/v1/models")
       response.end(JSON.stringify({ data: [{ id: "policy", max_model_len: this.maxModelLen }] }));
     else if (request.url === "/inference/v1/generate") this.#generate(JSON.parse(body) as FakeRequest, response);

@@ -2,6 +2,7 @@
 import { Pool } from "undici";
 import type { Dispatcher } from "undici";
 import type { CallScope } from "../domain/call-scope.ts";
+import { type EngineLoad, parseEngineMetrics } from "../domain/engine-metrics.ts";
 import type { AttemptEnd, AttemptRequest, EnginePort, OnTokens } from "../domain/generate.ts";
 import type { EngineEntry, Lease } from "../domain/fleet.ts";
 import { AnswerReader, StreamReader } from "./answer-reader.ts";
@@ -65,6 +66,16 @@ export class EngineClient implements EnginePort {
     if (statusCode !== 200) throw new Error(`GET /v1/models answered ${String(statusCode)}: ${text.slice(0, 200)}`);
     const { data } = JSON.parse(text) as { data?: { max_model_len?: number | null }[] };
     return data?.find((model) => typeof model.max_model_len === "number")?.max_model_len ?? 0;
+  }
+
+  /** What the engine says about its load; null: nothing that is understood, within the time. */
+  async load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | null> {
+    try {
+      const { statusCode, text } = await this.#get(engine, "/metrics", timeoutMs);
+      return statusCode === 200 ? parseEngineMetrics(text) : null;
+    } catch {
+      return null;
+    }
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import { ApiError, badField } from "../domain/api-error.ts";
 import type { ChatDeps, Codec } from "../domain/chat-service.ts";
 import type { SessionTable } from "../domain/session-table.ts";
 import type { Session } from "../domain/session.ts";
+import type { LoadReporter } from "./load-report.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 
 /** What the HTTP handlers need. */
@@ -11,6 +12,7 @@ export interface HttpContext {
   readonly chat: ChatDeps;
   readonly sessions: SessionTable;
   readonly metrics: GatewayMetrics;
+  readonly load: LoadReporter;
   /** Longest time from receipt to answer when the client names none, milliseconds. */
   readonly requestTimeoutMs: number;
   readonly logError: (event: string, error: unknown) => void;

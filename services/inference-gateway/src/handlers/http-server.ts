@@ -91,6 +91,7 @@ function sendRendered(context: HttpContext, request: FastifyRequest, reply: Fast
 
 function addServiceRoutes(server: FastifyInstance, context: HttpContext): void {
   server.get("/healthz", () => ({ status: "ok" }));
+  server.get("/load", () => context.load.report());
   server.get("/metrics", async (_request, reply) =>
     reply.type(context.metrics.contentType).send(await context.metrics.render()),
   );
