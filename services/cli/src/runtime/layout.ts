@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Where things lie: what `whet` runs from, and the data directory of a runtime. */
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 
 import type { Installation } from "./installation.ts";
 import { installation } from "./installation.ts";
@@ -9,16 +9,21 @@ import { installation } from "./installation.ts";
 /** The checkout, or the installed package. */
 export const INSTALLATION: Installation = installation(import.meta.dirname);
 
-/** Folders with Python's own programs, best first: what `whet setup` made, then the checkout's virtual environment. */
-export function pythonFolders(environment: NodeJS.ProcessEnv = process.env): string[] {
-  const { python } = dataPaths(dataDirectory(undefined, environment));
-  return [python, ...INSTALLATION.virtualEnvironments].map((folder) => join(folder, "bin"));
+/** The Python that runs trainer, engine and models tool: the named one, that of `whet setup`, the checkout's, any. */
+export function pythonPath(environment: NodeJS.ProcessEnv = process.env): string {
+  const own = ownPythons(environment).find((path) => existsSync(path));
+  return environment["WHETSTONE_PYTHON"] || (own ?? "python3");
 }
 
-/** The Python that runs trainer, engine and models tool. */
-export function pythonPath(environment: NodeJS.ProcessEnv = process.env): string {
-  const found = pythonFolders(environment).find((folder) => existsSync(join(folder, "python")));
-  return environment["WHETSTONE_PYTHON"] || (found ? join(found, "python") : "python3");
+/** Folders where programs that Python packages bring lie, best first. */
+export function pythonFolders(environment: NodeJS.ProcessEnv = process.env): string[] {
+  const named = environment["WHETSTONE_PYTHON"];
+  return [...(named ? [named] : []), ...ownPythons(environment)].map((path) => dirname(path));
+}
+
+function ownPythons(environment: NodeJS.ProcessEnv): string[] {
+  const { python } = dataPaths(dataDirectory(undefined, environment));
+  return [python, ...INSTALLATION.virtualEnvironments].map((folder) => join(folder, "bin", "python"));
 }
 
 /** Variables that every Python child needs. One OpenMP thread that sleeps: many processes share few cores. */
