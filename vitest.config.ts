@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["services/**/*.test.ts", "tests/**/*.test.ts"],
+    include: ["services/**/*.test.ts", "tests/**/*.test.ts", "deploy/**/*.test.ts"],
     exclude: ["**/node_modules/**"],
     pool: "forks",
     maxWorkers: 2,
