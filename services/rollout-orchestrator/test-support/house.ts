@@ -12,14 +12,16 @@ import {
   JOBS_BUCKET,
   type JobStreamLimits,
   type Nats,
+  openBundleStore,
   openKv,
   openStreams,
+  sha256Hex,
   type StoredMessage,
   taskStream,
   type TypedStreams,
 } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
-import { JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobSchema, type JobSpec, type JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type Episode,
   EpisodeSchema,
@@ -36,6 +38,8 @@ import { type FakeAnswer, type FakeGateway, type SeenCall, startFakeGateway } fr
 
 export type TaskFields = Omit<Exclude<MessageInitShape<typeof RolloutTaskSchema>, RolloutTask>, "$typeName">;
 
+export type SpecFields = Omit<Exclude<MessageInitShape<typeof JobSpecSchema>, JobSpec>, "$typeName" | "name">;
+
 export interface Sealed {
   readonly message: StoredMessage<Episode>;
   readonly episode: Episode;
@@ -43,6 +47,7 @@ export interface Sealed {
 }
 
 export interface Replica extends AsyncDisposable {
+  readonly pid: number;
   readonly kill: (signal?: NodeJS.Signals) => Promise<void>;
 }
 
@@ -54,6 +59,8 @@ export class House implements AsyncDisposable {
   gateway!: FakeGateway;
   /** What the gateway answers. */
   script: (call: SeenCall) => FakeAnswer = () => ({ text: "R" });
+  /** Further fields of jobs' specs. */
+  readonly specs = new Map<string, SpecFields>();
   readonly #nats: Nats;
   readonly #apps: OrchestratorApp[] = [];
   readonly #jobs: string[] = [];
@@ -66,8 +73,9 @@ export class House implements AsyncDisposable {
     this.environments = environments;
   }
 
-  static async open(): Promise<House> {
-    const [server, environments] = await Promise.all([startNats(), startEnvRunner()]);
+  /** @param env  more variables of the env-runner */
+  static async open(env: Record<string, string> = {}): Promise<House> {
+    const [server, environments] = await Promise.all([startNats(), startEnvRunner({ env })]);
     const nats = await server.connect();
     await ensurePlatform(nats);
     return new House(server, nats, await openStreams(nats), environments);
@@ -126,20 +134,29 @@ export class House implements AsyncDisposable {
       child.kill(signal);
       return gone;
     };
-    return { kill, [Symbol.asyncDispose]: () => kill() };
+    return { pid: child.pid as number, kill, [Symbol.asyncDispose]: () => kill() };
   }
 
   async setPhase(job: string, phase: JobPhase, wish: JobWish = JobWish.RUN): Promise<void> {
     const bucket = await openKv(this.#nats, JOBS_BUCKET, JobSchema);
-    await bucket.put(job, { spec: { name: job }, wish, status: { phase } });
+    await bucket.put(job, { spec: { name: job, ...this.specs.get(job) }, wish, status: { phase } });
   }
 
-  async newJob(limits: JobStreamLimits = {}): Promise<string> {
+  async newJob(limits: JobStreamLimits = {}, spec: SpecFields = {}): Promise<string> {
     const job = `job-${(this.#jobCount += 1)}`;
+    this.specs.set(job, spec);
     this.#jobs.push(job);
     await this.limit(job, limits);
     await this.setPhase(job, JobPhase.RUNNING);
     return job;
+  }
+
+  /** Puts user code into the store; for `RolloutTask.module`. */
+  async keepModule(source: string): Promise<{ digest: string }> {
+    const code = new TextEncoder().encode(source);
+    const digest = sha256Hex(code);
+    await openBundleStore(this.#nats).put(digest, code);
+    return { digest };
   }
 
   limit(job: string, limits: JobStreamLimits): Promise<void> {
@@ -161,6 +178,12 @@ export class House implements AsyncDisposable {
 
   find(job: string, sample: number): Promise<StoredMessage<Episode> | undefined> {
     return this.streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, "g0", sample));
+  }
+
+  /** Tasks that orchestrators hold: playing, or waiting there for a slot. */
+  async tasksTaken(job: string): Promise<number> {
+    const answer = await this.#nats.request(`$JS.API.CONSUMER.INFO.${taskStream(job)}.orchestrator-default`);
+    return answer.json<{ num_ack_pending: number }>().num_ack_pending;
   }
 
   /** Tasks waiting or in flight. */

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import { FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
+import { createClient } from "@whetstone/rpc";
+import { waitFor } from "@whetstone/testkit";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { OrchestratorApp } from "../app.ts";
+import { House, type Sealed, type TaskFields } from "../../test-support/house.ts";
+
+let house: House;
+let module: { digest: string };
+
+/** An environment whose first observation tells the agent what to do, and an agent that does it at its second turn. */
+const SOURCE = `
+import { BaseAgent, BaseEnv, createStep, createTrajectory, defineAgent, defineEnvironment } from "@whetstone/sdk";
+const harm = {
+  exit: () => process.exit(1),
+  loop: () => { for (;;); },
+  grow: () => { const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1)); },
+  stray: () => void setTimeout(() => { throw new Error("stray"); }, 1),
+};
+class Teller extends BaseEnv {
+  constructor(args) { super(); this.args = args; this.n = 0; }
+  reset() { return { observation: this.args.agent ?? "fine", info: {} }; }
+  async step() {
+    this.n += 1;
+    if (this.n === 2) harm[this.args.environment]?.();
+    if (this.args.environment === "stray") await new Promise((resolve) => setTimeout(resolve, 30));
+    return { observation: "on", reward: 0.5, terminated: this.n === 3, truncated: false, info: {} };
+  }
+}
+class Doer extends BaseAgent {
+  reset() { this.book = createTrajectory(); }
+  get trajectory() { return this.book; }
+  get chatCompletions() { return [{ role: "user", content: String(this.seen) }]; }
+  updateFromEnv(observation) { this.todo ??= observation; this.seen = observation; }
+  updateFromModel(response) {
+    this.book.steps.push(createStep({ observation: this.seen, modelResponse: response, action: response }));
+    if (this.book.steps.length === 2) harm[this.todo]?.();
+    return { action: response };
+  }
+}
+export const doer = defineAgent({ kind: "doer", description: "Does.", create: () => new Doer() });
+export const teller = defineEnvironment({ kind: "teller", create: (args) => new Teller(args) });
+`;
+
+beforeAll(async () => {
+  house = await House.open({ WHETSTONE_MODULE_HANG_MS: "1500", WHETSTONE_MODULE_MEMORY_MIB: "300" });
+  module = await house.keepModule(SOURCE);
+});
+afterAll(() => house[Symbol.asyncDispose]());
+beforeEach(() => house.beforeEach());
+afterEach(() => house.afterEach());
+
+const start = (settings: object = {}): Promise<OrchestratorApp> =>
+  house.start({ moduleHangMs: 1_500, moduleMemoryMib: 300, ackWaitMs: 15_000, ...settings });
+
+function task(what: { agent?: string; environment?: string } = {}, fields: TaskFields = {}): TaskFields {
+  return {
+    module,
+    agent: { kind: "doer" },
+    environment: { kind: "teller" },
+    task: { id: JSON.stringify(what), payload: what },
+    ...fields,
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** From every process's fourth field of stat: its parent. */
+function childrenOf(pid: number): number[] {
+  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return all.map(Number).filter((child) => {
+    const stat = isAlive(child) ? readFileSync(`/proc/${child}/stat`, "utf8") : "";
+    return Number(stat.slice(stat.lastIndexOf(")")).split(" ")[2]) === pid;
+  });
+}
+
+function expectSound({ episode }: Sealed): void {
+  expect(episode.failure?.failureClass).toBe(FailureClass.NONE);
+  expect(episode.trajectories[0]?.steps).toHaveLength(3);
+  expect(episode.calls).toHaveLength(3);
+  expect(episode.reward).toBe(1.5);
+}
+
+describe("a job's own code", () => {
+  it("plays in a process of its own, in orchestrator and env-runner, and beside other jobs", async () => {
+    const app = await start();
+    const [own, plain] = [await house.newJob(), await house.newJob()];
+    for (let i = 0; i < 20; i += 1) await house.send(own, i, task());
+    await house.send(plain, 0);
+    const sealed = await Promise.all(Array.from({ length: 20 }, (_, i) => house.sealed(own, i)));
+    sealed.forEach(expectSound);
+    expect((await house.sealed(plain, 0)).episode.failure?.failureClass).toBe(FailureClass.NONE);
+    expect(app.modulePids).toHaveLength(1);
+    const [pid] = app.modulePids as [number];
+    await house.setPhase(own, JobPhase.SUCCEEDED);
+    await waitFor(() => !isAlive(pid), { timeoutMs: 15_000 });
+  });
+
+  it("is described for whoever submits it", async () => {
+    const app = await start();
+    await using rollouts = createClient(RolloutService, app.address);
+    const { kinds } = await rollouts.describeAgents({ module });
+    expect(kinds).toMatchObject([{ kind: "doer", description: "Does.", form: 1 }]);
+    const unknown = { digest: "0".repeat(64) };
+    await expect(rollouts.describeAgents({ module: unknown })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await waitFor(() => app.modulePids.length === 0, { timeoutMs: 10_000 });
+  });
+
+  it.each([
+    ["exit", "MODULE_CRASHED"],
+    ["loop", "MODULE_HUNG"],
+    ["grow", "MODULE_TOO_LARGE"],
+    ["stray", "MODULE_CRASHED"],
+  ])(
+    "whose agent does %s fails that episode with its class, and no other",
+    async (agent, code) => {
+      await start();
+      const [own, other] = [await house.newJob(), await house.newJob()];
+      house.script = () => ({ text: "a", delayMs: 30 });
+      await house.send(own, 0, task({ agent }));
+      for (let i = 1; i < 12; i += 1) await house.send(own, i, task());
+      for (let i = 0; i < 12; i += 1) await house.send(other, i, task());
+      const [guilty, ...innocent] = await Promise.all(
+        Array.from({ length: 12 }, (_, i) => house.sealed(own, i, 60_000)),
+      );
+      expect(guilty?.episode.terminationReason).toBe(TerminationReason.ERROR);
+      expect(guilty?.episode.failure).toMatchObject({
+        failureClass: FailureClass.INFRASTRUCTURE,
+        phase: "module",
+        code,
+      });
+      innocent.forEach(expectSound);
+      for (let i = 0; i < 12; i += 1) expectSound(await house.sealed(other, i));
+    },
+    90_000,
+  );
+
+  it.each([
+    ["exit", /MODULE_CRASHED/],
+    ["loop", /MODULE_HUNG/],
+    ["grow", /MODULE_TOO_LARGE/],
+    ["stray", /stray/],
+  ])(
+    "whose environment does %s fails that episode as ENVIRONMENT, and no other",
+    async (environment, message) => {
+      await start();
+      const [own, other] = [await house.newJob(), await house.newJob()];
+      house.script = () => ({ text: "a", delayMs: 30 });
+      await house.send(own, 0, task({ environment }));
+      for (let i = 1; i < 12; i += 1) await house.send(own, i, task());
+      for (let i = 0; i < 12; i += 1) await house.send(other, i, task());
+      const [guilty, ...innocent] = await Promise.all(
+        Array.from({ length: 12 }, (_, i) => house.sealed(own, i, 60_000)),
+      );
+      expect(guilty?.episode.failure).toMatchObject({ failureClass: FailureClass.ENVIRONMENT, phase: "step" });
+      expect(guilty?.episode.failure?.message).toMatch(message);
+      innocent.forEach(expectSound);
+      for (let i = 0; i < 12; i += 1) expectSound(await house.sealed(other, i));
+    },
+    90_000,
+  );
+
+  it("that once ended a process alone is alone from its start the next time", async () => {
+    const app = await start();
+    const job = await house.newJob();
+    house.script = () => ({ text: "a", delayMs: 30 });
+    await house.send(job, 0, task({ agent: "exit" }));
+    await house.sealed(job, 0, 30_000);
+    await house.send(job, 1, task());
+    await house.sealed(job, 1);
+    const before = app.modulePids[0] as number;
+    await house.send(job, 2, task({ agent: "exit" }));
+    await house.send(job, 3, task());
+    await house.sealed(job, 2, 30_000);
+    expectSound(await house.sealed(job, 3));
+    expect(app.modulePids[0]).toBe(before);
+  }, 60_000);
+
+  it("is played again after kill -9 of its process", async () => {
+    const app = await start();
+    const job = await house.newJob();
+    house.script = () => ({ text: "a", delayMs: 100 });
+    for (let i = 0; i < 4; i += 1) await house.send(job, i, task());
+    await waitFor(() => house.gateway.seen.length >= 2, { timeoutMs: 10_000 });
+    process.kill(app.modulePids[0] as number, "SIGKILL");
+    for (let i = 0; i < 4; i += 1) expectSound(await house.sealed(job, i));
+  });
+
+  it("that cannot be loaded is a TASK failure with its line", async () => {
+    await start();
+    const job = await house.newJob();
+    const broken = await house.keepModule("export const a = 1;\nnull.x;");
+    await house.send(job, 0, task({}, { module: broken }));
+    const { episode } = await house.sealed(job, 0);
+    expect(episode.failure).toMatchObject({ failureClass: FailureClass.TASK, phase: "module" });
+    expect(episode.failure?.message).toMatch(/cannot be loaded: .*null.*:2:6/);
+  });
+
+  it("ends with its episode's deadline, and is cancelled with its job", async () => {
+    await start();
+    const [late, cancelled] = [await house.newJob(), await house.newJob()];
+    house.script = () => ({ text: "a", delayMs: Number.POSITIVE_INFINITY });
+    await house.send(late, 0, task({}, { limits: { episodeTimeout: durationFromMs(1_500) } }));
+    await house.send(cancelled, 0, task());
+    expect((await house.sealed(late, 0)).episode.terminationReason).toBe(TerminationReason.DEADLINE);
+    const aborted = house.gateway.aborted;
+    await house.setPhase(cancelled, JobPhase.CANCELLED);
+    await waitFor(() => house.gateway.aborted > aborted);
+    await waitFor(async () => (await house.tasksLeft(cancelled)) === 0);
+  });
+
+  it("leaves no process when the orchestrator closes, or is killed, though it loops", async () => {
+    const app = await start({ ackWaitMs: 1_000 });
+    const job = await house.newJob();
+    await house.send(job, 0, task());
+    await house.sealed(job, 0);
+    const [pid] = app.modulePids as [number];
+    await app.close();
+    expect(isAlive(pid)).toBe(false);
+    await using replica = house.startReplica();
+    await house.send(job, 1, task({ agent: "loop" }));
+    const child = await waitFor(() => childrenOf(replica.pid)[0], { timeoutMs: 10_000 });
+    await waitFor(() => house.gateway.seen.length >= 5, { timeoutMs: 10_000 });
+    await delay(300);
+    await replica.kill();
+    await waitFor(() => !isAlive(child), { timeoutMs: 5_000 });
+  }, 30_000);
+});
