@@ -604,6 +604,22 @@ class GetEpisodeResponse(_message.Message):
     trained_in_step: int
     def __init__(self, episode: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ..., trained_in_step: _Optional[int] = ...) -> None: ...
 
+class ReplayEpisodeRequest(_message.Message):
+    __slots__ = ("episode_id",)
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    episode_id: str
+    def __init__(self, episode_id: _Optional[str] = ...) -> None: ...
+
+class ReplayEpisodeResponse(_message.Message):
+    __slots__ = ("recorded", "replayed", "differences")
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    recorded: _types_pb2.Episode
+    replayed: _types_pb2.Episode
+    differences: _containers.RepeatedCompositeFieldContainer[_types_pb2.ReplayDifference]
+    def __init__(self, recorded: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ..., replayed: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ..., differences: _Optional[_Iterable[_Union[_types_pb2.ReplayDifference, _Mapping]]] = ...) -> None: ...
+
 class ExplainRequest(_message.Message):
     __slots__ = ("name", "step")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -95,6 +95,11 @@ class JobServiceStub:
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeRequest.SerializeToString,
                 response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeResponse.FromString,
                 _registered_method=True)
+        self.ReplayEpisode = channel.unary_unary(
+                '/whetstone.jobs.v1.JobService/ReplayEpisode',
+                request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeRequest.SerializeToString,
+                response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/whetstone.jobs.v1.JobService/Explain',
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainRequest.SerializeToString,
@@ -186,6 +191,13 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReplayEpisode(self, request, context):
+        """Plays a sealed episode again with the model's recorded answers and compares. No model is asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """The lineage of a step: batch, episodes, calls, versions (I12).
         """
@@ -255,6 +267,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.GetEpisode,
                     request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeRequest.FromString,
                     response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeResponse.SerializeToString,
+            ),
+            'ReplayEpisode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayEpisode,
+                    request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeRequest.FromString,
+                    response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -587,6 +604,33 @@ class JobService:
             '/whetstone.jobs.v1.JobService/GetEpisode',
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeRequest.SerializeToString,
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetEpisodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayEpisode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.jobs.v1.JobService/ReplayEpisode',
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeRequest.SerializeToString,
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ReplayEpisodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,3 +1,4 @@
+from whetstone.events.v1 import events_pb2 as _events_pb2
 from whetstone.jobs.v1 import jobs_pb2 as _jobs_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
@@ -97,3 +98,19 @@ class CancelRolloutsResponse(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     cancelled: int
     def __init__(self, cancelled: _Optional[int] = ...) -> None: ...
+
+class ReplayRequest(_message.Message):
+    __slots__ = ("task", "recorded")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    task: _events_pb2.RolloutTask
+    recorded: _types_pb2.Episode
+    def __init__(self, task: _Optional[_Union[_events_pb2.RolloutTask, _Mapping]] = ..., recorded: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ...) -> None: ...
+
+class ReplayResponse(_message.Message):
+    __slots__ = ("replayed", "differences")
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    replayed: _types_pb2.Episode
+    differences: _containers.RepeatedCompositeFieldContainer[_types_pb2.ReplayDifference]
+    def __init__(self, replayed: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ..., differences: _Optional[_Iterable[_Union[_types_pb2.ReplayDifference, _Mapping]]] = ...) -> None: ...

@@ -55,6 +55,11 @@ class RolloutServiceStub:
                 request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.SerializeToString,
                 response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.FromString,
                 _registered_method=True)
+        self.Replay = channel.unary_unary(
+                '/whetstone.rollouts.v1.RolloutService/Replay',
+                request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayRequest.SerializeToString,
+                response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayResponse.FromString,
+                _registered_method=True)
 
 
 class RolloutServiceServicer:
@@ -88,6 +93,13 @@ class RolloutServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Replay(self, request, context):
+        """Plays a sealed episode again: the model's recorded answers are fed back, agent and environment must do the same.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RolloutServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +122,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.CancelRollouts,
                     request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.FromString,
                     response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.SerializeToString,
+            ),
+            'Replay': grpc.unary_unary_rpc_method_handler(
+                    servicer.Replay,
+                    request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayRequest.FromString,
+                    response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -221,6 +238,33 @@ class RolloutService:
             '/whetstone.rollouts.v1.RolloutService/CancelRollouts',
             whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.SerializeToString,
             whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Replay(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.rollouts.v1.RolloutService/Replay',
+            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayRequest.SerializeToString,
+            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayResponse.FromString,
             options,
             channel_credentials,
             insecure,

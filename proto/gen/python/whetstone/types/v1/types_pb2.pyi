@@ -401,3 +401,19 @@ class EpisodeSummary(_message.Message):
     task_source: str
     failure_phase: str
     def __init__(self, episode_id: _Optional[str] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure_class: _Optional[_Union[FailureClass, str]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., unlabelled_tokens: _Optional[int] = ..., digest: _Optional[str] = ..., steps: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., demonstration_tokens: _Optional[int] = ..., failure_message: _Optional[str] = ..., task_id: _Optional[str] = ..., task_source: _Optional[str] = ..., failure_phase: _Optional[str] = ...) -> None: ...
+
+class ReplayDifference(_message.Message):
+    __slots__ = ("role", "trajectory", "step", "field", "recorded", "replayed")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    trajectory: int
+    step: int
+    field: str
+    recorded: str
+    replayed: str
+    def __init__(self, role: _Optional[str] = ..., trajectory: _Optional[int] = ..., step: _Optional[int] = ..., field: _Optional[str] = ..., recorded: _Optional[str] = ..., replayed: _Optional[str] = ...) -> None: ...

@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Episode, EpisodeSummary, Module, Purpose, Role, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
+import type { Episode, EpisodeSummary, Module, Purpose, ReplayDifference, Role, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -1661,6 +1661,52 @@ export declare type GetEpisodeResponse = Message<"whetstone.jobs.v1.GetEpisodeRe
 export declare const GetEpisodeResponseSchema: GenMessage<GetEpisodeResponse>;
 
 /**
+ * @generated from message whetstone.jobs.v1.ReplayEpisodeRequest
+ */
+export declare type ReplayEpisodeRequest = Message<"whetstone.jobs.v1.ReplayEpisodeRequest"> & {
+  /**
+   * "<job>/<group>/s<sample>".
+   *
+   * @generated from field: string episode_id = 1;
+   */
+  episodeId: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.ReplayEpisodeRequest.
+ * Use `create(ReplayEpisodeRequestSchema)` to create a new message.
+ */
+export declare const ReplayEpisodeRequestSchema: GenMessage<ReplayEpisodeRequest>;
+
+/**
+ * @generated from message whetstone.jobs.v1.ReplayEpisodeResponse
+ */
+export declare type ReplayEpisodeResponse = Message<"whetstone.jobs.v1.ReplayEpisodeResponse"> & {
+  /**
+   * @generated from field: whetstone.types.v1.Episode recorded = 1;
+   */
+  recorded?: Episode | undefined;
+
+  /**
+   * @generated from field: whetstone.types.v1.Episode replayed = 2;
+   */
+  replayed?: Episode | undefined;
+
+  /**
+   * Empty: agent and environment did the same.
+   *
+   * @generated from field: repeated whetstone.types.v1.ReplayDifference differences = 3;
+   */
+  differences: ReplayDifference[];
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.ReplayEpisodeResponse.
+ * Use `create(ReplayEpisodeResponseSchema)` to create a new message.
+ */
+export declare const ReplayEpisodeResponseSchema: GenMessage<ReplayEpisodeResponse>;
+
+/**
  * @generated from message whetstone.jobs.v1.ExplainRequest
  */
 export declare type ExplainRequest = Message<"whetstone.jobs.v1.ExplainRequest"> & {
@@ -1981,6 +2027,16 @@ export declare const JobService: GenService<{
     methodKind: "unary";
     input: typeof GetEpisodeRequestSchema;
     output: typeof GetEpisodeResponseSchema;
+  },
+  /**
+   * Plays a sealed episode again with the model's recorded answers and compares. No model is asked.
+   *
+   * @generated from rpc whetstone.jobs.v1.JobService.ReplayEpisode
+   */
+  replayEpisode: {
+    methodKind: "unary";
+    input: typeof ReplayEpisodeRequestSchema;
+    output: typeof ReplayEpisodeResponseSchema;
   },
   /**
    * The lineage of a step: batch, episodes, calls, versions (I12).

@@ -6,8 +6,9 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Episode, Module, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
+import type { Episode, Module, ReplayDifference, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 import type { AgentSpec, Dataset, EnvironmentSpec } from "../../jobs/v1/jobs_pb.js";
+import type { RolloutTask } from "../../events/v1/events_pb.js";
 
 /**
  * Describes the file whetstone/rollouts/v1/rollouts.proto.
@@ -239,6 +240,52 @@ export declare type CancelRolloutsResponse = Message<"whetstone.rollouts.v1.Canc
 export declare const CancelRolloutsResponseSchema: GenMessage<CancelRolloutsResponse>;
 
 /**
+ * @generated from message whetstone.rollouts.v1.ReplayRequest
+ */
+export declare type ReplayRequest = Message<"whetstone.rollouts.v1.ReplayRequest"> & {
+  /**
+   * The task as it was dispatched.
+   *
+   * @generated from field: whetstone.events.v1.RolloutTask task = 1;
+   */
+  task?: RolloutTask | undefined;
+
+  /**
+   * @generated from field: whetstone.types.v1.Episode recorded = 2;
+   */
+  recorded?: Episode | undefined;
+};
+
+/**
+ * Describes the message whetstone.rollouts.v1.ReplayRequest.
+ * Use `create(ReplayRequestSchema)` to create a new message.
+ */
+export declare const ReplayRequestSchema: GenMessage<ReplayRequest>;
+
+/**
+ * @generated from message whetstone.rollouts.v1.ReplayResponse
+ */
+export declare type ReplayResponse = Message<"whetstone.rollouts.v1.ReplayResponse"> & {
+  /**
+   * @generated from field: whetstone.types.v1.Episode replayed = 1;
+   */
+  replayed?: Episode | undefined;
+
+  /**
+   * Empty: all the same.
+   *
+   * @generated from field: repeated whetstone.types.v1.ReplayDifference differences = 2;
+   */
+  differences: ReplayDifference[];
+};
+
+/**
+ * Describes the message whetstone.rollouts.v1.ReplayResponse.
+ * Use `create(ReplayResponseSchema)` to create a new message.
+ */
+export declare const ReplayResponseSchema: GenMessage<ReplayResponse>;
+
+/**
  * What an entry of `AgentSpec.kind` is.
  *
  * @generated from enum whetstone.rollouts.v1.AgentForm
@@ -319,6 +366,16 @@ export declare const RolloutService: GenService<{
     methodKind: "unary";
     input: typeof CancelRolloutsRequestSchema;
     output: typeof CancelRolloutsResponseSchema;
+  },
+  /**
+   * Plays a sealed episode again: the model's recorded answers are fed back, agent and environment must do the same.
+   *
+   * @generated from rpc whetstone.rollouts.v1.RolloutService.Replay
+   */
+  replay: {
+    methodKind: "unary";
+    input: typeof ReplayRequestSchema;
+    output: typeof ReplayResponseSchema;
   },
 }>;
 

@@ -1056,6 +1056,57 @@ export declare type EpisodeSummary = Message<"whetstone.types.v1.EpisodeSummary"
 export declare const EpisodeSummarySchema: GenMessage<EpisodeSummary>;
 
 /**
+ * Something that came out otherwise when an episode was played again with the model's recorded answers. Writer: orchestrator.
+ *
+ * @generated from message whetstone.types.v1.ReplayDifference
+ */
+export declare type ReplayDifference = Message<"whetstone.types.v1.ReplayDifference"> & {
+  /**
+   * Of the trajectory; empty: the episode itself.
+   *
+   * @generated from field: string role = 1;
+   */
+  role: string;
+
+  /**
+   * Index of the trajectory and of its step, from 0. Absent: the difference is not in a step.
+   *
+   * @generated from field: optional uint32 trajectory = 2;
+   */
+  trajectory?: number | undefined;
+
+  /**
+   * @generated from field: optional uint32 step = 3;
+   */
+  step?: number | undefined;
+
+  /**
+   * "observation", "action", "reward", "done", "steps", "final_observation", "is_correct", "termination_reason" or "failure".
+   *
+   * @generated from field: string field = 4;
+   */
+  field: string;
+
+  /**
+   * As text.
+   *
+   * @generated from field: string recorded = 5;
+   */
+  recorded: string;
+
+  /**
+   * @generated from field: string replayed = 6;
+   */
+  replayed: string;
+};
+
+/**
+ * Describes the message whetstone.types.v1.ReplayDifference.
+ * Use `create(ReplayDifferenceSchema)` to create a new message.
+ */
+export declare const ReplayDifferenceSchema: GenMessage<ReplayDifference>;
+
+/**
  * What an episode is for. Writer: controller.
  *
  * @generated from enum whetstone.types.v1.Purpose
