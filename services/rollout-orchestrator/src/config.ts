@@ -13,6 +13,10 @@ export const ConfigSchema = z.strictObject({
   envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
   /** Episodes in flight. */
   maxEpisodes: z.number().int().min(1).max(20_000).default(256),
+  /** Where HTTP agents may deliver results later. Default: `host`. */
+  callbackHost: z.string().optional(),
+  /** How those agents reach it, "http://host:port". Default: the address it listens on. */
+  callbackUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** Takes the tasks of this pool only. */
   pool: z
     .string()

@@ -71,7 +71,8 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     const calls = sessions.get(call.session) ?? [];
     const id = `c${calls.length}`;
     const prompt = call.body.messages.map(({ content }) => content).join("").length;
-    calls.push(modelCall({ id, prompt, text }));
+    const role = String(call.headers["x-whetstone-role"] ?? "agent");
+    calls.push(modelCall({ id, role, prompt, text }));
     sessions.set(call.session, calls);
     response.writeHead(200, { "content-type": "application/json" }).end(
       JSON.stringify({
@@ -104,9 +105,11 @@ function modelCall({
   id,
   prompt,
   text,
+  role = "agent",
   mask = [],
 }: {
   id: string;
+  role?: string;
   prompt: number;
   text: string;
   mask?: number[];
@@ -119,7 +122,7 @@ function modelCall({
     logprobs: completion.map(() => -0.5),
     versionSpans: mask.length > 0 ? [] : [{ start: 0, end: completion.length, policyVersion: 3n }],
     finishReason: "stop",
-    role: "agent",
+    role,
     text,
     demonstrationMask: mask,
   });
