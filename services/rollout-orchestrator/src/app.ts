@@ -10,7 +10,7 @@ import { ExternalModels } from "./adapters/external-models.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
 import { Gateway } from "./adapters/gateway.ts";
 import { type JobStance, watchJobs } from "./adapters/job-watch.ts";
-import { BUILT_IN } from "./agents/built-in.ts";
+import { builtInActors } from "./agents/built-in.ts";
 import type { OrchestratorConfig } from "./config.ts";
 import { needsModule } from "./domain/needs-module.ts";
 import { orchestratorMetrics } from "./handlers/metrics.ts";
@@ -36,8 +36,6 @@ export interface AppDeps {
   readonly actors?: readonly RegisteredActor[];
 }
 
-export { BUILT_IN };
-
 const FLUSH_MS = 500;
 
 /** Starts an orchestrator; it takes tasks as soon as this resolves. */
@@ -47,7 +45,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const nats = opened.use(await connectNats({ servers: config.natsUrl, name: "rollout-orchestrator", logger }));
   await ensurePlatform(nats);
   const streams = await openStreams(nats, { logger });
-  const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? BUILT_IN);
+  const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
+  const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks));
   const environments = opened.use(createClient(EnvironmentService, config.envAddress));
   const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
   const gate = new Gate(config.maxEpisodes);

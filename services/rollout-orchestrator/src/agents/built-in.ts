@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { RegisteredActor } from "@whetstone/sdk";
+import { commandAgent, httpAgent, type RegisteredActor } from "@whetstone/sdk";
 import { frozenLakeAgent } from "./frozenlake.ts";
 
-/** What every orchestrator can play without a module. */
-export const BUILT_IN: readonly RegisteredActor[] = [frozenLakeAgent];
+type CallbackOptions = Parameters<typeof httpAgent>[0];
+
+/** What every orchestrator can play without a module. @param callbacks  where HTTP agents deliver their results. */
+export function builtInActors(callbacks?: CallbackOptions): readonly RegisteredActor[] {
+  return [frozenLakeAgent, commandAgent, httpAgent(callbacks)];
+}
+
+export const BUILT_IN = builtInActors();
