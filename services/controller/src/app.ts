@@ -3,11 +3,13 @@ import { hostname } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import {
+  type BundleStore,
   connectNats,
   ensureJobStreams,
   ensurePlatform,
   eventSubject,
   type Nats,
+  openBundleStore,
   openStreams,
   requireServerVersion,
   type TypedStreams,
@@ -89,7 +91,8 @@ interface World {
   readonly fleet: EngineFleet;
   readonly trainer: TrainerClient;
   readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
-  readonly agents: () => Promise<string[]>;
+  readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
+  readonly bundles: BundleStore;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly logger: Logger;
 }
@@ -124,7 +127,8 @@ async function openWorld(config: Config, nats: Nats, logger: Logger, stack: Asyn
       },
     }),
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger }),
-    agents: async () => (await rollouts.describeAgents({})).kinds.map((agent) => agent.kind),
+    rollouts,
+    bundles: openBundleStore(nats),
   };
 }
 
@@ -132,7 +136,8 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
   const service = jobService({
     store: world.store,
     records: world.records,
-    checkWorld: (spec) => checkWorld(spec, world.environments, world.agents),
+    bundles: world.bundles,
+    checkWorld: (spec, module) => checkWorld(spec, module, world),
     wake: (job) => scheduler.noteWish(job.spec?.name ?? "", job.wish),
   });
   return startServer({

@@ -1,35 +1,41 @@
 import { access, constants, readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
+import type { ModuleCode } from "@whetstone/modules/code";
+import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { Task } from "@whetstone/proto/types/v1/types";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
-import { rehearseReset } from "./environment-rehearsal.ts";
+import { checkAgent } from "./agent-check.ts";
+import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 
-/** What of a job can only be judged by looking: files, registered agents and environments, a first reset (I11). */
-export async function checkWorld(
-  spec: JobSpec,
-  environments: RpcClient<typeof EnvironmentService>,
-  agents: () => Promise<readonly string[]>,
-): Promise<Violation[]> {
+export interface WorldDeps {
+  readonly environments: RpcClient<typeof EnvironmentService>;
+  readonly rollouts: RpcClient<typeof RolloutService>;
+}
+
+/** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
+export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
   const found = await checkModel(spec.model?.path ?? "");
   const train = await checkDataset("train", spec.train, found);
   if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found);
   if (!needsAgent(spec)) return found;
-  found.push(...(await checkAgent(spec, agents)));
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
-  if (first) found.push(...(await rehearseReset(environments, spec, first.at(0))));
-  return found;
+  return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps))];
 }
 
-async function checkAgent(spec: JobSpec, agents: () => Promise<readonly string[]>): Promise<Violation[]> {
-  const kind = spec.agent?.kind ?? "";
-  const known = await agents();
-  if (known.includes(kind)) return [];
-  return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${known.join(", ")}` }];
+async function checkPlayers(
+  { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
+  { environments, rollouts }: WorldDeps,
+): Promise<Violation[]> {
+  const found = await checkAgent(spec, module, rollouts);
+  const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
+  if (isBroken || !task || !spec.environment?.kind) return found;
+  return [...found, ...(await rehearseReset(environments, { spec, module, task }))];
 }
 
 async function checkModel(path: string): Promise<Violation[]> {

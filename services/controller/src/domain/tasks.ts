@@ -53,6 +53,7 @@ function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: nu
     model: job.name,
     deadlinePolicy: job.deadlinePolicy,
     roles: spec.roles,
+    ...(spec.module && { module: { digest: spec.module.digest } }),
     ...(spec.agent && { agent: spec.agent }),
     ...(spec.environment && { environment: spec.environment }),
     ...(spec.limits && { limits: spec.limits }),

@@ -1,5 +1,7 @@
 import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
+import type { BundleStore } from "@whetstone/messaging";
+import type { ModuleCode } from "@whetstone/modules/code";
 import { type CallContext, implement } from "@whetstone/rpc";
 import {
   type Job,
@@ -16,13 +18,16 @@ import {
 } from "@whetstone/proto/jobs/v1/jobs";
 import { isFinished } from "../domain/job-phase.ts";
 import { type Violation, validateJob } from "../domain/validate-job.ts";
+import { takeModule } from "../adapters/module-intake.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 
 export interface JobServiceDeps {
   readonly store: JobStore;
   readonly records: JobRecords;
-  checkWorld(spec: JobSpec): Promise<Violation[]>;
+  readonly bundles: BundleStore;
+  /** @param module  the job's own code, if it has any */
+  checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
   /** Tells the scheduler that something about a job has changed. */
   wake(job: Job): void;
 }
@@ -60,16 +65,28 @@ export function jobService(deps: JobServiceDeps) {
 /** I11: nothing is stored before every field is valid. */
 async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
   const spec = request.spec ?? create(JobSpecSchema);
-  const violations = validateJob(spec);
-  // Looking at the world makes sense only for a job that is well-formed.
-  if (violations.length === 0) violations.push(...(await deps.checkWorld(spec)));
-  if (violations.length > 0) throw new ConfigError(violations);
+  const module = await checked(deps, request, spec);
   const existing = await deps.store.find(spec.name);
   if (existing) return { job: sameJob(existing, spec), created: false };
   if (request.dryRun) return { job: { spec }, created: false };
+  if (module) await deps.bundles.put(module.digest, module.code); // Before the job: who plays it finds its code.
   const job = await deps.store.create(spec);
   deps.wake(job);
   return { job, created: true };
+}
+
+/** Looking at the world makes sense only for a job that is well-formed. @returns the job's own code */
+async function checked(
+  deps: JobServiceDeps,
+  request: SubmitJobRequest,
+  spec: JobSpec,
+): Promise<ModuleCode | undefined> {
+  const violations = validateJob(spec);
+  if (violations.length > 0) throw new ConfigError(violations);
+  const taken = await takeModule(request, deps.bundles);
+  const found = "violations" in taken ? taken.violations : await deps.checkWorld(spec, taken.module);
+  if (found.length > 0) throw new ConfigError(found);
+  return "module" in taken ? taken.module : undefined;
 }
 
 function sameJob(existing: Job, spec: JobSpec): Job {
