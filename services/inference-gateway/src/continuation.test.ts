@@ -153,6 +153,22 @@ describe("exact continuation (I4)", () => {
     engine.label = "job:1";
   });
 
+  it("gives the request's own variables to the template", async () => {
+    const qwen = join(folder.path, "qwen");
+    await serve(gateway, "e4", engine.url, qwen, 1n, "thinker");
+    engine.label = "thinker:1";
+    engine.script = () => [2];
+    const ask = (more: object) =>
+      post(gateway, "/s/vars/v1/chat/completions", { model: "thinker", messages: [user("x")], ...more });
+    await ask({});
+    const plain = engine.requests.at(-1)?.token_ids ?? [];
+    await ask({ chat_template_kwargs: { enable_thinking: false } });
+    const without = engine.requests.at(-1)?.token_ids ?? [];
+    expect(without.slice(0, plain.length)).toEqual(plain);
+    expect(without[plain.length]).toBe(addedToken(qwen, "<think>"));
+    engine.label = "job:1";
+  });
+
   it("starts a new root when the template strips the thinking, and says so", async () => {
     const qwen = join(folder.path, "qwen");
     await serve(gateway, "e1", engine.url, qwen, 1n, "thinker");

@@ -49,6 +49,24 @@ describe("bad requests", () => {
       "seed",
       /between 0/,
     ],
+    [
+      "variables that are none",
+      { model: "job", messages: hi, chat_template_kwargs: [] },
+      "chat_template_kwargs",
+      /object/,
+    ],
+    [
+      "a variable of a shape that templates do not take",
+      { model: "job", messages: hi, chat_template_kwargs: { thinking: { budget: 1 } } },
+      "chat_template_kwargs.thinking",
+      /string, number, boolean or null/,
+    ],
+    [
+      "a variable of the gateway's own",
+      { model: "job", messages: hi, chat_template_kwargs: { add_generation_prompt: false } },
+      "chat_template_kwargs.add_generation_prompt",
+      /set by the gateway/,
+    ],
     ["top_logprobs", { model: "job", messages: hi, logprobs: true, top_logprobs: 21 }, "top_logprobs", /20/],
   ];
 

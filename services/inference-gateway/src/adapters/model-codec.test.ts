@@ -112,6 +112,16 @@ describe("ModelCodec", () => {
     }
   });
 
+  it("hands the client's variables to the template, and keeps what it rendered with others apart", async () => {
+    const codec = await new ModelFolders().load(path("qwen"));
+    const messages = parseMessages([{ role: "user", content: "x" }]);
+    const plain = codec.render(messages, null);
+    const without = codec.render(messages, null, { enable_thinking: false });
+    expect(without).toBe(`${plain}<think>\n\n</think>\n\n`);
+    expect(codec.render(messages, null, { enable_thinking: true })).toBe(plain);
+    expect(codec.render(messages, null)).toBe(plain);
+  });
+
   it("prints tool arguments that came as JSON text as it prints those that came parsed", async () => {
     const codec = await new ModelFolders().load(path("qwen"));
     const asText = structuredClone(all[0]!.messages) as { tool_calls?: { function: { arguments: unknown } }[] }[];

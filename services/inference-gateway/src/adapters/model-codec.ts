@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as huggingface from "@huggingface/tokenizers";
 import type { TemplateMessage } from "../domain/chat-message.ts";
+import type { TemplateVariables } from "../domain/chat-request.ts";
 import type { PromptCodec } from "../domain/continuation.ts";
 import { Lru } from "../domain/lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
@@ -40,18 +41,23 @@ export class ModelCodec implements PromptCodec {
     this.endOfTurn = this.#probeEndOfTurn();
   }
 
-  render(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string {
-    const key = tools === null ? JSON.stringify(messages) : JSON.stringify([messages, tools]);
+  render(
+    messages: readonly TemplateMessage[],
+    tools: readonly unknown[] | null,
+    variables: TemplateVariables | null = null,
+  ): string {
+    const plain = tools === null && variables === null;
+    const key = JSON.stringify(plain ? messages : [messages, tools, variables]);
     const known = this.#rendered.get(key);
     if (known !== undefined) return known;
-    const text = this.#template.render(messages, tools, true);
+    const text = this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
     if (key.length <= CACHE_MAX_CHARS) this.#rendered.set(key, text);
     return text;
   }
 
   /** The conversation as text, without a generation prompt: ends with the last message. */
   renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string {
-    return this.#template.render(messages, tools, false);
+    return this.#template.render(messages, tools, { add_generation_prompt: false });
   }
 
   encode(text: string): readonly number[] {

@@ -12,11 +12,16 @@ export interface SamplingWish {
   readonly seed: number | null;
 }
 
+/** Further variables of a chat template, such as `enable_thinking`. */
+export type TemplateVariables = Readonly<Record<string, string | number | boolean | null>>;
+
 /** A chat completion as asked for. */
 export interface ChatRequest {
   readonly model: string;
   readonly messages: TemplateMessage[];
   readonly tools: unknown[] | null;
+  /** The client's own variables for the chat template. */
+  readonly variables: TemplateVariables | null;
   readonly sampling: SamplingWish;
   readonly stream: boolean;
   readonly includeUsage: boolean;
@@ -35,6 +40,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
     model: parseModel(fields),
     messages: parseMessages(fields["messages"]),
     tools: parseTools(fields["tools"]),
+    variables: parseVariables(fields["chat_template_kwargs"]),
     sampling: parseSampling(fields),
     stream: flag(fields, "stream"),
     includeUsage: (fields["stream_options"] as { include_usage?: unknown } | null | undefined)?.include_usage === true,
@@ -83,6 +89,21 @@ function parseTools(value: unknown): unknown[] | null {
   if (value === undefined || value === null) return null;
   if (!Array.isArray(value)) throw badField("tools", "must be an array");
   return value.length === 0 ? null : value;
+}
+
+/** What the gateway itself gives to the template; another value would part the ids from the conversation. */
+const OWN_VARIABLES = new Set(["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"]);
+
+function parseVariables(value: unknown): TemplateVariables | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value !== "object" || Array.isArray(value)) throw badField("chat_template_kwargs", "must be an object");
+  const entries = Object.entries(value as Fields);
+  for (const [name, given] of entries) {
+    const path = `chat_template_kwargs.${name}`;
+    if (OWN_VARIABLES.has(name)) throw badField(path, "is set by the gateway; leave it out");
+    if (given !== null && typeof given === "object") throw badField(path, "must be a string, number, boolean or null");
+  }
+  return entries.length === 0 ? null : (value as TemplateVariables);
 }
 
 function flag(fields: Fields, name: string): boolean {

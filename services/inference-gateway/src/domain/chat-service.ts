@@ -63,7 +63,8 @@ export async function completeChat(
   const startedAtMs = deps.now();
   const codec = deps.codecs.get(request.model);
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
-  const plan = planPrompt(session, { policy: request.model, messages: request.messages, tools: request.tools }, codec);
+  const { model: policy, messages, tools, variables } = request;
+  const plan = planPrompt(session, { policy, messages, tools, variables }, codec);
   const index = session?.takeIndex() ?? 0;
   const stream = onPiece === null ? null : new TextStream((ids) => codec.decode(ids));
   const forward = stream === null ? null : (tokens: Tokens) => onPiece?.(stream.push(tokens.ids), tokens);

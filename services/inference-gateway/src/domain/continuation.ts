@@ -2,6 +2,7 @@
 // I4: an answered turn is never tokenised again. A new request that repeats an earlier call's conversation and answer
 // gets that call's exact ids as its prefix, and only the text after the answer is tokenised.
 import type { TemplateMessage } from "./chat-message.ts";
+import type { TemplateVariables } from "./chat-request.ts";
 import { idsThrough } from "./session.ts";
 import type { CallRecord, ForkReason, Session } from "./session.ts";
 
@@ -10,7 +11,11 @@ export interface PromptCodec {
   /** What the template writes after an assistant's text, e.g. "<|im_end|>\n"; "" when it could not be found out. */
   readonly endOfTurn: string;
   /** The conversation as text, with the generation prompt. @throws ApiError 400 when the template refuses it. */
-  render(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string;
+  render(
+    messages: readonly TemplateMessage[],
+    tools: readonly unknown[] | null,
+    variables?: TemplateVariables | null,
+  ): string;
   /** Ids of a text, special tokens in it included, none added. */
   encode(text: string): readonly number[];
 }
@@ -20,6 +25,8 @@ export interface Conversation {
   readonly policy: string;
   readonly messages: readonly TemplateMessage[];
   readonly tools: readonly unknown[] | null;
+  /** For the template. Absent or null: none. */
+  readonly variables?: TemplateVariables | null;
 }
 
 /** Where a request stands in its session's tree. */
@@ -36,10 +43,10 @@ export interface PromptPlan {
 /** Finds the longest exact continuation; without one the request is a new root. */
 export function planPrompt(
   session: Session | null,
-  { policy, messages, tools }: Conversation,
+  { policy, messages, tools, variables }: Conversation,
   codec: PromptCodec,
 ): PromptPlan {
-  const promptText = codec.render(messages, tools);
+  const promptText = codec.render(messages, tools, variables);
   for (const parent of session?.candidates(messages) ?? []) {
     if (parent.policy !== policy) continue;
     const rest = textAfter(parent, promptText, codec.endOfTurn);

@@ -97,6 +97,27 @@ const CLASS_OF_PHASE = {
   close: "NONE", // The result is known by then; what did not close is reported, not voided.
 } as const satisfies Record<Phase, FailureClass>;
 
+/** What a phase's failure is where nobody knows better. */
+export function failureClassOf(phase: Phase): FailureClass {
+  return CLASS_OF_PHASE[phase];
+}
+
+/** What becomes of an episode that ran into its deadline: it does not count, or counts with the reward so far, or that masked. */
+export type DeadlinePolicy = "void" | "score" | "mask";
+
+/**
+ * Its reward means something (I6): it ended by itself, or by a failure of the policy's own. What is not scored is no part
+ * of any statistics and trains nothing.
+ */
+export function isScored(
+  { failure, terminationReason }: { readonly failure: Failure; readonly terminationReason: TerminationReason },
+  deadlinePolicy: DeadlinePolicy = "void",
+): boolean {
+  if (terminationReason === "CANCELLED") return false;
+  if (failure.class === "DEADLINE") return deadlinePolicy !== "void";
+  return failure.class === "NONE" || failure.class === "POLICY";
+}
+
 const MAX_MESSAGE_CHARACTERS = 1000;
 
 /** What an error says about itself; undefined: nothing, so where it happened decides. */

@@ -17,7 +17,8 @@ export {
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
 export { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
-export { AgentExecutionEngine, type RunOptions } from "./engine/agent-execution-engine.ts";
+export { AgentExecutionEngine, type ModeOptions, type RunOptions } from "./engine/agent-execution-engine.ts";
+export type { BatchOptions } from "./engine/batch.ts";
 export type {
   AgentExecutionEngineOptions,
   AgentFactory,
@@ -25,6 +26,25 @@ export type {
   EpisodeRequest,
   EpisodeRun,
 } from "./engine/options.ts";
+export type { PhaseTimeouts } from "./engine/phase-clock.ts";
+export {
+  type ConversationResult,
+  isCumulative,
+  type ResultHead,
+  type ResultMode,
+  type ResultOfMode,
+  type ResultOptions,
+  type StepsResult,
+  type TextResult,
+  toConversationResult,
+  type TokenMetrics,
+  type TokenOptions,
+  type TokenResult,
+  toStepsResult,
+  toTextResult,
+  toTokenResult,
+} from "./engine/results.ts";
+export type { TokenBreak } from "./engine/token-rows.ts";
 export { TokenBudget, type TokenLimits } from "./engine/token-budget.ts";
 export {
   bestMoves,
@@ -59,11 +79,13 @@ export {
 } from "./environments/tool-environment.ts";
 export {
   classify,
+  type DeadlinePolicy,
   EpisodeError,
   type Failure,
   FAILURE_CLASSES,
   type FailureClass,
   isRetried,
+  isScored,
   NO_FAILURE,
   type Phase,
   PromptTooLongError,
@@ -153,6 +175,7 @@ export {
   type RolloutDefinition,
   type WorkflowDefinition,
 } from "./registry.ts";
+export { RecordedClient, type RecordedAnswer, recordedAnswers } from "./replay/recorded-client.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export { commandAgent } from "./rollout/command.ts";
 export {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import type { PhaseTimeouts } from "@whetstone/proto/types/v1/types";
 import type { AgentExecutionEngineOptions, SamplingParams } from "@whetstone/sdk";
 
 type Limits = Pick<
@@ -13,6 +15,9 @@ type Limits = Pick<
   | "gamma"
   | "overlongFilter"
   | "samplingParams"
+  | "accumulateThinking"
+  | "disableThinking"
+  | "phaseTimeoutsMs"
 >;
 
 /** A task's budgets as the engine names them; what is absent has the engine's default, which is the contract's. */
@@ -27,14 +32,27 @@ export function limitsOf({ limits, sampling }: Pick<RolloutTask, "limits" | "sam
     gamma: limits?.gamma,
     overlongFilter: limits?.overlongFilter,
     samplingParams: samplingOf(sampling),
+    accumulateThinking: limits?.accumulateThinking,
+    disableThinking: limits?.disableThinking,
+    phaseTimeoutsMs: phaseTimeoutsOf(limits?.phaseTimeouts),
   };
+}
+
+/** Absent bounds stay absent: then only the deadline bounds the phase. */
+function phaseTimeoutsOf(timeouts: PhaseTimeouts | undefined): Limits["phaseTimeoutsMs"] {
+  if (timeouts === undefined) return undefined;
+  const { reset, model, step, reward, close } = timeouts;
+  return { reset: msOf(reset), model: msOf(model), step: msOf(step), reward: msOf(reward), close: msOf(close) };
+}
+
+function msOf(duration: Duration | undefined): number | undefined {
+  return duration === undefined ? undefined : Number(duration.seconds) * 1000 + duration.nanos / 1e6;
 }
 
 const DEFAULT_TIMEOUT_MS = 300_000;
 
 export function episodeTimeoutMs({ limits }: Pick<RolloutTask, "limits">): number {
-  const timeout = limits?.episodeTimeout;
-  return timeout === undefined ? DEFAULT_TIMEOUT_MS : Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;
+  return msOf(limits?.episodeTimeout) ?? DEFAULT_TIMEOUT_MS;
 }
 
 function samplingOf(sampling: RolloutTask["sampling"]): SamplingParams {

@@ -116,6 +116,77 @@ describe("a call", () => {
   });
 });
 
+describe("tools, reasoning and ids", () => {
+  const choice = {
+    message: {
+      content: null,
+      reasoning_content: "hm",
+      tool_calls: [{ id: "k", type: "function", function: { name: "f", arguments: '{"a":' } }],
+    },
+    finish_reason: "tool_calls",
+    token_ids: [5, 6],
+    logprobs: { content: [{ logprob: -0.5 }, { logprob: -0.25 }] },
+  };
+  const reply = (body: object) => {
+    respond = (response) => response.end(JSON.stringify({ ...ANSWER, ...body }));
+  };
+
+  it("are read where the server gives them", async () => {
+    reply({ choices: [choice], prompt_token_ids: [1, 2, 3], call_id: "c0" });
+    expect(await ask({ returnTokenIds: true })).toEqual({
+      text: "",
+      finishReason: "tool_calls",
+      usage: { promptTokens: 21, completionTokens: 2 },
+      callId: "c0",
+      reasoning: "hm",
+      toolCalls: [{ id: "k", name: "f", argumentsJson: '{"a":' }],
+      promptIds: [1, 2, 3],
+      completionIds: [5, 6],
+      logprobs: [-0.5, -0.25],
+    });
+  });
+
+  it("takes the reasoning under vLLM's newer name", async () => {
+    reply({ choices: [{ message: { content: "x", reasoning: "new" }, finish_reason: "stop" }] });
+    expect(await ask()).toMatchObject({ text: "x", reasoning: "new" });
+  });
+
+  it("refuses ids without a log-probability each: they could not be trained on", async () => {
+    reply({ choices: [{ ...choice, logprobs: null }], prompt_token_ids: [1] });
+    await expect(ask({ returnTokenIds: true })).rejects.toThrow(/2 token ids but 0 log-probabilities/);
+  });
+
+  it("are asked for with vLLM's fields, only when wanted", async () => {
+    const tools = [{ type: "function" as const, function: { name: "f", parameters: { type: "object" } } }];
+    const chatTemplateKwargs = { enable_thinking: false };
+    await ask({ tools, chatTemplateKwargs, returnTokenIds: true, model: "judge" });
+    const wanted = { return_token_ids: true, logprobs: true, chat_template_kwargs: chatTemplateKwargs };
+    expect(seen[0]?.body).toMatchObject({ model: "judge", tools, ...wanted });
+    await ask({ tools: [] });
+    expect(Object.keys(seen[1]?.body as object)).toEqual([
+      "model",
+      "messages",
+      "max_tokens",
+      "seed",
+      "temperature",
+      "top_p",
+      "top_k",
+    ]);
+  });
+
+  it("sends an assistant's kept thinking beside its content", async () => {
+    await client.chat([{ role: "assistant", content: "x", reasoning: "hm" }], {
+      sampling: {},
+      maxTokens: 1,
+      seed: 0,
+      role: "agent",
+      signal: new AbortController().signal,
+      remainingMs: 1000,
+    });
+    expect(seen[0]?.body).toMatchObject({ messages: [{ role: "assistant", content: "x", reasoning_content: "hm" }] });
+  });
+});
+
 describe("retries", () => {
   it.each([429, 503])("repeats %i, under the same key, and gives the next call another", async (status) => {
     respond = (response, call) => {

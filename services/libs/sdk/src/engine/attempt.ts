@@ -21,15 +21,16 @@ export interface Outcome {
 
 /** Plays one try with a fresh agent and environment. Never throws; whatever was opened is closed. */
 export async function attempt(settings: EngineSettings, run: EpisodeRun): Promise<Outcome> {
-  using phases = new PhaseClock(run.signal);
+  using phases = new PhaseClock(run.signal, settings.phaseTimeoutsMs);
   const opened = new Opened();
   let table: Table | undefined;
   let ending: Ending;
   try {
-    const laid = (table = await layTable(settings, run, phases, opened));
+    const inner = phases.signal === run.signal ? run : { ...run, signal: phases.signal };
+    const laid = (table = await layTable(settings, inner, phases, opened));
     ending = await playToEnd(laid);
     await score(laid, ending.reason);
-    await phases.run("model", () => laid.client.finish?.(laid.steps, run.signal));
+    await phases.run("model", () => laid.client.finish?.(laid.steps, phases.signal));
   } catch (error) {
     ending = endingOf(error, phases.phase, run);
     opened.client?.abandon?.();

@@ -11,8 +11,11 @@ export interface Ending {
 
 const OVERLONG: ReadonlySet<TerminationReason> = new Set(["MAX_TURNS", "MAX_RESPONSE_LENGTH", "DEADLINE"]);
 
-export function isMasked(reason: TerminationReason, settings: Pick<EngineSettings, "overlongFilter">): boolean {
-  return settings.overlongFilter && OVERLONG.has(reason);
+export function isMasked(
+  reason: TerminationReason,
+  { overlongFilter, deadlinePolicy }: Pick<EngineSettings, "overlongFilter" | "deadlinePolicy">,
+): boolean {
+  return (overlongFilter && OVERLONG.has(reason)) || (reason === "DEADLINE" && deadlinePolicy === "mask");
 }
 
 /** A hop that got the same deadline may notice it a moment before we do. */

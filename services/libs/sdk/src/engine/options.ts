@@ -2,8 +2,10 @@
 import { type Clock, systemClock, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable, Environment } from "../base-env.ts";
+import type { DeadlinePolicy } from "../failure.ts";
 import type { RolloutClient, SamplingParams } from "../rollout-client.ts";
 import type { Info, Task } from "../types.ts";
+import type { PhaseTimeouts } from "./phase-clock.ts";
 
 /** One episode to play. */
 export interface EpisodeRequest {
@@ -58,6 +60,16 @@ export interface AgentExecutionEngineOptions {
   /** Episodes cut by MAX_TURNS, MAX_RESPONSE_LENGTH or DEADLINE are masked, and get no final reward. Default false. */
   readonly overlongFilter?: boolean | undefined;
   readonly samplingParams?: SamplingParams | undefined;
+  /** What an episode counts for that ran into its deadline. Default "void". */
+  readonly deadlinePolicy?: DeadlinePolicy | undefined;
+  /** Thinking (`<think>…</think>`) of earlier answers stays in later prompts. Default true. */
+  readonly accumulateThinking?: boolean | undefined;
+  /** Asks the server's chat template for answers without thinking (`enable_thinking: false`). Default false. */
+  readonly disableThinking?: boolean | undefined;
+  /** Steps carry the server's token ids and log-probabilities; a server that has none fails the episode. Default false. */
+  readonly returnTokenIds?: boolean | undefined;
+  /** Bounds of single phases. Default: none but the deadline. */
+  readonly phaseTimeoutsMs?: PhaseTimeouts | undefined;
   /** How long an environment may take to close. Default 5,000; it may end after the episode's deadline. */
   readonly closeTimeoutMs?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -81,6 +93,11 @@ const DEFAULTS = {
   enforceMaxPromptLength: false,
   overlongFilter: false,
   samplingParams: {},
+  deadlinePolicy: "void",
+  accumulateThinking: true,
+  disableThinking: false,
+  returnTokenIds: false,
+  phaseTimeoutsMs: {},
   closeTimeoutMs: 5_000,
   clock: systemClock,
 };
@@ -89,6 +106,7 @@ const DEFAULTS = {
 export function resolveOptions(options: AgentExecutionEngineOptions): EngineSettings {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   const settings = { ...DEFAULTS, ...given } as EngineSettings;
+  const { phaseTimeoutsMs } = settings;
   for (const name of ["nParallelAgents", "maxSteps", "maxResponseLength", "maxPromptLength"] as const) {
     atLeast(1, name, settings[name]);
   }
@@ -96,7 +114,10 @@ export function resolveOptions(options: AgentExecutionEngineOptions): EngineSett
     atLeast(0, name, settings[name]);
   }
   if (settings.gamma > 1) throw refused("gamma", "at most 1", settings.gamma);
-  return settings;
+  for (const [phase, ms] of Object.entries(phaseTimeoutsMs as Record<string, number | undefined>)) {
+    if (ms !== undefined) atLeast(1, `phaseTimeoutsMs.${phase}`, ms);
+  }
+  return { ...settings, closeTimeoutMs: phaseTimeoutsMs.close ?? settings.closeTimeoutMs };
 }
 
 function atLeast(bound: number, name: string, value: number): void {

@@ -4,7 +4,9 @@ import type { BaseAgent } from "../base-agent.ts";
 import { type Awaitable, type Environment, isDone, type StepResult } from "../base-env.ts";
 import { EpisodeError, type TerminationReason } from "../failure.ts";
 import type { ModelAnswer, RolloutClient } from "../rollout-client.ts";
-import type { Action, Step } from "../types.ts";
+import type { Action, ChatMessage, Step } from "../types.ts";
+import { askedOfCalls, callRemainingMs, checkIds, promptOf } from "./model-options.ts";
+import { noteAnswer } from "./note-answer.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import type { PhaseClock } from "./phase-clock.ts";
 import { TokenBudget } from "./token-budget.ts";
@@ -22,6 +24,8 @@ export interface Table {
   readonly steps: Step[];
   /** The newest observation. */
   observation: unknown;
+  /** The newest prompt. Agents may go on writing to its array: only its first `length` messages were asked. */
+  asked?: { readonly messages: readonly ChatMessage[]; readonly length: number };
 }
 
 /** The agent loop. What is thrown has `phases.phase` as its place. */
@@ -34,6 +38,7 @@ export async function play(table: Table): Promise<TerminationReason> {
     const answer = await ask(table, budget);
     const turn = turns.next();
     if (turn !== undefined) await turn;
+    checkIds(answer, settings);
     const tooLong = budget.count(answer.usage);
     if (tooLong !== undefined) return tooLong;
     const { action, step } = decide(table, answer);
@@ -64,15 +69,21 @@ function ask(table: Table, budget: TokenBudget): Promise<ModelAnswer> {
   const { run, settings, agent, client, phases, steps } = table;
   const { samplingParams: sampling, role } = settings;
   return phases.run("model", () => {
-    const messages = byAgent(() => agent.chatCompletions);
+    const messages = promptOf(
+      byAgent(() => agent.chatCompletions),
+      settings,
+    );
+    table.asked = { messages, length: messages.length };
     return client.chat(messages, {
       sampling,
       maxTokens: Math.min(budget.left, sampling.maxTokens ?? Number.POSITIVE_INFINITY),
       maxPromptTokens: budget.promptLimit,
       seed: deriveSeed(run.seed, steps.length),
       role,
-      signal: run.signal,
-      remainingMs: run.remainingMs(),
+      tools: agent.tools === undefined ? undefined : byAgent(() => agent.tools?.()),
+      ...askedOfCalls(settings),
+      signal: phases.signal,
+      remainingMs: callRemainingMs(run.remainingMs(), settings),
     });
   });
 }
@@ -90,10 +101,10 @@ function decide(table: Table, answer: ModelAnswer): { action: unknown; step: Ste
   throw new EpisodeError("TASK", "the agent opened no step for the model's answer: updateFromModel must add one");
 }
 
-function record({ agent, steps }: Table, { callId }: ModelAnswer): Step | undefined {
+function record({ agent, steps, asked }: Table, answer: ModelAnswer): Step | undefined {
   const step = agent.getCurrentState();
   if (step === undefined || step === steps.at(-1)) return undefined;
-  step.callId = callId;
+  noteAnswer(step, asked?.messages.slice(0, asked.length) ?? [], answer);
   steps.push(step);
   return step;
 }
