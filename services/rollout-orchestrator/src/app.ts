@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Gate, withTimeout } from "@whetstone/core";
+import { withTimeout } from "@whetstone/core";
 import { connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, startServer } from "@whetstone/rpc";
@@ -9,9 +9,12 @@ import { playTask } from "./adapters/episode-player.ts";
 import { ExternalModels } from "./adapters/external-models.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
 import { Gateway } from "./adapters/gateway.ts";
-import { type JobStance, watchJobs } from "./adapters/job-watch.ts";
+import { type OnStance, watchJobs } from "./adapters/job-watch.ts";
+import { SlotControl } from "./adapters/slot-control.ts";
 import { builtInActors } from "./agents/built-in.ts";
 import type { OrchestratorConfig } from "./config.ts";
+import type { LimitReason } from "./domain/adaptive-limit.ts";
+import { FairGate } from "./domain/fair-gate.ts";
 import { needsModule } from "./domain/needs-module.ts";
 import { orchestratorMetrics } from "./handlers/metrics.ts";
 import { rolloutService } from "./handlers/rollout-service.ts";
@@ -22,6 +25,8 @@ export interface OrchestratorApp extends AsyncDisposable {
   readonly address: string;
   /** Episodes that play now. */
   readonly inFlight: number;
+  /** How many may play, and what keeps it below maxEpisodes. */
+  readonly slots: { readonly open: number; readonly reason: LimitReason };
   /** Jobs whose tasks are taken. */
   readonly jobs: readonly string[];
   /** Processes of jobs' own code. */
@@ -49,7 +54,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks));
   const environments = opened.use(createClient(EnvironmentService, config.envAddress));
   const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
-  const gate = new Gate(config.maxEpisodes);
+  const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
   const player = { actors, environments, gateway, externals: opened.use(new ExternalModels()) };
@@ -77,13 +82,16 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   opened.defer(() => {
     watching.abort();
   });
-  const onStance = (job: string, stance: JobStance): void => {
-    office.onStance(job, stance);
+  const onStance: OnStance = (job, stance, spec) => {
+    office.onStance(job, stance, spec);
     if (stance !== "play") modules.jobLeft(job);
   };
   void watchJobs(nats, onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
     logger.error("job_watch_failed", { error });
   });
+  const { allNeedEnvironment } = office;
+  const control = new SlotControl({ config, gate, environments, allNeedEnvironment, onLimit: metrics.limit, logger });
+  opened.use(control);
   const all = opened.move();
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= all.disposeAsync());
@@ -91,6 +99,9 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     address: rpc.address,
     get inFlight() {
       return gate.active;
+    },
+    get slots() {
+      return { open: gate.limit, reason: control.reason };
     },
     get jobs() {
       return office.jobs;

@@ -11,8 +11,16 @@ export const ConfigSchema = z.strictObject({
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
   /** EnvironmentService, "host:port". */
   envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
-  /** Episodes in flight. */
+  /** Most episodes in flight. How many it is follows the load of engines and environments. */
   maxEpisodes: z.number().int().min(1).max(20_000).default(256),
+  /** Fewest, however busy the engines. */
+  minEpisodes: z.number().int().min(1).default(16),
+  /** How often the load is looked at; 0: never, maxEpisodes are always open. */
+  loadIntervalMs: z.number().int().min(0).default(1_000),
+  /** Requests that may wait in engines for each that runs there; with more, fewer episodes play. */
+  targetWaiting: z.number().min(0.1).default(2),
+  /** Share of the engines' cache that may be used while requests wait; with more, fewer episodes play. */
+  targetKvUse: z.number().min(0.05).max(1).default(0.95),
   /** Where HTTP agents may deliver results later. Default: `host`. */
   callbackHost: z.string().optional(),
   /** How those agents reach it, "http://host:port". Default: the address it listens on. */

@@ -30,6 +30,8 @@ export interface FakeGateway extends AsyncDisposable {
   readonly sessions: ReadonlyMap<string, ModelCall[]>;
   /** Connections that clients closed before their answer. */
   readonly aborted: number;
+  /** What `GET /load` says; undefined: 404. */
+  load: object | undefined;
   /** Sessions are forgotten, as after a restart. */
   forget(): void;
 }
@@ -46,7 +48,9 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     const [, , name = "", ...rest] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
     const session = decodeURIComponent(name);
     const route = rest.join("/");
-    if (route === "v1/chat/completions") {
+    if (request.url === "/load" && gateway.load !== undefined) {
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(gateway.load));
+    } else if (route === "v1/chat/completions") {
       const call = { session, headers: request.headers, body: JSON.parse(text) as SeenCall["body"] };
       seen.push(call);
       await chat(call, response);
@@ -84,7 +88,8 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     );
   }
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
+  const gateway: FakeGateway = {
+    load: undefined,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
     sessions,
@@ -99,6 +104,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
       await new Promise((resolve) => server.close(resolve));
     },
   };
+  return gateway;
 }
 
 function modelCall({

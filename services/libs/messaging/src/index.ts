@@ -5,6 +5,7 @@ export { connectNats, type ConnectOptions, type Nats, requireServerVersion } fro
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
 export { purgeTasks } from "./purge.ts";
+export { PullWindow } from "./pull-window.ts";
 export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
 export type { Headers, StoredMessage } from "./stored-message.ts";
 export {

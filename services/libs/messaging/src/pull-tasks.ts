@@ -6,6 +6,7 @@ import { abortReason, exponentialBackoff, sleep, WhetstoneError } from "@whetsto
 import type { Logger } from "@whetstone/telemetry";
 import type { ClaimStore } from "./claim-check.ts";
 import { API, apiCode, natsError } from "./nats-errors.ts";
+import { PullWindow } from "./pull-window.ts";
 import { decode, type Headers, readHeaders, resolveBytes } from "./stored-message.ts";
 
 // W1: never more than maxInFlight tasks are handed out and not settled, and none is fetched before a slot is free, so no
@@ -20,7 +21,7 @@ export interface PullOptions<D extends DescMessage> {
   readonly schema: D;
   readonly filterSubject?: string | undefined;
   /** Tasks handed out and not settled, of this process. */
-  readonly maxInFlight: number;
+  readonly maxInFlight: number | PullWindow;
   /** Tasks handed out and not settled, of all processes; default 20,000. */
   readonly maxAckPending?: number | undefined;
   /** Without ack or `working()` for so long, the task is delivered again; default 15,000. */
@@ -99,6 +100,7 @@ export async function* pullTasks<D extends DescMessage>(
 class Puller {
   readonly #deps: PullDeps;
   readonly #options: PullOptions<DescMessage>;
+  readonly #window: PullWindow;
   readonly #stopped = new AbortController();
   readonly #ready: JsMsg[] = [];
   #consumer: Promise<Consumer> | undefined;
@@ -112,6 +114,11 @@ class Puller {
   constructor(deps: PullDeps, options: PullOptions<DescMessage>) {
     this.#deps = deps;
     this.#options = options;
+    const { maxInFlight } = options;
+    this.#window = typeof maxInFlight === "number" ? new PullWindow(maxInFlight) : maxInFlight;
+    this.#window.listen(() => {
+      this.#request();
+    });
     options.signal.addEventListener("abort", this.stop, { once: true });
     if (options.signal.aborted) this.stop();
   }
@@ -145,7 +152,7 @@ class Puller {
 
   /** W1: asks for exactly the slots that nobody fills. */
   #request(): void {
-    const wanted = this.#options.maxInFlight - this.#inFlight - this.#requested - this.#ready.length;
+    const wanted = this.#window.size - this.#inFlight - this.#requested - this.#ready.length;
     if (wanted < 1 || this.#fetches >= MAX_FETCHES || this.#stopped.signal.aborted) return;
     const count = Math.min(wanted, MAX_BATCH);
     this.#requested += count;

@@ -20,6 +20,7 @@ import {
   openStreams,
   type PoisonMessage,
   type PullOptions,
+  PullWindow,
   type Task,
   taskStream,
   taskSubject,
@@ -181,6 +182,27 @@ describe("pullTasks", () => {
     others.abort();
     other[0]?.nak();
     await (held[0]?.value as Task<RolloutTask>).ack();
+    expect((await fourth).done).toBe(false);
+    stop.abort();
+  });
+
+  it("follows a window that grows and shrinks", async () => {
+    const job = await newJob();
+    for (let i = 0; i < 10; i += 1) await publishTask(job, `t${i}`);
+    const stop = new AbortController();
+    const window = new PullWindow(1);
+    const iterator = pull(job, stop.signal, { maxInFlight: window })[Symbol.asyncIterator]();
+    const first = (await iterator.next()).value as Task<RolloutTask>;
+    const second = iterator.next();
+    expect(await Promise.race([second, sleep(200).then(() => "waiting")])).toBe("waiting");
+    window.resize(3);
+    await second;
+    await iterator.next();
+    window.resize(2);
+    const fourth = iterator.next();
+    await first.ack();
+    expect(await Promise.race([fourth, sleep(200).then(() => "waiting")])).toBe("waiting");
+    window.resize(3);
     expect((await fourth).done).toBe(false);
     stop.abort();
   });

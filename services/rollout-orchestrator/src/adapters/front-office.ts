@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JobStance } from "./job-watch.ts";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { OnStance } from "./job-watch.ts";
 import { type DeskDeps, TaskDesk } from "./task-desk.ts";
 
 /** One desk for each job that runs. */
 export class FrontOffice {
   readonly #deps: DeskDeps;
   readonly #desks = new Map<string, TaskDesk>();
+  /** Jobs here that do without an environment. */
+  readonly #withoutEnvironment = new Set<string>();
   readonly #closing = new Set<Promise<void>>();
   #closed = false;
 
@@ -17,16 +20,25 @@ export class FrontOffice {
     return [...this.#desks.keys()];
   }
 
-  readonly onStance = (job: string, stance: JobStance): void => {
-    const desk = this.#desks.get(job);
-    if (stance === "play") {
-      if (desk === undefined && !this.#closed) this.#desks.set(job, new TaskDesk(this.#deps, job));
-      return;
+  /** Every job here has an environment. */
+  readonly allNeedEnvironment = (): boolean => this.#withoutEnvironment.size === 0;
+
+  readonly onStance: OnStance = (job, stance, spec) => {
+    if (stance === "play") this.#open(job, spec);
+    else {
+      const desk = this.#desks.get(job);
+      this.#desks.delete(job);
+      this.#withoutEnvironment.delete(job);
+      if (desk !== undefined) this.#track(desk.close(stance));
     }
-    if (desk === undefined) return;
-    this.#desks.delete(job);
-    this.#track(desk.close(stance));
   };
+
+  #open(job: string, spec: JobSpec | undefined): void {
+    if (this.#closed) return;
+    this.#deps.gate.setWeight(job, spec?.weight ?? 1);
+    if (!spec?.environment?.kind) this.#withoutEnvironment.add(job);
+    if (!this.#desks.has(job)) this.#desks.set(job, new TaskDesk(this.#deps, job));
+  }
 
   /** Stops pulling, aborts what plays, hands all tasks back. */
   async close(): Promise<void> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { JOBS_BUCKET, type Nats, openKv } from "@whetstone/messaging";
-import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 
 /** What the orchestrator does with a job's tasks. `pause`: hand them back. `end`: they are void. */
@@ -20,16 +20,20 @@ export function stanceOf(job: Job): JobStance {
   }
 }
 
+/** Told of a job; the spec is absent when the job is gone. */
+export type OnStance = (job: string, stance: JobStance, spec: JobSpec | undefined) => void;
+
 /** Reports each job's stance, now and at every change, until the signal aborts. */
 export async function watchJobs(
   nats: Nats,
-  onStance: (job: string, stance: JobStance) => void,
+  onStance: OnStance,
   { signal, logger }: { readonly signal: AbortSignal; readonly logger: Logger },
 ): Promise<void> {
   const jobs = await openKv(nats, JOBS_BUCKET, JobSchema, { signal, logger });
   try {
     for await (const change of jobs.watch("", signal)) {
-      onStance(change.key, change.kind === "delete" ? "end" : stanceOf(change.value));
+      if (change.kind === "delete") onStance(change.key, "end", undefined);
+      else onStance(change.key, stanceOf(change.value), change.value.spec);
     }
   } catch (error) {
     if (!signal.aborted) throw error;

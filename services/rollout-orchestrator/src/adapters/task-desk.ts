@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Gate, sleep, WhetstoneError } from "@whetstone/core";
-import { type Task, taskStream, taskSubject, type TypedStreams } from "@whetstone/messaging";
+import { sleep, WhetstoneError } from "@whetstone/core";
+import { PullWindow, type Task, taskStream, taskSubject, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
 import type { Delivery } from "../domain/delivery.ts";
 import type { OrchestratorMetrics } from "../handlers/metrics.ts";
+import type { FairGate } from "../domain/fair-gate.ts";
 import { sealUnplayed } from "../domain/seal.ts";
 import { publishEpisode } from "./episode-publisher.ts";
 import type { JobStance } from "./job-watch.ts";
 
 // D1: a task is acknowledged only after its episode is in the stream. D2: every task that was taken is settled: ack when
-// sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play. D4: a task is played at most
-// maxDeliver times; then it is sealed as failed, so that no batch waits for it for ever.
+// sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play.
+// D4: a task is played at most maxDeliver times; then it is sealed as failed, so that no batch waits for it for ever.
+// D5: beside what plays, only a few tasks are taken, enough that a free slot finds one: the others stay where another
+// replica can take them, and do not age here.
 
 export interface DeskDeps {
   readonly streams: TypedStreams;
-  readonly config: Pick<OrchestratorConfig, "pool" | "maxEpisodes" | "ackWaitMs" | "maxDeliver">;
+  readonly config: Pick<OrchestratorConfig, "pool" | "ackWaitMs" | "maxDeliver">;
   /** Shared by the desks of all jobs (D3). */
-  readonly gate: Gate;
+  readonly gate: FairGate;
   /** Resolves when the server has got all that was sent; never rejects. */
   readonly flush: () => Promise<void>;
   readonly play: (delivery: Delivery, signal: AbortSignal) => Promise<Episode>;
@@ -34,12 +37,14 @@ export class TaskDesk {
   readonly #stopPulling = new AbortController();
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  readonly #window: PullWindow;
   readonly #pulling: Promise<void>;
   #after: Exclude<JobStance, "play"> = "pause";
 
   constructor(deps: DeskDeps, job: string) {
     this.#deps = { ...deps, logger: deps.logger.child({ job }) };
     this.#job = job;
+    this.#window = new PullWindow(this.#wanted());
     this.#pulling = this.#pullForEver();
   }
 
@@ -52,6 +57,13 @@ export class TaskDesk {
     await this.#deps.flush();
     this.#stop.abort(reason);
     await Promise.all(this.#running);
+    this.#deps.gate.forget(this.#job);
+  }
+
+  /** D5 */
+  #wanted(): number {
+    const { gate } = this.#deps;
+    return gate.activeOf(this.#job) + Math.max(LEAST_AHEAD, Math.ceil(gate.limit * AHEAD));
   }
 
   async #pull(): Promise<void> {
@@ -62,7 +74,7 @@ export class TaskDesk {
       durable: `orchestrator-${config.pool}`,
       filterSubject: `${taskSubject(this.#job, config.pool)}.>`,
       schema: RolloutTaskSchema,
-      maxInFlight: config.maxEpisodes,
+      maxInFlight: this.#window,
       ackWaitMs: config.ackWaitMs,
       keepAliveMs: Math.floor(config.ackWaitMs / 3),
       maxDeliver: SERVER_DELIVERIES,
@@ -91,18 +103,25 @@ export class TaskDesk {
   }
 
   async #handle(task: Task<RolloutTask>): Promise<void> {
-    const { gate, logger, metrics } = this.#deps;
+    const { logger, metrics } = this.#deps;
     try {
-      const takenAt = performance.now();
-      using _slot = await gate.acquire(this.#stop.signal);
-      await this.#playAndSeal(task, performance.now() - takenAt);
+      await this.#inSlot(task);
     } catch (error) {
       if (!this.#stop.signal.aborted) {
         metrics.lost();
         logger.error("episode_not_sealed", { episodeId: task.message.episodeId, error });
       }
       this.#giveBack(task);
+    } finally {
+      this.#window.resize(this.#wanted());
     }
+  }
+
+  async #inSlot(task: Task<RolloutTask>): Promise<void> {
+    const takenAt = performance.now();
+    using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
+    this.#window.resize(this.#wanted());
+    await this.#playAndSeal(task, performance.now() - takenAt);
   }
 
   async #playAndSeal(task: Task<RolloutTask>, waitingMs: number): Promise<void> {
@@ -128,6 +147,9 @@ export class TaskDesk {
   }
 }
 
+/** Tasks taken ahead of a slot, as a share of the open slots, and at least. */
+const AHEAD = 1 / 8;
+const LEAST_AHEAD = 16;
 const NOT_SEALED_DELAY_MS = 2_000;
 const STREAM_RETRY_MS = 500;
 /** The server itself gives up later than we do: what it gives up is lost to everyone. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who gets the next slot. F1: no slot is granted while `limit` or more are held. F2: a free slot never stays free while
 // anybody waits, whosever share it was. F3: of the jobs that wait, the one furthest behind goes first; how far a job has
-// come is the slot time it had, by weight. F4: within a job, first come, first served. F5: a job's queue is bounded.
+// come is the slot time it had, by weight; what nobody else wanted costs nothing. F4: within a job, first come, first served. F5: a job's queue is bounded.
 // F6: an aborted waiter leaves the queue and takes no slot. Every grant moves its job on, so nobody waits for ever.
-import { abortReason, WhetstoneError } from "@whetstone/core";
+import { abortReason, onAbort, WhetstoneError } from "@whetstone/core";
 
 export interface FairGateOptions {
   /** Waiters of one job beyond this are refused with RESOURCE_EXHAUSTED. Default: 20,000. */
@@ -19,8 +19,8 @@ interface Account {
   /** The part of `pass` that is expected only. */
   advance: number;
   held: number;
-  /** How long a slot is held, milliseconds: a running mean. */
-  estimate: number;
+  /** How long a slot is held, milliseconds: a running mean. Undefined: none was given back yet. */
+  estimate: number | undefined;
   readonly waiters: Set<Waiter>;
 }
 
@@ -37,6 +37,8 @@ export class FairGate {
   readonly #now: () => number;
   #limit: number;
   #held = 0;
+  /** For jobs that have none of their own yet. */
+  #estimate: number | undefined;
 
   constructor(limit: number, options: FairGateOptions) {
     this.#limit = atLeastOne(limit);
@@ -100,7 +102,7 @@ export class FairGate {
   #account(job: string): Account {
     const known = this.#accounts.get(job);
     if (known !== undefined) return known;
-    const account = { weight: 1, pass: 0, advance: 0, held: 0, estimate: LEAST_MS, waiters: new Set<Waiter>() };
+    const account = { weight: 1, pass: 0, advance: 0, held: 0, estimate: undefined, waiters: new Set<Waiter>() };
     this.#accounts.set(job, account);
     return account;
   }
@@ -132,9 +134,18 @@ export class FairGate {
     return found;
   }
 
+  #isAlone(account: Account): boolean {
+    for (const other of this.#accounts.values()) {
+      if (other !== account && other.held + other.waiters.size > 0) return false;
+    }
+    return true;
+  }
+
   #slot(account: Account): Disposable {
     const since = this.#now();
-    const advance = account.estimate / account.weight;
+    // Else a job that had everything would be without for long after another one comes.
+    const isFree = this.#isAlone(account);
+    const advance = isFree ? 0 : (account.estimate ?? this.#estimate ?? LEAST_MS) / account.weight;
     account.pass += advance;
     account.advance += advance;
     account.held += 1;
@@ -145,34 +156,46 @@ export class FairGate {
         if (!isHeld) return;
         isHeld = false;
         this.#held -= 1;
-        settle(account, advance, Math.max(LEAST_MS, this.#now() - since));
+        const heldMs = Math.max(LEAST_MS, this.#now() - since);
+        settle(account, { advance, cost: isFree ? 0 : heldMs / account.weight, heldMs });
+        this.#estimate = towards(this.#estimate, heldMs);
         this.#grant();
       },
     };
   }
 }
 
+interface Settlement {
+  readonly advance: number;
+  readonly cost: number;
+  readonly heldMs: number;
+}
+
 /** What was charged in advance gives way to what it really was. */
-function settle(account: Account, advance: number, heldMs: number): void {
+function settle(account: Account, { advance, cost, heldMs }: Settlement): void {
   account.held -= 1;
   account.advance = account.held === 0 ? 0 : account.advance - advance;
-  account.pass += heldMs / account.weight - advance;
-  const isFirst = account.estimate === LEAST_MS;
-  account.estimate = isFirst ? heldMs : account.estimate + SMOOTHING * (heldMs - account.estimate);
+  account.pass += cost - advance;
+  account.estimate = towards(account.estimate, heldMs);
+}
+
+function towards(mean: number | undefined, value: number): number {
+  return mean === undefined ? value : mean + SMOOTHING * (value - mean);
 }
 
 function waitFor({ waiters }: Account, signal: AbortSignal | undefined): Promise<Disposable> {
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      waiters.delete(waiter); // F6
-      reject(abortReason(signal as AbortSignal));
-    };
+    const stay =
+      signal &&
+      onAbort(signal, () => {
+        waiters.delete(waiter); // F6
+        reject(abortReason(signal));
+      });
     const waiter: Waiter = (slot) => {
-      signal?.removeEventListener("abort", onAbort);
+      stay?.();
       resolve(slot);
     };
     waiters.add(waiter);
-    signal?.addEventListener("abort", onAbort, { once: true });
   });
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Gate } from "@whetstone/core";
 import { type Episode, FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
 import type { Metrics } from "@whetstone/telemetry";
+import type { LimitReason, LimitState } from "../domain/adaptive-limit.ts";
+import type { FairGate } from "../domain/fair-gate.ts";
 
 export interface OrchestratorMetrics {
   sealed(episode: Episode, duplicate: boolean): void;
@@ -9,11 +10,21 @@ export interface OrchestratorMetrics {
   lost(): void;
   /** The process of a job's own code ended unasked. */
   moduleEnd(code: string): void;
+  /** How many slots are open, and why not more. */
+  readonly limit: (state: LimitState) => void;
 }
 
-export function orchestratorMetrics(metrics: Metrics, gate: Gate): OrchestratorMetrics {
+const REASONS: readonly LimitReason[] = ["none", "engine_queue", "engine_cache", "environment_slots"];
+
+export function orchestratorMetrics(metrics: Metrics, gate: FairGate): OrchestratorMetrics {
   metrics.gauge({ name: "episodes_in_flight", help: "Episodes that play now.", read: () => gate.active });
   metrics.gauge({ name: "episodes_waiting", help: "Tasks taken that wait for a slot.", read: () => gate.queued });
+  metrics.gauge({ name: "slots_open", help: "Episodes that may play at once.", read: () => gate.limit });
+  const reasons = metrics.gauge({
+    name: "slots_limit_reason",
+    help: "1 for what keeps the open slots below maxEpisodes.",
+    labels: ["reason"],
+  });
   const finished = metrics.counter({
     name: "episodes_total",
     help: "Episodes sealed, by how they ended.",
@@ -34,6 +45,9 @@ export function orchestratorMetrics(metrics: Metrics, gate: Gate): OrchestratorM
     labels: ["code"],
   });
   return {
+    limit: (state) => {
+      for (const reason of REASONS) reasons.set({ reason }, Number(reason === state.reason));
+    },
     moduleEnd: (code) => {
       moduleEnds.inc({ code });
     },
