@@ -7,6 +7,8 @@ import type { RpcClient } from "@whetstone/rpc";
 
 /** A controller that is there answers at once; one that starts again is back within seconds. */
 const UNARY_DEADLINE_MS = 20_000;
+/** Taking a job in loads its module and resets its environment once. */
+export const SUBMIT_DEADLINE_MS = 120_000;
 
 export type JobClient = RpcClient<typeof JobService>;
 export type FleetClient = RpcClient<typeof FleetService>;

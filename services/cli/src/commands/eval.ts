@@ -6,7 +6,9 @@ import { resolve } from "node:path";
 import type { Job, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 
 import { runningRuntime } from "../adapters/endpoint.ts";
-import { jobFolder, parseFile } from "../adapters/job-file-reader.ts";
+import { jobFolder } from "../adapters/job-file-reader.ts";
+import type { JobSource } from "../adapters/job-source.ts";
+import { openJob } from "../adapters/job-source.ts";
 import { checkModel } from "../adapters/models-tool.ts";
 import { CliError, badInput } from "../domain/cli-error.ts";
 import { evalDocument, parseKs, parseTasks } from "../domain/eval-spec.ts";
@@ -32,15 +34,16 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   if (!Number.isInteger(attempts) || attempts < 1)
     throw badInput([{ path: "--attempts", reason: `must be a whole number of at least 1, not "${flags.attempts}"` }]);
   const ks = parseKs(flags.k, attempts);
+  const source = flags.job === undefined ? undefined : await openJob(flags.job);
   const spec = readJobSpec(
-    document(flags, attempts, context),
+    document(source?.document, { flags, attempts, context }),
     flags.job === undefined ? process.cwd() : jobFolder(flags.job),
   );
   const model = spec.model?.path ?? "";
   if (model === "") throw badInput([{ path: "--model", reason: "needed: the model folder to evaluate" }]);
   await checkModel(model, "--model", context.signal);
   await using session = await openSession({ ...flags, model }, context);
-  await submitJob(session.jobs, spec);
+  await submitJob(session.jobs, spec, source?.code);
   // The table is the answer; a program that wants it wants no events.
   const quiet = { ...context, terminal: flags.json === true ? silent(context) : context.terminal };
   const { exitCode, job } = await watchToEnd(session, spec.name, false, quiet);
@@ -48,8 +51,16 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   if (job) report(job, { model, ks, json: flags.json === true }, context);
 }
 
-function document(flags: EvalFlags, attempts: number, context: CommandContext): Record<string, unknown> {
-  const base = flags.job === undefined ? undefined : parseFile(flags.job);
+interface Asking {
+  readonly flags: EvalFlags;
+  readonly attempts: number;
+  readonly context: CommandContext;
+}
+
+function document(
+  base: JobSource["document"] | undefined,
+  { flags, attempts, context }: Asking,
+): JobSource["document"] {
   const model =
     flags.model === undefined
       ? base

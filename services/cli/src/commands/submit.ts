@@ -5,6 +5,7 @@ import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
 import type { JobClient } from "../adapters/clients.ts";
+import { SUBMIT_DEADLINE_MS } from "../adapters/clients.ts";
 import type { ExitCode } from "../domain/cli-error.ts";
 import { CliError, EXIT } from "../domain/cli-error.ts";
 import type { CommandContext } from "./context.ts";
@@ -17,7 +18,7 @@ export async function submitJob(
   spec: JobSpec,
   moduleCode: Uint8Array = new Uint8Array(),
 ): Promise<{ job: Job; created: boolean }> {
-  const { job, created } = await jobs.submitJob({ spec, moduleCode });
+  const { job, created } = await jobs.submitJob({ spec, moduleCode }, { deadlineMs: SUBMIT_DEADLINE_MS });
   if (!job) throw new CliError("CONTRACT_VIOLATION", "the controller answered without the job");
   if (created || job.status?.phase !== JobPhase.SUSPENDED) return { job, created };
   const resumed = await jobs.resumeJob({ name: spec.name });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/** `whet train job.yaml`. */
+/** `whet train job.yaml`, `whet train job.ts`. */
 import { resolve } from "node:path";
 
 import { toJson } from "@bufbuild/protobuf";
 import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 
 import { findController } from "../adapters/endpoint.ts";
-import { applyAssignments, jobFolder, parseFile } from "../adapters/job-file-reader.ts";
+import { applyAssignments, jobFolder } from "../adapters/job-file-reader.ts";
+import { openJob } from "../adapters/job-source.ts";
 import { checkModel } from "../adapters/models-tool.ts";
 import { badInput } from "../domain/cli-error.ts";
 import { readJobSpec } from "../domain/job-file.ts";
@@ -25,16 +26,17 @@ export interface TrainFlags extends RuntimeFlags {
 
 export async function train(file: string, flags: TrainFlags, context: CommandContext, outcome: Outcome): Promise<void> {
   const json = flags.json === true;
-  const document = parseFile(file);
+  const { document, code, nameIfNone } = await openJob(file);
   applyAssignments(document, flags.set ?? []);
   if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
   else useRuntimesModel(document, flags, context);
+  nameIfNone();
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);
   await checkUnlessRuntimes(spec.model?.path, flags, context);
   const own = spec.model?.path === runtimeModel(flags.data, context) ? undefined : spec.model?.path;
   await using session = await openSession({ ...flags, ...(own === undefined ? {} : { model: own }) }, context);
-  const { job, created } = await submitJob(session.jobs, spec);
+  const { job, created } = await submitJob(session.jobs, spec, code);
   if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
   if (flags.watch === false) {
     if (json) context.terminal.json({ job: toJson(JobSchema, job), created });

@@ -15,7 +15,7 @@ export interface EvalRequest {
 
 /** The document of the evaluation job. `base` is a parsed job file, whose agent, environment and limits are kept. */
 export function evalDocument(base: Record<string, unknown> | undefined, request: EvalRequest): Record<string, unknown> {
-  const { agent, environment, algorithm, sampling, limits, seed, model } = base ?? {};
+  const { agent, environment, algorithm, sampling, limits, seed, model, module, roles } = base ?? {};
   const kind = request.environment ?? "frozenlake";
   const kept = {
     agent: agent ?? { kind },
@@ -25,6 +25,8 @@ export function evalDocument(base: Record<string, unknown> | undefined, request:
     limits,
     seed,
     model,
+    module,
+    roles,
   };
   const given = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined));
   const variant = { name: "eval", attempts: request.attempts, ...(sampling === undefined ? {} : { sampling }) };

@@ -24,8 +24,8 @@ export interface TableOptions {
 
 /** Settings that a user may tune through the environment; everything else of ours is set here. */
 const TUNABLE: Readonly<Record<string, readonly string[]>> = {
-  "env-runner": ["WHETSTONE_SLOTS"],
-  orchestrator: ["WHETSTONE_MAX_EPISODES"],
+  "env-runner": ["WHETSTONE_SLOTS", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
+  orchestrator: ["WHETSTONE_MAX_EPISODES", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
 };
 
 /** Specs of all services. Finds free ports for those that the user did not fix. */

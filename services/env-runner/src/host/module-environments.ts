@@ -20,11 +20,7 @@ export class ModuleMissingError extends WhetstoneError {
 type Config = Pick<EnvRunnerConfig, "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs">;
 
 const START_MS = 60_000;
-/** Child programs lie beside this file, as TypeScript in a checkout and as JavaScript in a package. */
-const ENTRY = new URL(
-  import.meta.url.endsWith(".ts") ? "environment-child.ts" : "environment-child.js",
-  import.meta.url,
-);
+const ENTRY = new URL("./environment-child.ts", import.meta.url);
 
 /** Environments of users' modules, each job's in a process of its own. */
 export class ModuleEnvironments implements AsyncDisposable {

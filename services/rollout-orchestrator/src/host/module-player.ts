@@ -38,8 +38,7 @@ const DEFAULT_RETRY_LIMIT = 2;
 const ALONE = 2;
 const GUILTY_KEPT = 10_000;
 const FETCH = { attempts: 8, backoff: exponentialBackoff({ initialMs: 200, maxMs: 5_000 }) };
-/** Child programs lie beside this file, as TypeScript in a checkout and as JavaScript in a package. */
-const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "player-child.ts" : "player-child.js", import.meta.url);
+const ENTRY = new URL("./player-child.ts", import.meta.url);
 
 /** Plays the tasks of jobs that bring their own code. */
 export class ModulePlayer implements AsyncDisposable {
@@ -118,7 +117,7 @@ export class ModulePlayer implements AsyncDisposable {
   }
 
   async #playOnce(delivery: Delivery, level: number, signal: AbortSignal): Promise<Episode> {
-    const { task, attempt, replay = 0, waitingMs } = delivery;
+    const { task, attempt, replay = 0, waitingMs, recorded } = delivery;
     const waitingSince = performance.now();
     using lease = await (await this.#hostOf(task, signal)).enter(level, signal);
     const call: PlayCall = {
@@ -127,6 +126,7 @@ export class ModulePlayer implements AsyncDisposable {
       replay,
       waitingMs: waitingMs + performance.now() - waitingSince,
       keys: this.#keysOf(task),
+      ...(recorded && { recorded: toBinary(EpisodeSchema, recorded) }),
     };
     using deadline = Deadline.after(episodeTimeoutMs(task) + GRACE_MS, signal);
     const episode = await lease.host.call("play", call, { signal: deadline.signal });

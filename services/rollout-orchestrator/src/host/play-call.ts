@@ -16,6 +16,8 @@ export interface PlayCall {
   readonly attempt: number;
   readonly replay: number;
   readonly waitingMs: number;
+  /** An Episode in binary, see Delivery. Absent: a model is asked. */
+  readonly recorded?: Uint8Array | undefined;
   /** API keys of the task's roles, by the variable's name: the child has no environment of ours. */
   readonly keys: Readonly<Record<string, string>>;
 }

@@ -48,7 +48,8 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
 async function play(deps: PlayerDeps, call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {
   const { attempt, replay, waitingMs } = call;
   const task = fromBinary(RolloutTaskSchema, call.task);
-  return toBinary(EpisodeSchema, await playTask(deps, { task, attempt, replay, waitingMs }, signal));
+  const recorded = call.recorded && fromBinary(EpisodeSchema, call.recorded);
+  return toBinary(EpisodeSchema, await playTask(deps, { task, attempt, replay, waitingMs, recorded }, signal));
 }
 
 /** A job's own kinds go before built-in ones of the same name. */
