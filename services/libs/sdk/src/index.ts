@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-export { ConfigError, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
+export { ConfigError, deriveSeed, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
 export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/math-agent.ts";
 export { type SplitAnswer, splitThinking, withoutThinking } from "./agents/thinking.ts";
 export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./agents/tool-agent.ts";
