@@ -41,4 +41,5 @@ export {
   type SessionId,
 } from "./ids.ts";
 export { onAbort } from "./on-abort.ts";
+export { passOrder } from "./pass-order.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";

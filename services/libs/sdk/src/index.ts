@@ -68,6 +68,16 @@ export {
 } from "./environments/frozenlake-map.ts";
 export { describeStandard, renderCompact, renderStandard } from "./environments/frozenlake-render.ts";
 export { FrozenLakeEnv, type FrozenLakeOptions } from "./environments/frozenlake.ts";
+export type { CsvOptions } from "./datasets/csv.ts";
+export { type EvaluatedTasks, passRateBetween } from "./datasets/curation.ts";
+export { type CursorOptions, type CursorState, DatasetCursor } from "./datasets/cursor.ts";
+export { Dataset } from "./datasets/dataset.ts";
+export { datasetsFolder } from "./datasets/folder.ts";
+export type { ChangeTask, KeepTask } from "./datasets/operations.ts";
+export { DatasetRegistry } from "./datasets/registry.ts";
+export type { Rows } from "./datasets/sources.ts";
+export { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } from "./datasets/store.ts";
+export { type DatasetTask, type Row, type RowPlace, taskLine, taskOfRow } from "./datasets/task.ts";
 export { REVIEW_REQUEST, type ReviseOptions, RevisingEnvironment } from "./environments/math-revise.ts";
 export { MultiTurnEnvironment, type MultiTurnOptions, type Turn } from "./environments/multi-turn.ts";
 export { SingleTurnEnvironment, type SingleTurnOptions } from "./environments/single-turn.ts";

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+
+import type { DatasetOrder, DatasetSettings } from "../job/dataset.ts";
+import { applyAll, type Operation } from "./operations.ts";
+import type { TaskSource } from "./sources.ts";
+import { writeTasks } from "./task-file.ts";
+
+/** Files named by what is in them, below the registry's folder. A leading dot: no dataset has such a name. */
+const CONTENT = ".tasks";
+
+/** What a job says itself is left to it: the last take, shuffle and repeat, in that order. The rest is written to a file. */
+export async function datasetSpec(
+  source: TaskSource,
+  operations: readonly Operation[],
+  folder: string,
+): Promise<DatasetSettings> {
+  const { rest, order } = splitOrder(operations);
+  if (source.seeds && rest.length === 0) return { seeds: source.seeds, ...order };
+  const known = rest.length === 0 ? await source.digest?.() : undefined;
+  return { jsonl: await contentFile(source, rest, { folder: join(folder, CONTENT), known }), ...order };
+}
+
+interface Place {
+  readonly folder: string;
+  readonly known: string | undefined;
+}
+
+async function contentFile(
+  source: TaskSource,
+  operations: readonly Operation[],
+  { folder, known }: Place,
+): Promise<string> {
+  const pathOf = (digest: string): string => join(folder, `${digest}.jsonl`);
+  if (known !== undefined && (await exists(pathOf(known)))) return pathOf(known);
+  const { path } = await writeTasks(applyAll(source.tasks(), operations), folder, pathOf);
+  return path;
+}
+
+/** A job takes first, shuffles what it took, and repeats what it shuffled. */
+function splitOrder(operations: readonly Operation[]): { rest: readonly Operation[]; order: DatasetOrder } {
+  const rest = [...operations];
+  const order: { repeat?: number; shuffleSeed?: number; take?: number } = {};
+  const last = rest.at(-1);
+  if (last?.kind === "repeat") order.repeat = last.times;
+  if (last?.kind === "repeat") rest.pop();
+  const before = rest.at(-1);
+  if (before?.kind === "shuffle") order.shuffleSeed = before.seed;
+  if (before?.kind === "shuffle") rest.pop();
+  const first = rest.at(-1);
+  if (first?.kind === "take") order.take = first.count;
+  if (first?.kind === "take") rest.pop();
+  return { rest, order };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
