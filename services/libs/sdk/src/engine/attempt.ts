@@ -28,8 +28,11 @@ export async function attempt(settings: EngineSettings, run: EpisodeRun): Promis
   try {
     const inner = phases.signal === run.signal ? run : { ...run, signal: phases.signal };
     const laid = (table = await layTable(settings, inner, phases, opened));
-    ending = await playToEnd(laid);
-    await score(laid, ending.reason);
+    const played = await ownEnding(laid, async () => ({ reason: await play(laid), failure: NO_FAILURE }));
+    ending = await ownEnding(laid, async () => {
+      await score(laid, played.reason);
+      return played;
+    });
     await phases.run("model", () => laid.client.finish?.(laid.steps, phases.signal));
   } catch (error) {
     ending = endingOf(error, phases.phase, run);
@@ -61,13 +64,13 @@ async function layTable(settings: EngineSettings, run: EpisodeRun, phases: Phase
 }
 
 /** Endings that are the policy's own are scored like any other; everything else is thrown. */
-async function playToEnd(table: Table): Promise<Ending> {
+async function ownEnding({ phases, run }: Table, work: () => Promise<Ending>): Promise<Ending> {
   try {
-    return { reason: await play(table), failure: NO_FAILURE };
+    return await work();
   } catch (error) {
     if (error instanceof PromptTooLongError) return { reason: "MAX_PROMPT_LENGTH", failure: NO_FAILURE };
-    const failure = classify(error, table.phases.phase);
-    if (failure.class !== "POLICY" || table.run.signal.aborted) throw error;
+    const failure = classify(error, phases.phase);
+    if (failure.class !== "POLICY" || run.signal.aborted) throw error;
     return { reason: "ERROR", failure };
   }
 }
