@@ -17,6 +17,7 @@ import type { LimitReason } from "./domain/adaptive-limit.ts";
 import { FairGate } from "./domain/fair-gate.ts";
 import { needsModule } from "./domain/needs-module.ts";
 import { orchestratorMetrics } from "./handlers/metrics.ts";
+import type { Play } from "./handlers/replay.ts";
 import { rolloutService } from "./handlers/rollout-service.ts";
 import { ModulePlayer } from "./host/module-player.ts";
 
@@ -62,6 +63,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const modules = opened.use(
     new ModulePlayer(config, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
   );
+  const play: Play = (delivery, signal) =>
+    needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal);
   const office = new FrontOffice({
     streams,
     config,
@@ -69,11 +72,10 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     metrics,
     logger,
     flush: () => withTimeout(() => nats.flush(), { timeoutMs: FLUSH_MS }).catch(() => undefined),
-    play: (delivery, signal) =>
-      needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),
+    play,
   });
   opened.defer(() => office.close());
-  const services = [rolloutService(actors, modules)];
+  const services = [rolloutService({ actors, modules, play })];
   const rpc = opened.use(await startServer({ host: config.host, port: config.grpcPort, services, logger }));
   if (config.metricsPort !== 0) {
     opened.use(await serveMetrics(registry, { host: config.host, port: config.metricsPort }));

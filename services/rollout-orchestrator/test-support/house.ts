@@ -193,7 +193,7 @@ export class House implements AsyncDisposable {
   }
 }
 
-function taskOf(job: string, sample: number, fields: TaskFields): RolloutTask {
+export function taskOf(job: string, sample: number, fields: TaskFields): RolloutTask {
   const group = "g0";
   return create(RolloutTaskSchema, {
     episodeId: `${job}/${group}/s${sample}`,

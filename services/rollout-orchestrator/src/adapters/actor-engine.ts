@@ -16,6 +16,7 @@ import {
 } from "@whetstone/sdk";
 import type { Delivery } from "../domain/delivery.ts";
 import { limitsOf } from "../domain/limits.ts";
+import { recordOf } from "../domain/record.ts";
 import { sessionName } from "../domain/session-name.ts";
 import type { EnvironmentModule } from "./environment-module.ts";
 import type { ExternalModels } from "./external-models.ts";
@@ -40,11 +41,12 @@ export function engineFor(
   delivery: Delivery,
   sessions: GatewaySession[],
 ): Pick<AgentExecutionEngine, "runEpisode"> {
-  const { task } = delivery;
+  const { task, recorded } = delivery;
   const actor = actorOf(deps, task);
-  const { agent, ...others } = externalClients(deps, task);
+  const { agent, ...others } = recorded === undefined ? externalClients(deps, task) : { agent: recordOf(recorded) };
   const shared = {
     ...limitsOf(task),
+    ...(recorded === undefined ? {} : { retryLimit: 0 }),
     rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
     environmentArgs: task.environment?.args,
   };

@@ -18,16 +18,22 @@ const SALVAGE_MS = 5_000;
 
 /** Plays a task to its end and returns the episode, whatever came of it. @throws CANCELLED when the signal aborted it. */
 export async function playTask(deps: PlayerDeps, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
-  const { task } = delivery;
+  const { task, recorded } = delivery;
   if (task.purpose === Purpose.DEMONSTRATION) return demonstrate(deps.gateway, delivery, signal);
+  const isRollout = actorOf(deps, task)?.form === "rollout";
+  if (recorded !== undefined && isRollout) throw notReplayable(task);
   const sessions: GatewaySession[] = [];
   const engine = engineFor(deps, delivery, sessions);
   const { id = "", payload = {} } = task.task ?? {};
   const request = { id: task.episodeId, task: { id, payload }, seed: seedOf(task) };
   const played = await engine.runEpisode(request, { signal });
-  const calls = await lastCalls(sessions, played.terminationReason);
-  const isRollout = actorOf(deps, task)?.form === "rollout";
+  const calls = recorded?.calls ?? (await lastCalls(sessions, played.terminationReason));
   return seal(delivery, isRollout ? stepsFromCalls(played, calls, limitsOf(task).gamma) : played, calls);
+}
+
+function notReplayable({ episodeId, agent }: RolloutTask): WhetstoneError {
+  const reason = `"${agent?.kind}" is a rollout, which calls the model by itself`;
+  return new WhetstoneError("FAILED_PRECONDITION", `episode "${episodeId}" cannot be replayed: ${reason}`);
 }
 
 /** Only the last try counts; what the others left in the gateway is dropped. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import type { Episode } from "@whetstone/proto/types/v1/types";
 
 /** One delivery of one task. */
 export interface Delivery {
@@ -10,4 +11,6 @@ export interface Delivery {
   readonly replay?: number;
   /** Milliseconds that the task has waited here for a slot. */
   readonly waitingMs: number;
+  /** Its model answers are played back instead of asking a model. */
+  readonly recorded?: Episode | undefined;
 }

@@ -4,16 +4,21 @@ import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { RegisteredActor, Registry } from "@whetstone/sdk";
 import type { ModulePlayer } from "../host/module-player.ts";
 import { describeKind } from "./describe-kind.ts";
+import { type Play, replayEpisode } from "./replay.ts";
 
-/** Only DescribeAgents so far; everything else answers UNIMPLEMENTED. */
-export function rolloutService(
-  actors: Registry<RegisteredActor>,
-  modules: Pick<ModulePlayer, "describe">,
-): ServiceImplementation {
+export interface RolloutServiceDeps {
+  readonly actors: Registry<RegisteredActor>;
+  readonly modules: Pick<ModulePlayer, "describe">;
+  readonly play: Play;
+}
+
+/** Runs of its own are not there yet: evaluations are jobs without steps. They answer UNIMPLEMENTED. */
+export function rolloutService({ actors, modules, play }: RolloutServiceDeps): ServiceImplementation {
   const builtIn = actors.kinds.map(describeKind);
   return implement(RolloutService, {
     describeAgents: async ({ module }, { signal }) => ({
       kinds: module === undefined ? builtIn : [...(await modules.describe(module, signal))],
     }),
+    replay: (request, { signal }) => replayEpisode(play, request, signal),
   });
 }
