@@ -62,4 +62,12 @@ describe("summaries", () => {
   it("cut long messages", () => {
     expect(summaryOf([]).failureMessage).toHaveLength(200);
   });
+
+  it("say which task it was, and where it failed", () => {
+    const task = { id: "t-7", source: "sums" };
+    const failure = { failureClass: FailureClass.ENVIRONMENT, phase: "step", message: "gone" };
+    const summary = summarize(create(EpisodeSchema, { id: "j/g0/s0", task, failure }), "d");
+    expect(summary).toMatchObject({ taskId: "t-7", taskSource: "sums", failurePhase: "step" });
+    expect(summaryOf([])).toMatchObject({ taskId: "", taskSource: "", failurePhase: "" });
+  });
 });

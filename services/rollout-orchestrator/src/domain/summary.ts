@@ -29,6 +29,9 @@ export function summarize(episode: Episode, digest: string): EpisodeSummary {
     promptTokens: promptTokens(episode.calls),
     ...(episode.timing === undefined ? {} : { timing: episode.timing }),
     failureMessage: episode.failure?.message.slice(0, MAX_MESSAGE_CHARACTERS) ?? "",
+    failurePhase: episode.failure?.phase ?? "",
+    taskId: episode.task?.id ?? "",
+    taskSource: episode.task?.source ?? "",
   });
 }
 
