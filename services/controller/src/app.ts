@@ -137,6 +137,7 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     store: world.store,
     records: world.records,
     bundles: world.bundles,
+    rollouts: world.rollouts,
     checkWorld: (spec, module) => checkWorld(spec, module, world),
     wake: (job) => scheduler.noteWish(job.spec?.name ?? "", job.wish),
   });

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { deriveSeed } from "@whetstone/core";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
-import { Purpose, type Task } from "@whetstone/proto/types/v1/types";
+import { type Episode, Purpose, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob, CompiledVariant } from "./compiled-job.ts";
 
 export function trainEpisodeId(job: string, group: number, sample: number): string {
@@ -40,6 +40,12 @@ export function validationTask(
     purpose: Purpose.VALIDATION,
     ...(at.variant.sampling && { sampling: at.variant.sampling }),
   });
+}
+
+/** The task of a sealed episode once more, for a replay: the model's answers are recorded, so it has no sampling. */
+export function replayTask(spec: JobSpec, job: CompiledJob, episode: Episode): RolloutTask {
+  const { group, sample, seed, purpose, task = create(TaskSchema) } = episode;
+  return create(RolloutTaskSchema, { ...common(spec, job, { group, sample, task }), seed, purpose });
 }
 
 function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: number; task: Task }) {

@@ -2,7 +2,8 @@ import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 import type { BundleStore } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
-import { type CallContext, implement } from "@whetstone/rpc";
+import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import { type CallContext, implement, type RpcClient } from "@whetstone/rpc";
 import {
   type Job,
   JobPhase,
@@ -16,7 +17,9 @@ import {
   type SubmitJobRequest,
   type UpdateJobRequest,
 } from "@whetstone/proto/jobs/v1/jobs";
+import { compileJob } from "../domain/compiled-job.ts";
 import { isFinished } from "../domain/job-phase.ts";
+import { replayTask } from "../domain/tasks.ts";
 import { type Violation, validateJob } from "../domain/validate-job.ts";
 import { takeModule } from "../adapters/module-intake.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
@@ -28,6 +31,7 @@ export interface JobServiceDeps {
   readonly bundles: BundleStore;
   /** @param module  the job's own code, if it has any */
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
+  readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
   /** Tells the scheduler that something about a job has changed. */
   wake(job: Job): void;
 }
@@ -58,6 +62,7 @@ export function jobService(deps: JobServiceDeps) {
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
     getEpisode: ({ episodeId }) => deps.records.episode(episodeId),
+    replayEpisode: ({ episodeId }, context) => replay(deps, episodeId, context),
     explain: async ({ name, step }) => deps.records.explain(await deps.store.get(name), step),
   });
 }
@@ -168,4 +173,18 @@ async function* follow(deps: JobServiceDeps, name: string, on: boolean, signal: 
 async function* episodes(deps: JobServiceDeps, request: StreamEpisodesRequest, context: CallContext) {
   await deps.store.get(request.name);
   yield* deps.records.summaries(request, context.signal);
+}
+
+/** What the episode took at most, once more, and some seconds to start a process for the job's own code. */
+const REPLAY_GRACE_MS = 60_000;
+
+async function replay(deps: JobServiceDeps, episodeId: string, { signal }: CallContext) {
+  const { episode: recorded } = await deps.records.episode(episodeId);
+  const { spec } = await deps.store.get(recorded.job);
+  if (!spec) throw new WhetstoneError("INTERNAL", "a stored job has no spec");
+  const job = compileJob(spec);
+  const request = { task: replayTask(spec, job, recorded), recorded };
+  const deadlineMs = job.episodeTimeoutMs + REPLAY_GRACE_MS;
+  const { replayed, differences } = await deps.rollouts.replay(request, { signal, deadlineMs });
+  return { recorded, ...(replayed && { replayed }), differences };
 }
