@@ -470,3 +470,28 @@ describe("misuse", () => {
 function answer(fields: Partial<ModelAnswer>): ModelAnswer {
   return { text: "r", finishReason: "stop", callId: "", usage: { promptTokens: 1, completionTokens: 1 }, ...fields };
 }
+
+describe("what calls ask for", () => {
+  it("the policy's server is asked for ids and thinking, other models are not", async () => {
+    const ids = { promptIds: [1], completionIds: [2], logprobs: [-1], reasoning: "hm" };
+    const [policy, judge] = [new ScriptedClient(() => ids), new ScriptedClient()];
+    const history: ChatMessage[] = [...ASK, { role: "assistant", content: "<think>long</think>short" }, ...ASK];
+    const run: Run = (flow) =>
+      Promise.all([flow.chat("solver", history), flow.chat("judge", ASK)]).then(() => undefined);
+    const wishes = { returnTokenIds: true, disableThinking: true, accumulateThinking: false };
+    const episode = await play(run, { rolloutClient: policy, rolloutClients: { judge }, ...wishes });
+    expect(episode.failure.class).toBe("NONE");
+    expect(policy.asked[0]?.options).toMatchObject({
+      returnTokenIds: true,
+      chatTemplateKwargs: { enable_thinking: false },
+    });
+    expect(policy.asked[0]?.messages[1]?.content).toBe("short");
+    expect(judge.asked[0]?.options).not.toHaveProperty("returnTokenIds");
+    expect(episode.trajectories[0]?.steps[0]).toMatchObject({ promptIds: [1], completionIds: [2], thought: "hm" });
+  });
+
+  it("a policy without ids is a broken task where they were asked for", async () => {
+    const { failure } = await play((flow) => flow.chat("a", ASK).then(() => undefined), { returnTokenIds: true });
+    expect([failure.class, failure.code]).toEqual(["TASK", "UNSUPPORTED_SETTING"]);
+  });
+});

@@ -11,27 +11,36 @@ export class ManagedEnvironment implements OpenedEnvironment {
   readonly inner: Environment;
   isClosed = false;
   readonly #session: Session;
+  /** Opening and resetting have one bound together. */
+  #openedMs: number;
 
-  constructor(session: Session, inner: Environment) {
+  constructor(session: Session, inner: Environment, openedMs: number) {
     this.#session = session;
     this.inner = inner;
+    this.#openedMs = openedMs;
+  }
+
+  /** What a first reset has less. */
+  takeOpenedMs(): number {
+    const openedMs = this.#openedMs;
+    this.#openedMs = 0;
+    return openedMs;
   }
 
   reset(options: Partial<ResetOptions> = {}): Promise<ResetResult> {
-    const { run, signal } = this.#session;
-    return this.#session.phase("reset", signal, () => this.inner.reset({ seed: run.seed, signal, ...options }));
+    const { seed } = this.#session.run;
+    const spentMs = this.takeOpenedMs();
+    return this.#session.phase("reset", (signal) => this.inner.reset({ seed, signal, ...options }), { spentMs });
   }
 
   step(action: unknown, options: StepOptions = {}): Promise<StepResult> {
-    const { signal } = this.#session;
-    return this.#session.phase("step", signal, () => this.inner.step(action, { signal, ...options }));
+    return this.#session.phase("step", (signal) => this.inner.step(action, { signal, ...options }));
   }
 
   async finalReward(): Promise<number | undefined> {
     const { inner } = this;
     if (inner.computeFinalReward === undefined) return undefined;
-    const { signal } = this.#session;
-    return this.#session.phase("reward", signal, () => inner.computeFinalReward?.({ signal }) ?? 0);
+    return this.#session.phase("reward", (signal) => inner.computeFinalReward?.({ signal }) ?? 0);
   }
 
   async close(): Promise<void> {

@@ -37,7 +37,9 @@ export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPl
   const { session, book } = stage;
   const { role = "agent" } = options;
   const environment = options.environment ?? (await stage.openEnvironment());
-  using phases = new PhaseClock(session.signal);
+  using phases = new PhaseClock(session.signal, session.settings.phaseTimeoutsMs);
+  const openedMs = environment instanceof ManagedEnvironment ? environment.takeOpenedMs() : 0;
+  phases.environmentMs = openedMs;
   const cut = new CutWatch();
   const table = layTable(stage, agent, environment, { ...options, role, phases, cut });
   try {
@@ -48,7 +50,7 @@ export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPl
     book.commit(role, table.steps);
     throw session.places.mark(error, phases.phase);
   } finally {
-    session.addTimes(phases);
+    session.addTimes({ modelMs: phases.modelMs, environmentMs: phases.environmentMs - openedMs });
     for (const step of table.steps) session.answered(step, table.client);
   }
 }
@@ -70,7 +72,7 @@ function layTable(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, par
   };
   const budgets = { role, maxSteps, enforceMaxPromptLength: enforceMaxPromptLength || budgetPerCall };
   return {
-    run: { ...session.run, signal: session.signal },
+    run: { ...session.run, signal: phases.signal },
     settings: { ...session.settings, ...budgets, environmentFactory: noFactory },
     agent,
     environment: budgetPerCall ? cut.environment(environment) : environment,

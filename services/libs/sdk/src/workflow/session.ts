@@ -11,6 +11,13 @@ import { ManagedEnvironment, type Maker } from "./managed-environment.ts";
 import type { ClientSource, WorkflowSettings } from "./options.ts";
 import { Places } from "./places.ts";
 
+interface PhaseOptions {
+  /** Default: the session's. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds that the phase has used already. */
+  readonly spentMs?: number;
+}
+
 /** What one try holds open, over the workflow and its sub-workflows: clients, environments, clocks. */
 export class Session implements Disposable {
   readonly run: EpisodeRun;
@@ -40,9 +47,14 @@ export class Session implements Disposable {
 
   readonly nextUid = (): string => `t${this.#trajectories++}`;
 
+  /** Whether the policy answers a role, not a model of the role's own. */
+  isPolicy(role: string): boolean {
+    return !Object.hasOwn(this.settings.rolloutClients, role);
+  }
+
   /** The default client, or the one that answers a role. */
   clientOf(role: string): RolloutClient {
-    const source = Object.hasOwn(this.settings.rolloutClients, role) ? this.settings.rolloutClients[role] : undefined;
+    const source = this.isPolicy(role) ? undefined : this.settings.rolloutClients[role];
     const key = source ? `role ${role}` : "";
     const known = this.#clients.get(key);
     if (known) return known;
@@ -63,15 +75,18 @@ export class Session implements Disposable {
     this.#clientOfStep.set(step, client);
   }
 
-  async phase<T>(phase: Phase, signal: AbortSignal, work: () => Awaitable<T>): Promise<T> {
+  /** Bounded by the try and by the phase's own bound, if it has one: `work` gets the signal that says so. */
+  async phase<T>(phase: Phase, work: (signal: AbortSignal) => Awaitable<T>, options: PhaseOptions = {}): Promise<T> {
     this.lastPhase = phase;
-    using clock = new PhaseClock(signal);
+    const { signal = this.signal, spentMs = 0 } = options;
+    using clock = new PhaseClock(signal, this.settings.phaseTimeoutsMs);
+    clock.environmentMs = spentMs;
     try {
-      return await clock.run(phase, work);
+      return await clock.run(phase, () => work(clock.signal));
     } catch (error) {
       throw this.places.mark(error, phase);
     } finally {
-      this.addTimes(clock);
+      this.addTimes({ modelMs: clock.modelMs, environmentMs: clock.environmentMs - spentMs });
     }
   }
 
@@ -82,8 +97,9 @@ export class Session implements Disposable {
 
   /** What arrives after the end closes itself. */
   async open(make: Maker): Promise<ManagedEnvironment> {
-    return this.phase("reset", this.signal, async () => {
-      const environment = new ManagedEnvironment(this, await make());
+    const startedAt = performance.now();
+    return this.phase("reset", async () => {
+      const environment = new ManagedEnvironment(this, await make(), performance.now() - startedAt);
       this.#environments.add(environment);
       if (!this.#closed) return environment;
       await environment.close();
@@ -101,7 +117,7 @@ export class Session implements Disposable {
     const { signal } = this.run;
     for (const client of this.#clients.values()) {
       const own = steps.filter((step) => this.#clientOfStep.get(step) === client);
-      await this.phase("model", signal, () => client.finish?.(own, signal));
+      await this.phase("model", (bound) => client.finish?.(own, bound), { signal });
     }
   }
 

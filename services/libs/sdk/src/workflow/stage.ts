@@ -2,10 +2,13 @@
 import { raceSignal, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable, Environment } from "../base-env.ts";
+import { askedOfCalls, callRemainingMs, checkIds, promptOf } from "../engine/model-options.ts";
+import { noteAnswer } from "../engine/note-answer.ts";
 import type { EnvironmentFactory } from "../engine/options.ts";
+import { turns } from "../engine/turns.ts";
 import { asRegisteredEnvironment, type EnvironmentLike, isEnvironmentClass } from "../read-module.ts";
-import type { ModelAnswer, ModelEndpoint } from "../rollout-client.ts";
-import { type ChatMessage, createStep, type Info, type Step, type Task } from "../types.ts";
+import type { ChatOptions, ModelEndpoint } from "../rollout-client.ts";
+import { type ChatMessage, createStep, type Info, type Task } from "../types.ts";
 import type { OpenEnvironment, RoleAnswer, RoleChat, RoleChatOptions, WorkflowContext } from "./context.ts";
 import { type AgentPlay, type AgentPlayOptions, playAgent } from "./play-agent.ts";
 import type { Session } from "./session.ts";
@@ -64,8 +67,7 @@ export class Stage implements WorkflowContext {
     );
   };
 
-  readonly score = <T>(reward: () => Awaitable<T>): Promise<T> =>
-    this.session.phase("reward", this.session.signal, reward);
+  readonly score = <T>(reward: () => Awaitable<T>): Promise<T> => this.session.phase("reward", reward);
 
   readonly openEnvironment: OpenEnvironment = (what, args = {}) => this.session.open(() => this.#make(what, args));
 
@@ -96,28 +98,41 @@ export class Stage implements WorkflowContext {
 
   async #chat(role: string, messages: readonly ChatMessage[], options: RoleChatOptions = {}): Promise<RoleAnswer> {
     const { session } = this;
-    const { samplingParams, maxResponseLength, maxPromptLength } = session.settings;
-    const client = session.clientOf(role);
-    const sampling = { ...samplingParams, ...options.sampling };
-    const signal = options.signal ? AbortSignal.any([options.signal, session.signal]) : session.signal;
+    const { settings } = session;
     const step = createStep({ observation: messages.at(-1)?.content ?? "" });
     this.book.asked(role, step);
-    const answer = await session.phase("model", signal, () =>
-      client.chat(messages, {
-        sampling,
-        maxTokens: Math.min(maxResponseLength, options.maxTokens ?? sampling.maxTokens ?? maxResponseLength),
-        maxPromptTokens: maxPromptLength,
-        seed: options.seed ?? session.nextSeed(role),
-        role,
-        tools: options.tools,
-        signal,
-        remainingMs: this.remainingMs(),
-      }),
-    );
-    noteAnswer(step, messages, answer);
+    const client = session.clientOf(role);
+    const asked = promptOf(messages, settings);
+    const chatOptions = this.#chatOptions(role, options);
+    const bound = options.signal ? AbortSignal.any([options.signal, session.signal]) : session.signal;
+    const ask = (signal: AbortSignal) => client.chat(asked, { ...chatOptions, signal });
+    const answer = await session.phase("model", ask, { signal: bound });
+    const turn = turns.next();
+    if (turn !== undefined) await turn;
+    if (session.isPolicy(role)) checkIds(answer, settings);
+    noteAnswer(step, asked, answer);
+    Object.assign(step, { modelResponse: answer.text, action: answer.text });
     this.book.answered(step);
     session.answered(step, client);
     return { ...answer, step };
+  }
+
+  /** The prompt's limit is that of each call; wishes that only the policy's server may know are asked of it alone. */
+  #chatOptions(role: string, options: RoleChatOptions): Omit<ChatOptions, "signal"> {
+    const { session } = this;
+    const { settings } = session;
+    const { samplingParams, maxResponseLength, maxPromptLength } = settings;
+    const sampling = { ...samplingParams, ...options.sampling };
+    return {
+      sampling,
+      maxTokens: Math.min(maxResponseLength, options.maxTokens ?? sampling.maxTokens ?? maxResponseLength),
+      maxPromptTokens: maxPromptLength,
+      seed: options.seed ?? session.nextSeed(role),
+      role,
+      tools: options.tools,
+      ...(session.isPolicy(role) ? askedOfCalls(settings) : {}),
+      remainingMs: callRemainingMs(this.remainingMs(), settings),
+    };
   }
 
   #make(
@@ -136,12 +151,4 @@ export class Stage implements WorkflowContext {
     }
     return settings.environmentFactory({ ...settings.environmentArgs, ...this.task.payload, ...given }, run);
   }
-}
-
-function noteAnswer(step: Step, messages: readonly ChatMessage[], answer: ModelAnswer): void {
-  const { text, reasoning, toolCalls, callId, promptIds, completionIds, logprobs } = answer;
-  const told = { ...(toolCalls ? { toolCalls } : {}), ...(reasoning === undefined ? {} : { reasoning }) };
-  step.chatCompletions = [...messages, { role: "assistant", content: text, ...told }];
-  Object.assign(step, { modelResponse: text, thought: reasoning ?? "", action: text, callId });
-  if (completionIds) Object.assign(step, { promptIds, completionIds, logprobs });
 }
