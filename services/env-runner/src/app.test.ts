@@ -208,7 +208,7 @@ describe("sessions", () => {
 
 describe("errors", () => {
   const cases: [name: string, kind: string, args: JsonObject, field: string, message: RegExp][] = [
-    ["unknown kind", "nothing", {}, "kind", /known: frozenlake, odd/],
+    ["unknown kind", "nothing", {}, "kind", /known: frozenlake, math, math-revise, tool, odd/],
     ["unknown argument", "frozenlake", { sise: 4 }, "args.sise", /unknown setting/],
     ["wrong argument", "frozenlake", { size: 99 }, "args.size", /10/],
   ];
@@ -240,7 +240,11 @@ describe("errors", () => {
 describe("describe", () => {
   it("names kinds, arguments and slots", async () => {
     const { kinds, slots, slotsUsed } = await client.describe({});
-    expect([kinds.map(({ kind }) => kind), slots, slotsUsed]).toEqual([["frozenlake", "odd"], 2048, 0]);
+    expect([kinds.map(({ kind }) => kind), slots, slotsUsed]).toEqual([
+      ["frozenlake", "math", "math-revise", "tool", "odd"],
+      2048,
+      0,
+    ]);
     const schema = JSON.parse(kinds[0]?.argsSchemaJson ?? "") as { properties: object };
     expect(Object.keys(schema.properties)).toContain("frozenProbability");
   });

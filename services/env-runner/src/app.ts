@@ -4,6 +4,8 @@ import { createRegistry, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import type { EnvRunnerConfig } from "./config.ts";
 import { frozenLake } from "./environments/frozenlake.ts";
+import { math, mathRevise } from "./environments/math.ts";
+import { tool } from "./environments/tool.ts";
 import { environmentService } from "./handlers/environment-service.ts";
 import { runnerMetrics } from "./handlers/metrics.ts";
 import { ModuleEnvironments } from "./host/module-environments.ts";
@@ -25,7 +27,7 @@ export interface AppDeps {
   readonly environments?: readonly RegisteredEnvironment[];
 }
 
-export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake];
+export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake, math, mathRevise, tool];
 
 /** Starts an env-runner; it answers as soon as this resolves. */
 export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<EnvRunnerApp> {

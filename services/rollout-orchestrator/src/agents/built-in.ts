@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { commandAgent, httpAgent, type RegisteredActor } from "@whetstone/sdk";
 import { frozenLakeAgent } from "./frozenlake.ts";
+import { mathAgent } from "./math.ts";
+import { toolAgent } from "./tool.ts";
 
 type CallbackOptions = Parameters<typeof httpAgent>[0];
 
 /** What every orchestrator can play without a module. @param callbacks  where HTTP agents deliver their results. */
 export function builtInActors(callbacks?: CallbackOptions): readonly RegisteredActor[] {
-  return [frozenLakeAgent, commandAgent, httpAgent(callbacks)];
+  return [frozenLakeAgent, mathAgent, toolAgent, commandAgent, httpAgent(callbacks)];
 }
 
 export const BUILT_IN = builtInActors();

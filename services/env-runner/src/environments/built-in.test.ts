@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { StepResult } from "@whetstone/sdk";
+import { describe, expect, it } from "vitest";
+import { math, mathRevise } from "./math.ts";
+import { tool } from "./tool.ts";
+
+const graded = { question: "2+2?", answer: 4 };
+
+async function answer(environment: ReturnType<typeof math.create>, ...actions: unknown[]): Promise<StepResult> {
+  await environment.reset({ seed: 1 });
+  let result: StepResult | undefined;
+  for (const action of actions) result = await environment.step(action, {});
+  return result as StepResult;
+}
+
+describe("math", () => {
+  it.each([
+    [{}, "\\boxed{4}", 1],
+    [{}, "4", 0],
+    [{ extraction: "whole" }, "4", 1],
+    [{ extraction: "lastNumber" }, "2 and 2 is 4", 1],
+    [{ answer: ["four", 4] }, "Answer: four", 1],
+    [{ grader: "exact", answer: "The Seine" }, "seine", 1],
+    [{ grader: "f1", answer: "river Seine" }, "Seine", 2 / 3],
+  ])("%j: %j pays %d", async (more, action, reward) => {
+    expect((await answer(math.create({ ...graded, ...more }), action)).reward).toBeCloseTo(reward, 10);
+  });
+
+  it.each([
+    [{ question: "2+2?" }, /args\.answer/],
+    [{ ...graded, qestion: "?" }, /args\.qestion: unknown/],
+    [{ ...graded, grader: "sympy" }, /args\.grader/],
+    [{ ...graded, answer: [] }, /args\.answer/],
+  ])("refuses %j", (args, message) => {
+    expect(() => math.create(args)).toThrow(message);
+  });
+
+  it("revises", async () => {
+    const result = await answer(mathRevise.create({ ...graded, maxTurns: 3 }), "\\boxed{5}", "\\boxed{4}");
+    expect(result).toMatchObject({ reward: 1, terminated: true });
+  });
+});
+
+describe("tool", () => {
+  const search = [{ id: "s", name: "search", argumentsJson: '{"query":"Seine"}' }];
+  const documents = [{ id: "d1", text: "The Seine flows through Paris." }];
+  const question = { question: "Which river?", answer: "Seine", grader: "exact" };
+
+  it("calculates, searches documents of the arguments and of a file", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "whetstone-tool-"));
+    const path = join(folder, "corpus.jsonl");
+    writeFileSync(path, documents.map((document) => JSON.stringify(document)).join("\n"));
+    for (const corpus of [documents, path]) {
+      const environment = tool.create({ ...question, tools: ["calculator", "search"], corpus });
+      expect(JSON.stringify((await answer(environment, search)).observation)).toContain("[Document 1] (ID: d1");
+      expect(await environment.step("The Seine", {})).toMatchObject({
+        reward: 1,
+        info: { toolCalls: 1, toolErrors: 0 },
+      });
+    }
+    rmSync(folder, { recursive: true });
+  });
+
+  it("search without a corpus is refused; a corpus that is not there is a broken task", async () => {
+    expect(() => tool.create({ ...question, tools: ["search"] })).toThrow(/args\.corpus: search needs a corpus/);
+    const missing = tool.create({ ...question, tools: ["search"], corpus: "/nowhere/corpus.jsonl" });
+    await expect(missing.reset({ seed: 1 })).rejects.toMatchObject({ failureClass: "TASK" });
+  });
+});
