@@ -41,7 +41,7 @@ export async function trainJob(request: TrainRequest): Promise<TrainResult> {
   };
   await using session = await openSession(flags, context);
   await submitJob(session.jobs, spec, code);
-  return watchToEnd(session, spec.name, request, context);
+  return await watchToEnd(session, spec.name, request, context); // The session ends with this scope.
 }
 
 function contextOf(request: TrainRequest): CommandContext {
