@@ -56,7 +56,6 @@ export class CallbackServer {
     const result = parse(text);
     if (result === undefined) return end(response, 400, "the result is no JSON");
     this.#waiting.get(token)?.(result);
-    this.#waiting.delete(token);
     return end(response, 204, "");
   }
 }

@@ -143,6 +143,12 @@ describe("the process group", () => {
     await expect.poll(() => all.map(isAlive), { timeout: 3_000 }).toEqual([false, false]);
   });
 
+  it("may say good-bye before the deadline's kill", async () => {
+    const script = `trap 'sleep 0.2; echo 1 > "$MARK"; exit' TERM; while :; do sleep 0.05; done`;
+    expect(await sh(script, { trajectoryTimeoutMs: 500 })).toMatchObject({ terminationReason: "DEADLINE" });
+    await pids(1);
+  });
+
   it("is gone after the program has ended, whatever it left behind, and nobody waits for it", async () => {
     const startedAt = performance.now();
     await sh(`sleep 60 & echo $! > "$MARK"; echo 1`);

@@ -26,7 +26,7 @@ export interface ProgramEnd {
 // P1: a program and all it started are one process group, which is killed when the program has ended, when the signal aborts,
 // and when this process dies, however it dies: then the keeper reads the end of file descriptor 3.
 // P2: after an abort it has GRACE_MS to end by itself.
-const KEEPER = `{ cat <&3 >/dev/null; kill -KILL 0; } & "$@" 3<&-; exit $?`;
+const KEEPER = `trap : TERM; { trap '' TERM; cat <&3 >/dev/null; kill -KILL 0; } & "$@" 3<&-; exit $?`;
 const LIFELINE = 3;
 const GRACE_MS = 500;
 /** A program that escaped its group may still hold the pipes. */
