@@ -3,35 +3,42 @@ import { createInterface } from "node:readline";
 import { fromJsonString } from "@bufbuild/protobuf";
 import type { Dataset } from "@whetstone/proto/jobs/v1/jobs";
 import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
-import { listTasks, seedTasks, shuffledTasks, type TaskList } from "../domain/dataset.ts";
+import { listTasks, repeatedTasks, seedTasks, shuffledTasks, takenTasks, type TaskList } from "../domain/dataset.ts";
 
 /** Most tasks of a JSONL file; they are held in memory. */
 const MAX_TASKS = 5_000_000;
 
-/** @throws Error naming file and line for anything that is not a Task in protobuf's JSON form. */
-export async function loadDataset(dataset: Dataset): Promise<TaskList> {
-  const tasks = await loadSource(dataset.source);
-  return dataset.shuffleSeed === undefined ? tasks : shuffledTasks(tasks, Number(dataset.shuffleSeed));
+/**
+ * Takes the first tasks, shuffles what was taken, repeats what was shuffled.
+ * @throws Error naming file and line for anything that is not a Task in protobuf's JSON form.
+ */
+export async function loadDataset({ source, take, shuffleSeed, repeat }: Dataset): Promise<TaskList> {
+  const all = await loadSource(source, take);
+  const taken = take === undefined ? all : takenTasks(all, Number(take));
+  const ordered = shuffleSeed === undefined ? taken : shuffledTasks(taken, shuffleSeed);
+  return repeat === undefined ? ordered : repeatedTasks(ordered, repeat);
 }
 
-async function loadSource(source: Dataset["source"]): Promise<TaskList> {
+async function loadSource(source: Dataset["source"], take: bigint | undefined): Promise<TaskList> {
   switch (source.case) {
     case "seeds":
       return seedTasks(Number(source.value.first), Number(source.value.count));
     case "jsonl":
-      return listTasks(await readTasks(source.value));
+      return listTasks(await readTasks(source.value, take));
     default:
       throw new Error("a dataset needs a source: one of jsonl, seeds");
   }
 }
 
-async function readTasks(path: string): Promise<Task[]> {
+/** Reads no further than `take`. */
+async function readTasks(path: string, take = BigInt(MAX_TASKS) + 1n): Promise<Task[]> {
   const tasks: Task[] = [];
   let line = 0;
   for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
     line++;
     if (text.trim() === "") continue;
     tasks.push(parseTask(text, path, line));
+    if (BigInt(tasks.length) >= take) break;
     if (tasks.length > MAX_TASKS) throw new Error(`${path}: more than ${MAX_TASKS} tasks`);
   }
   if (tasks.length === 0) throw new Error(`${path}: no tasks`);

@@ -18,11 +18,14 @@ import { summaryOf } from "./stream-episode-index.ts";
 
 type LedgerReader = Awaited<ReturnType<typeof readLedger>>;
 
+const MANIFESTS_KEPT = 16;
+
 /** Reads what jobs left behind: step records, episodes, checkpoints. Works for finished jobs too. */
 export class JobRecords {
   readonly #streams: TypedStreams;
   readonly #ledger: LedgerReader;
   readonly #runPathOf: (jobUid: string) => string;
+  readonly #trained = new Map<string, ReadonlySet<string>>();
 
   constructor(streams: TypedStreams, ledger: LedgerReader, runPathOf: (jobUid: string) => string) {
     this.#streams = streams;
@@ -34,12 +37,13 @@ export class JobRecords {
     return (await this.#ledger.steps.get(`${job}.step.${step}`))?.value;
   }
 
-  async episode(id: string): Promise<{ episode: Episode; trainedInStep?: number }> {
+  /** @param batchGroups  groups a batch: batches are by index, so it tells the one that may hold the episode */
+  async episode(id: string, batchGroups = 0): Promise<{ episode: Episode; trainedInStep?: number }> {
     const { job, group, sample } = parseEpisodeId(id);
     const subject = episodeSubject(job, group, sample);
     const message = await this.#streams.getLast(episodeStream(job), EpisodeSchema, subject);
     if (!message) throw new WhetstoneError("NOT_FOUND", `there is no sealed episode "${id}"`);
-    const trainedInStep = await this.#trainedIn(job, id, group);
+    const trainedInStep = await this.#trainedIn(job, id, Math.floor(Number(group.slice(1)) / batchGroups));
     return { episode: await message.body(), ...(trainedInStep !== undefined && { trainedInStep }) };
   }
 
@@ -103,13 +107,23 @@ export class JobRecords {
     return newest?.sequence ?? 0;
   }
 
-  async #trainedIn(job: string, id: string, group: string): Promise<number | undefined> {
-    if (!/^g\d+$/.test(group)) return undefined;
-    for (const key of await this.#ledger.batches.keys(`${job}.batch`)) {
-      const manifest = (await this.#ledger.batches.get(key))?.value;
-      if (manifest?.entries.some((entry) => entry.episodeId === id)) return manifest.step;
-    }
-    return undefined;
+  /** @param step  NaN or infinite where no batch can hold the episode, as of validation. */
+  async #trainedIn(job: string, id: string, step: number): Promise<number | undefined> {
+    if (!Number.isSafeInteger(step)) return undefined;
+    return (await this.#trainedIds(job, step)).has(id) ? step : undefined;
+  }
+
+  /** A manifest never changes, so the newest ones are kept: whoever asks for one episode asks for its neighbours. */
+  async #trainedIds(job: string, step: number): Promise<ReadonlySet<string>> {
+    const key = `${job}.batch.${step}`;
+    const known = this.#trained.get(key);
+    if (known) return known;
+    const manifest = (await this.#ledger.batches.get(key))?.value;
+    const ids = new Set(manifest?.entries.map(({ episodeId }) => episodeId));
+    if (manifest) this.#trained.set(key, ids);
+    const [oldest] = this.#trained.keys();
+    if (this.#trained.size > MANIFESTS_KEPT && oldest !== undefined) this.#trained.delete(oldest);
+    return ids;
   }
 }
 

@@ -17,6 +17,8 @@ export interface CompiledValidation {
   readonly everySteps: number;
   readonly atStart: boolean;
   readonly atEnd: boolean;
+  /** Most episodes dispatched at a time; Infinity: all. */
+  readonly concurrency: number;
   readonly variants: readonly CompiledVariant[];
 }
 
@@ -86,6 +88,7 @@ function compileValidation(spec: JobSpec): CompiledValidation | undefined {
     everySteps: validation.everySteps ?? 0,
     atStart: validation.atStart ?? true,
     atEnd: validation.atEnd ?? true,
+    concurrency: validation.concurrency ?? Infinity,
     variants:
       validation.variants.length > 0 ? validation.variants.map((v) => compileVariant(v, spec)) : [defaultVariant(spec)],
   };

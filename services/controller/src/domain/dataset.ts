@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { createRng, deriveSeed } from "@whetstone/core";
+import { passOrder } from "@whetstone/core";
 import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 
 /** Tasks by index, in order and again from the start. */
@@ -18,8 +18,26 @@ export function listTasks(tasks: readonly Task[]): TaskList {
   return { length: tasks.length, at: (position) => tasks[position % tasks.length] as Task };
 }
 
+/** Only the first n tasks. */
+export function takenTasks(tasks: TaskList, count: number): TaskList {
+  const length = Math.min(tasks.length, count);
+  return { length, at: (position) => tasks.at(position % length) };
+}
+
+/** Each task so many times in a row; its copies are called "<id>#2", "<id>#3", … */
+export function repeatedTasks(tasks: TaskList, times: number): TaskList {
+  return {
+    length: tasks.length * times,
+    at(position) {
+      const task = tasks.at(Math.floor(position / times));
+      const copy = (position % times) + 1;
+      return copy === 1 ? task : create(TaskSchema, { ...task, id: `${task.id}#${copy}` });
+    },
+  };
+}
+
 /** Each pass in an order of its own that follows from the seed alone; no permutation is kept for passes gone by. */
-export function shuffledTasks(tasks: TaskList, seed: number): TaskList {
+export function shuffledTasks(tasks: TaskList, seed: bigint): TaskList {
   let pass = -1;
   let order: number[] = [];
   return {
@@ -27,16 +45,12 @@ export function shuffledTasks(tasks: TaskList, seed: number): TaskList {
     at(position) {
       const wanted = Math.floor(position / tasks.length);
       if (wanted !== pass) {
-        order = permutation(tasks.length, seed, wanted);
+        order = passOrder(tasks.length, seed, wanted);
         pass = wanted;
       }
       return tasks.at(order[position % tasks.length] as number);
     },
   };
-}
-
-function permutation(length: number, seed: number, pass: number): number[] {
-  return createRng(deriveSeed(seed, "pass", pass)).shuffle(Array.from({ length }, (_, i) => i));
 }
 
 function seedTask(seed: number): Task {

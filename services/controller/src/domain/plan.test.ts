@@ -24,7 +24,7 @@ describe("admissibleBatches", () => {
 });
 
 describe("validationDue", () => {
-  const validation = { everySteps: 4, atStart: false, atEnd: true, variants: [] };
+  const validation = { everySteps: 4, atStart: false, atEnd: true, concurrency: Infinity, variants: [] };
   it("follows the flags and the period", () => {
     const due = Array.from({ length: 11 }, (_, step) => step).filter((step) =>
       validationDue({ steps: 10, validation }, step),

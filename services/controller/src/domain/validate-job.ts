@@ -136,6 +136,7 @@ function checkDataset(found: Findings, path: string, dataset: Dataset): void {
 function checkValidation(found: Findings, validation: Validation): void {
   found.check("validation.dataset", validation.dataset !== undefined, "is required");
   if (validation.dataset) checkDataset(found, "validation.dataset", validation.dataset);
+  found.range("validation.concurrency", validation.concurrency, 1, 1_000_000);
   const names = new Set<string>();
   validation.variants.forEach((variant, i) => {
     const path = `validation.variants[${i}]`;

@@ -1,3 +1,4 @@
+import { computePassAtK } from "@whetstone/core";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 
@@ -38,21 +39,12 @@ function isScored(summary: EpisodeSummary): boolean {
 }
 
 function passAtKs(tasks: readonly (readonly EpisodeSummary[])[], attempts: number): Record<number, number> {
+  const counts = tasks.map((summaries) => ({ attempts: summaries.length, correct: countCorrect(summaries) }));
   const result: Record<number, number> = {};
   for (let k = 1; k <= attempts; k *= 2) {
-    const enough = tasks.filter((summaries) => summaries.length >= k);
-    if (enough.length > 0)
-      result[k] = mean(enough.map((summaries) => passAtK(summaries.length, countCorrect(summaries), k)));
+    if (counts.some((task) => task.attempts >= k)) result[k] = computePassAtK(counts, k);
   }
   return result;
-}
-
-/** Unbiased estimate that one of k draws is correct: 1 - C(n-c, k) / C(n, k). Source: Chen et al., arXiv 2107.03374. */
-export function passAtK(n: number, correct: number, k: number): number {
-  if (n - correct < k) return 1;
-  let miss = 1;
-  for (let i = n - correct + 1; i <= n; i++) miss *= 1 - k / i;
-  return 1 - miss;
 }
 
 function countCorrect(summaries: readonly EpisodeSummary[]): number {

@@ -1,5 +1,5 @@
 import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
-import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { ConfigError, parseEpisodeId, WhetstoneError } from "@whetstone/core";
 import type { BundleStore } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
@@ -61,7 +61,7 @@ export function jobService(deps: JobServiceDeps) {
     listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
-    getEpisode: ({ episodeId }) => deps.records.episode(episodeId),
+    getEpisode: ({ episodeId }) => episode(deps, episodeId),
     replayEpisode: ({ episodeId }, context) => replay(deps, episodeId, context),
     explain: async ({ name, step }) => deps.records.explain(await deps.store.get(name), step),
   });
@@ -179,7 +179,7 @@ async function* episodes(deps: JobServiceDeps, request: StreamEpisodesRequest, c
 const REPLAY_GRACE_MS = 60_000;
 
 async function replay(deps: JobServiceDeps, episodeId: string, { signal }: CallContext) {
-  const { episode: recorded } = await deps.records.episode(episodeId);
+  const { episode: recorded } = await episode(deps, episodeId);
   const { spec } = await deps.store.get(recorded.job);
   if (!spec) throw new WhetstoneError("INTERNAL", "a stored job has no spec");
   const job = compileJob(spec);
@@ -187,4 +187,9 @@ async function replay(deps: JobServiceDeps, episodeId: string, { signal }: CallC
   const deadlineMs = job.episodeTimeoutMs + REPLAY_GRACE_MS;
   const { replayed, differences } = await deps.rollouts.replay(request, { signal, deadlineMs });
   return { recorded, ...(replayed && { replayed }), differences };
+}
+
+async function episode(deps: JobServiceDeps, id: string) {
+  const spec = (await deps.store.find(parseEpisodeId(id).job))?.spec;
+  return deps.records.episode(id, spec?.loop?.batchGroups);
 }

@@ -41,5 +41,6 @@ export {
   type SessionId,
 } from "./ids.ts";
 export { onAbort } from "./on-abort.ts";
+export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export { passOrder } from "./pass-order.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";

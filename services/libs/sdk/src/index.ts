@@ -152,7 +152,7 @@ export {
   zeroReward,
 } from "./graders/reward-function.ts";
 export { exactMatchReward, type F1RewardOptions, f1Reward, normalizeAnswer, tokenF1 } from "./graders/text-match.ts";
-export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
+export { computePassAtK, passAtK, type TaskAttempts } from "@whetstone/core";
 export {
   type ActorLike,
   type AgentClass,

@@ -25,9 +25,11 @@ export function applyAll(
 async function* apply(tasks: AsyncIterable<DatasetTask>, operation: Operation): AsyncGenerator<DatasetTask> {
   switch (operation.kind) {
     case "take":
-      return yield* take(tasks, operation.count);
+      yield* take(tasks, operation.count);
+      return;
     case "shuffle":
-      return yield* shuffle(tasks, operation.seed);
+      yield* shuffle(tasks, operation.seed);
+      return;
     case "repeat":
       for await (const task of tasks) yield* copiesOf(task, operation.times);
       return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Dataset } from "./dataset.ts";
+import type { Dataset } from "./dataset.ts";
 import { datasetsFolder } from "./folder.ts";
 import { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } from "./store.ts";
 import type { Rows } from "./sources.ts";

@@ -41,17 +41,24 @@ async function contentFile(
 /** A job takes first, shuffles what it took, and repeats what it shuffled. */
 function splitOrder(operations: readonly Operation[]): { rest: readonly Operation[]; order: DatasetOrder } {
   const rest = [...operations];
-  const order: { repeat?: number; shuffleSeed?: number; take?: number } = {};
-  const last = rest.at(-1);
-  if (last?.kind === "repeat") order.repeat = last.times;
-  if (last?.kind === "repeat") rest.pop();
-  const before = rest.at(-1);
-  if (before?.kind === "shuffle") order.shuffleSeed = before.seed;
-  if (before?.kind === "shuffle") rest.pop();
-  const first = rest.at(-1);
-  if (first?.kind === "take") order.take = first.count;
-  if (first?.kind === "take") rest.pop();
+  const repeat = pop(rest, "repeat");
+  const shuffle = pop(rest, "shuffle");
+  const take = pop(rest, "take");
+  const order = {
+    ...(take && { take: take.count }),
+    ...(shuffle && { shuffleSeed: shuffle.seed }),
+    ...(repeat && { repeat: repeat.times }),
+  };
   return { rest, order };
+}
+
+/** Takes the last operation off where it is of this kind. */
+function pop<K extends Operation["kind"]>(
+  operations: Operation[],
+  kind: K,
+): Extract<Operation, { kind: K }> | undefined {
+  if (operations.at(-1)?.kind !== kind) return undefined;
+  return operations.pop() as Extract<Operation, { kind: K }>;
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -128,9 +128,10 @@ export class DatasetStore {
 
   async #whatThereIs(name: string, split: string): Promise<string> {
     const info = await this.info(name);
-    const splits = info?.splits.map((known) => known.split).join(", ");
-    const there = splits === undefined ? "no such dataset" : `only the splits ${splits}`;
-    return `dataset ${name}, split ${split}: there is ${there} in ${this.folder}; add it with \`whet datasets add ${name} <file> --split ${split}\``;
+    const there = info
+      ? `it has only ${info.splits.map((known) => known.split).join(", ")}`
+      : `there is no such dataset in ${this.folder}`;
+    return `dataset ${name}, split ${split}: ${there}; add it with \`whet datasets add ${name} <file> --split ${split}\``;
   }
 
   #paths(name: string, split: string): { manifest: string; tasks: string } {

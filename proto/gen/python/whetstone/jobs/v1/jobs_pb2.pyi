@@ -122,18 +122,20 @@ class ValidationVariant(_message.Message):
     def __init__(self, name: _Optional[str] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., attempts: _Optional[int] = ...) -> None: ...
 
 class Validation(_message.Message):
-    __slots__ = ("dataset", "every_steps", "at_start", "at_end", "variants")
+    __slots__ = ("dataset", "every_steps", "at_start", "at_end", "variants", "concurrency")
     DATASET_FIELD_NUMBER: _ClassVar[int]
     EVERY_STEPS_FIELD_NUMBER: _ClassVar[int]
     AT_START_FIELD_NUMBER: _ClassVar[int]
     AT_END_FIELD_NUMBER: _ClassVar[int]
     VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     dataset: Dataset
     every_steps: int
     at_start: bool
     at_end: bool
     variants: _containers.RepeatedCompositeFieldContainer[ValidationVariant]
-    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., every_steps: _Optional[int] = ..., at_start: _Optional[bool] = ..., at_end: _Optional[bool] = ..., variants: _Optional[_Iterable[_Union[ValidationVariant, _Mapping]]] = ...) -> None: ...
+    concurrency: int
+    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., every_steps: _Optional[int] = ..., at_start: _Optional[bool] = ..., at_end: _Optional[bool] = ..., variants: _Optional[_Iterable[_Union[ValidationVariant, _Mapping]]] = ..., concurrency: _Optional[int] = ...) -> None: ...
 
 class Optimizer(_message.Message):
     __slots__ = ("learning_rate", "beta1", "beta2", "weight_decay", "gradient_clip", "warmup_steps", "final_rate_share")

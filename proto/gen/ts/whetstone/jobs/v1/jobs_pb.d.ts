@@ -158,7 +158,7 @@ export declare type Dataset = Message<"whetstone.jobs.v1.Dataset"> & {
   take?: bigint | undefined;
 
   /**
-   * Each task so many times in a row, at least 1; ids get "#<i>" from the second on. Absent: 1.
+   * Each task so many times in a row, after shuffling, at least 1; the copies' ids get "#2", "#3", … Absent: 1.
    *
    * @generated from field: optional uint32 repeat = 5;
    */
@@ -243,6 +243,13 @@ export declare type Validation = Message<"whetstone.jobs.v1.Validation"> & {
    * @generated from field: repeated whetstone.jobs.v1.ValidationVariant variants = 5;
    */
   variants: ValidationVariant[];
+
+  /**
+   * Most validation episodes dispatched at a time, at least 1. Absent: all, and the orchestrators' slots bound them.
+   *
+   * @generated from field: optional uint32 concurrency = 6;
+   */
+  concurrency?: number | undefined;
 };
 
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError } from "@whetstone/core";
+import { WhetstoneError } from "./errors.ts";
 
 /** Scored attempts at one task. */
 export interface TaskAttempts {
