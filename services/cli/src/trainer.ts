@@ -61,7 +61,8 @@ async function readRequest({ module, definition, data }: TrainRequest, context: 
   const document: JobDocument = await definition.document();
   const isOwn = definition.actors.length + definition.environments.length > 0;
   const bundle = isOwn ? await bundleModule(path) : undefined;
-  if (document["model"] === undefined) document["model"] = { path: runtimeModel(data, context) ?? "" };
+  const model = runtimeModel(data, context);
+  if (document["model"] === undefined && model !== undefined) document["model"] = { path: model };
   if (bundle) document["module"] = { digest: bundle.digest };
   document["name"] ??= jobName(basename(path), document);
   return { spec: readJobSpec(document, dirname(path)), code: bundle?.code ?? new Uint8Array() };

@@ -50,7 +50,10 @@ export async function startFakeController(): Promise<FakeController> {
     watchJob: async function* ({ name }, { signal }) {
       const job = get(name);
       yield { job };
-      if (state.end === JobPhase.RUNNING) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      if (state.end === JobPhase.RUNNING) {
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        return;
+      }
       if (job.status) Object.assign(job.status, { phase: state.end, step: state.steps, message: "as scripted" });
       yield { job };
     },
