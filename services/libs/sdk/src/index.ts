@@ -87,6 +87,25 @@ export {
   type ToolEnvironmentOptions,
   type ToolOutputs,
 } from "./environments/tool-environment.ts";
+export { compareReports, type Comparison, type PairedScore, type TaskPair } from "./evaluation/compare.ts";
+export {
+  type Estimate,
+  meanDifference,
+  meanOverTasks,
+  type Part,
+  shareOverTasks,
+  wilson,
+} from "./evaluation/intervals.ts";
+export {
+  type EvaluatedEpisode,
+  type EvaluatedTask,
+  type EvaluationHead,
+  type EvaluationReport,
+  evaluationReport,
+  type FailureCount,
+  readReport,
+} from "./evaluation/report.ts";
+export { type PassAtK, type Score, scoreTasks, type TaskScore } from "./evaluation/score.ts";
 export {
   classify,
   type DeadlinePolicy,
