@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createStep, createTrajectory } from "../types.ts";
 import { BaseAgent } from "../base-agent.ts";
 import { BaseEnv } from "../base-env.ts";
+import { Dataset } from "../datasets/dataset.ts";
 import { readModule } from "../read-module.ts";
 import { defineEnvironment, defineRollout } from "../registry.ts";
 import { grpo, sft } from "./algorithm.ts";
@@ -243,6 +244,13 @@ describe("defineJob", () => {
       validation: { dataset: { jsonl: "/data/test.jsonl" } },
     });
     expect(opened).toEqual(["train", "test"]);
+  });
+
+  it("takes datasets of this SDK, with their order", async () => {
+    const train = Dataset.fromSeeds(1, 100).take(5).shuffle(3).repeat(2);
+    expect(await defineJob({ ...base, train }).document()).toMatchObject({
+      train: { seeds: { first: "1", count: "100" }, take: "5", shuffleSeed: "3", repeat: 2 },
+    });
   });
 
   it("refuses a dataset that a job cannot name, by path", async () => {
