@@ -25,7 +25,7 @@ class Counter extends BaseEnv {
     switch (action) {
       case "exit": process.exit(1);
       case "loop": for (;;);
-      case "grow": { const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1)); }
+      case "grow": { const all = []; for (;;) all.push(Buffer.alloc(64 << 20, 1)); }
       case "later": setTimeout(() => { throw new Error("too late"); }, 5); break;
       case "task": throw new EpisodeError("TASK", "bad task");
       case "throw": throw new Error("odd");
@@ -53,7 +53,7 @@ let app: EnvRunnerApp;
 let client: RpcClient<typeof EnvironmentService>;
 
 async function start(settings: object = {}): Promise<void> {
-  const config = ConfigSchema.parse({ grpcPort: 0, moduleHangMs: 1_500, moduleMemoryMib: 300, ...settings });
+  const config = ConfigSchema.parse({ grpcPort: 0, moduleHangMs: 4_000, moduleMemoryMib: 300, ...settings });
   app = await startApp(config, { logger: silentLogger });
   client = createClient(EnvironmentService, app.address);
 }

@@ -18,7 +18,7 @@ export function act(what, scope) {
     case "exit": process.exit(3);
     case "die": setTimeout(() => process.kill(process.pid, "SIGKILL"), 20); return new Promise(() => {});
     case "loop": for (;;);
-    case "buffers": { const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1)); }
+    case "buffers": { const all = []; for (;;) all.push(Buffer.alloc(64 << 20, 1)); }
     case "heap": { const all = []; for (;;) all.push({ n: [all.length] }); }
     case "stray": setTimeout(() => { throw new Error("stray"); }, 5); return new Promise(() => {});
     case "rejection": void Promise.reject(new Error("unseen")); return new Promise(() => {});

@@ -20,7 +20,7 @@ import { BaseAgent, BaseEnv, createStep, createTrajectory, defineAgent, defineEn
 const harm = {
   exit: () => process.exit(1),
   loop: () => { for (;;); },
-  grow: () => { const all = []; for (;;) all.push(Buffer.alloc(8 << 20, 1)); },
+  grow: () => { const all = []; for (;;) all.push(Buffer.alloc(64 << 20, 1)); },
   stray: () => void setTimeout(() => { throw new Error("stray"); }, 1),
 };
 class Teller extends BaseEnv {
@@ -49,7 +49,7 @@ export const teller = defineEnvironment({ kind: "teller", create: (args) => new 
 `;
 
 beforeAll(async () => {
-  house = await House.open({ WHETSTONE_MODULE_HANG_MS: "1500", WHETSTONE_MODULE_MEMORY_MIB: "300" });
+  house = await House.open({ WHETSTONE_MODULE_HANG_MS: "4000", WHETSTONE_MODULE_MEMORY_MIB: "300" });
   module = await house.keepModule(SOURCE);
 });
 afterAll(() => house[Symbol.asyncDispose]());
@@ -57,7 +57,7 @@ beforeEach(() => house.beforeEach());
 afterEach(() => house.afterEach());
 
 const start = (settings: object = {}): Promise<OrchestratorApp> =>
-  house.start({ moduleHangMs: 1_500, moduleMemoryMib: 300, ackWaitMs: 15_000, ...settings });
+  house.start({ moduleHangMs: 4_000, moduleMemoryMib: 300, ackWaitMs: 15_000, ...settings });
 
 function task(what: { agent?: string; environment?: string } = {}, fields: TaskFields = {}): TaskFields {
   return {
@@ -68,6 +68,8 @@ function task(what: { agent?: string; environment?: string } = {}, fields: TaskF
     ...fields,
   };
 }
+
+const HARMS = ["exit", "loop", "grow", "stray"];
 
 function isAlive(pid: number): boolean {
   try {
@@ -119,59 +121,42 @@ describe("a job's own code", () => {
     await waitFor(() => app.modulePids.length === 0, { timeoutMs: 10_000 });
   });
 
-  it.each([
-    ["exit", "MODULE_CRASHED"],
-    ["loop", "MODULE_HUNG"],
-    ["grow", "MODULE_TOO_LARGE"],
-    ["stray", "MODULE_CRASHED"],
-  ])(
-    "whose agent does %s fails that episode with its class, and no other",
-    async (agent, code) => {
-      await start();
-      const [own, other] = [await house.newJob(), await house.newJob()];
-      house.script = () => ({ text: "a", delayMs: 30 });
-      await house.send(own, 0, task({ agent }));
-      for (let i = 1; i < 12; i += 1) await house.send(own, i, task());
-      for (let i = 0; i < 12; i += 1) await house.send(other, i, task());
-      const [guilty, ...innocent] = await Promise.all(
-        Array.from({ length: 12 }, (_, i) => house.sealed(own, i, 60_000)),
-      );
-      expect(guilty?.episode.terminationReason).toBe(TerminationReason.ERROR);
-      expect(guilty?.episode.failure).toMatchObject({
-        failureClass: FailureClass.INFRASTRUCTURE,
-        phase: "module",
-        code,
-      });
-      innocent.forEach(expectSound);
-      for (let i = 0; i < 12; i += 1) expectSound(await house.sealed(other, i));
-    },
-    90_000,
-  );
+  /** One job for each harm, twelve episodes each, of which one does it; all at the same time, and beside a job that does none. */
+  async function sufferFrom(who: "agent" | "environment"): Promise<Map<string, Sealed>> {
+    await start();
+    house.script = () => ({ text: "a", delayMs: 30 });
+    const jobs = await Promise.all([...HARMS, "fine"].map(async (harm) => [harm, await house.newJob()] as const));
+    for (const [harm, job] of jobs)
+      for (let i = 0; i < 12; i += 1) await house.send(job, i, task(i === 0 ? { [who]: harm } : {}));
+    const guilty = new Map<string, Sealed>();
+    for (const [harm, job] of jobs) {
+      const [first, ...others] = await Promise.all(Array.from({ length: 12 }, (_, i) => house.sealed(job, i, 90_000)));
+      others.forEach(expectSound);
+      guilty.set(harm, first as Sealed);
+    }
+    expectSound(guilty.get("fine") as Sealed);
+    return guilty;
+  }
 
-  it.each([
-    ["exit", /MODULE_CRASHED/],
-    ["loop", /MODULE_HUNG/],
-    ["grow", /MODULE_TOO_LARGE/],
-    ["stray", /stray/],
-  ])(
-    "whose environment does %s fails that episode as ENVIRONMENT, and no other",
-    async (environment, message) => {
-      await start();
-      const [own, other] = [await house.newJob(), await house.newJob()];
-      house.script = () => ({ text: "a", delayMs: 30 });
-      await house.send(own, 0, task({ environment }));
-      for (let i = 1; i < 12; i += 1) await house.send(own, i, task());
-      for (let i = 0; i < 12; i += 1) await house.send(other, i, task());
-      const [guilty, ...innocent] = await Promise.all(
-        Array.from({ length: 12 }, (_, i) => house.sealed(own, i, 60_000)),
-      );
-      expect(guilty?.episode.failure).toMatchObject({ failureClass: FailureClass.ENVIRONMENT, phase: "step" });
-      expect(guilty?.episode.failure?.message).toMatch(message);
-      innocent.forEach(expectSound);
-      for (let i = 0; i < 12; i += 1) expectSound(await house.sealed(other, i));
-    },
-    90_000,
-  );
+  it("whose agent crashes, hangs, grows or throws unheard fails that episode with its class, and no other", async () => {
+    const guilty = await sufferFrom("agent");
+    const codes = { exit: "MODULE_CRASHED", loop: "MODULE_HUNG", grow: "MODULE_TOO_LARGE", stray: "MODULE_CRASHED" };
+    for (const [harm, code] of Object.entries(codes)) {
+      const { episode } = guilty.get(harm) as Sealed;
+      expect(episode.terminationReason).toBe(TerminationReason.ERROR);
+      expect(episode.failure).toMatchObject({ failureClass: FailureClass.INFRASTRUCTURE, phase: "module", code });
+    }
+  }, 120_000);
+
+  it("whose environment does so fails that episode as ENVIRONMENT, and no other", async () => {
+    const guilty = await sufferFrom("environment");
+    const said = { exit: /MODULE_CRASHED/, loop: /MODULE_HUNG/, grow: /MODULE_TOO_LARGE/, stray: /stray/ };
+    for (const [harm, message] of Object.entries(said)) {
+      const { failure } = (guilty.get(harm) as Sealed).episode;
+      expect(failure).toMatchObject({ failureClass: FailureClass.ENVIRONMENT, phase: "step" });
+      expect(failure?.message).toMatch(message);
+    }
+  }, 120_000);
 
   it("that once ended a process alone is alone from its start the next time", async () => {
     const app = await start();
@@ -214,13 +199,15 @@ describe("a job's own code", () => {
     const [late, cancelled] = [await house.newJob(), await house.newJob()];
     house.script = () => ({ text: "a", delayMs: Number.POSITIVE_INFINITY });
     await house.send(late, 0, task({}, { limits: { episodeTimeout: durationFromMs(1_500) } }));
+    expect((await house.sealed(late, 0, 20_000)).episode.terminationReason).toBe(TerminationReason.DEADLINE);
     await house.send(cancelled, 0, task());
-    expect((await house.sealed(late, 0)).episode.terminationReason).toBe(TerminationReason.DEADLINE);
+    const asked = (): boolean => house.gateway.seen.some(({ session }) => session.startsWith(`${cancelled}.`));
+    await waitFor(asked, { timeoutMs: 15_000 });
     const aborted = house.gateway.aborted;
     await house.setPhase(cancelled, JobPhase.CANCELLED);
-    await waitFor(() => house.gateway.aborted > aborted);
-    await waitFor(async () => (await house.tasksLeft(cancelled)) === 0);
-  });
+    await waitFor(() => house.gateway.aborted > aborted, { timeoutMs: 10_000 });
+    await waitFor(async () => (await house.tasksLeft(cancelled)) === 0, { timeoutMs: 10_000 });
+  }, 60_000);
 
   it("leaves no process when the orchestrator closes, or is killed, though it loops", async () => {
     const app = await start({ ackWaitMs: 1_000 });
