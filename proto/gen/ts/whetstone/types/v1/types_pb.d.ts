@@ -590,7 +590,7 @@ export declare const ModelCallSchema: GenMessage<ModelCall>;
  */
 export declare type Step = Message<"whetstone.types.v1.Step"> & {
   /**
-   * The model call of this turn, an id in `Episode.calls`.
+   * The model call of this turn, an id in `Episode.calls`. Empty: another model was asked, or none.
    *
    * @generated from field: string call_id = 1;
    */
@@ -687,7 +687,7 @@ export declare type Trajectory = Message<"whetstone.types.v1.Trajectory"> & {
   steps: Step[];
 
   /**
-   * Sum of the step rewards.
+   * Sum of the step rewards, as they were before a workflow shaped them.
    *
    * @generated from field: double reward = 4;
    */
@@ -844,7 +844,7 @@ export declare type Episode = Message<"whetstone.types.v1.Episode"> & {
   task?: Task | undefined;
 
   /**
-   * One per role; empty when the episode failed before its first step.
+   * One or more per role; empty when the episode failed before its first step.
    *
    * @generated from field: repeated whetstone.types.v1.Trajectory trajectories = 8;
    */
@@ -868,7 +868,7 @@ export declare type Episode = Message<"whetstone.types.v1.Episode"> & {
   failure?: Failure | undefined;
 
   /**
-   * The episode's reward: the sum over its trajectories' rewards.
+   * The episode's reward: the sum over its trajectories' rewards, or what a rollout (or its environment) said it is.
    *
    * @generated from field: double reward = 12;
    */
