@@ -1,5 +1,5 @@
 // A job's life against the real services: submitted twice, suspended, resumed, cancelled, evaluated only, trained by SFT.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
@@ -38,6 +38,19 @@ describe("a job's life", () => {
     await expect(submit({ ...job, seed: "4" })).rejects.toMatchObject({ code: "ALREADY_EXISTS" });
     await reaches("twice", JobPhase.SUCCEEDED);
   }, 90_000);
+
+  it("leaves episodes that can be exported, and replayed without a difference", () => {
+    const file = join(folder, "twice.jsonl");
+    expect(runtime.whet("episodes", "export", "twice", "--jsonl", file).json).toMatchObject({ episodes: 32 });
+    const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+    const episodes = lines.map((line) => JSON.parse(line) as { id: string; trainedInStep?: number; calls: object[] });
+    expect(episodes).toHaveLength(32);
+    expect(episodes.every(({ trainedInStep, calls }) => trainedInStep === 0 && calls.length > 0)).toBe(true);
+    const replayed = runtime.whet("episodes", "replay", "twice", "--last", "4");
+    expect(replayed.output.trim().split("\n")).toHaveLength(4);
+    expect(replayed).toMatchObject({ status: 0 });
+    expect(replayed.output).not.toContain('"same":false');
+  }, 60_000);
 
   it("suspended it frees the engines and keeps its books; resumed it goes on to its last step", async () => {
     await submit(smallJob("paused", runtime.model, { steps: 12, lag: 1 }));

@@ -29,7 +29,7 @@ export function buildProgram(context: CommandContext, argv: readonly string[], o
   addRuntimeCommands(program, context, argv, outcome);
   addTrainingCommands(program, context, outcome);
   addJobCommands(program, context, outcome);
-  addEpisodeCommands(program, context);
+  addEpisodeCommands(program, context, outcome);
   addModelCommands(program, context);
   addCompletion(program, context);
   return program;
@@ -96,7 +96,13 @@ function runtimeOptions(target: Command): Command {
 
 function addTrainingCommands(program: Command, context: CommandContext, outcome: Outcome): void {
   const collect = (value: string, before: string[]): string[] => [...before, value];
-  runtimeOptions(command(program, "train <job>", "submit a job file and watch it; starts a runtime if none is up"))
+  runtimeOptions(
+    command(
+      program,
+      "train <job>",
+      "submit a job (YAML, JSON or TypeScript) and watch it; starts a runtime if none is up",
+    ),
+  )
     .option("--model <dir>", "model folder, in place of the job's model.path")
     .option("--set <path=value>", "change a setting of the job file, e.g. loop.steps=5 (repeatable)", collect, [])
     .option("--watch", "watch until the job is finished (default)")
@@ -150,18 +156,40 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
   );
 }
 
-function addEpisodeCommands(program: Command, context: CommandContext): void {
+function addEpisodeCommands(program: Command, context: CommandContext, outcome: Outcome): void {
   const episodes = program.command("episodes").description("episodes: list, read turn by turn").exitOverride();
   const load = async () => await import("./commands/episodes.ts");
-  command(episodes, "ls <job>", "sealed episodes of a job, newest first")
-    .option("--group <name>", "only this group, e.g. g12")
-    .option("--purpose <purpose>", "train, validation or demonstration")
-    .option("--last <n>", "newest n (default: 20; all of a group and with --failed; 0: all)")
-    .option("--failed", "only those that failed")
-    .action(async (job: string, flags: object) => (await load()).listEpisodes(job, flags, context));
+  const list = "newest n (default: 20; all of a group and with --failed; 0: all)";
+  selection(command(episodes, "ls <job>", "sealed episodes of a job, newest first"), list).action(
+    async (job: string, flags: object) => (await load()).listEpisodes(job, flags, context),
+  );
+  selection(
+    command(episodes, "export <job>", "sealed episodes with their tokens, in a file"),
+    "newest n (default: all)",
+  )
+    .option("--jsonl <file>", "one episode a line")
+    .option("--parquet <file>", "one turn a row (docs/records.md)")
+    .action(async (job: string, flags: object) =>
+      (await import("./commands/episode-export.ts")).exportEpisodes(job, flags, context),
+    );
+  selection(
+    command(episodes, "replay <what>", "play an episode, or a job's newest, again with the recorded answers; compare"),
+    list,
+  ).action(async (what: string, flags: object) =>
+    (await import("./commands/episode-replay.ts")).replayEpisodes(what, flags, context, outcome),
+  );
   command(episodes, "show <episode>", "one episode, turn by turn")
     .option("--tokens", "ids, log-probabilities and version labels of every token")
     .action(async (id: string, flags: object) => (await load()).showEpisode(id, flags, context));
+}
+
+/** Which of a job's episodes. */
+function selection(target: Command, last: string): Command {
+  return target
+    .option("--group <name>", "only this group, e.g. g12")
+    .option("--purpose <purpose>", "train, validation or demonstration")
+    .option("--last <n>", last)
+    .option("--failed", "only those that failed");
 }
 
 function addModelCommands(program: Command, context: CommandContext): void {

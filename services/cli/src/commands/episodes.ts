@@ -48,7 +48,7 @@ interface Listed {
 }
 
 /** Ends early, without complaint, when interrupted. */
-async function* wantedEpisodes(job: string, flags: ListFlags, context: CommandContext): AsyncGenerator<Listed> {
+export async function* wantedEpisodes(job: string, flags: ListFlags, context: CommandContext): AsyncGenerator<Listed> {
   const request = { name: job, group: flags.group ?? "", last: readLast(flags), purpose: purposeOf(flags.purpose) };
   await using client = connect(flags, context);
   try {

@@ -75,7 +75,7 @@ function block(label: string, text: string, paint: Painter): string[] {
 }
 
 /** A model may answer anything, terminal commands included: control characters are shown, not obeyed. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\u{fffd}");
 }
 
