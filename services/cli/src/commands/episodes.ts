@@ -101,8 +101,13 @@ function rowOf(summary: EpisodeSummary): string[] {
     String(summary.sampledTokens),
     versions,
     enumShortName(TerminationReasonSchema, summary.terminationReason),
-    isFailed(summary) ? `${enumShortName(FailureClassSchema, summary.failureClass)}: ${summary.failureMessage}` : "",
+    isFailed(summary) ? failureText(summary) : "",
   ];
+}
+
+function failureText({ failureClass, failurePhase, failureMessage }: EpisodeSummary): string {
+  const place = failurePhase === "" ? "" : ` in ${failurePhase}`;
+  return `${enumShortName(FailureClassSchema, failureClass)}${place}: ${failureMessage}`;
 }
 
 function purposeOf(text: string | undefined): Purpose {
