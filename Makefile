@@ -9,6 +9,7 @@ TORCH_INDEX ?=
 # Seed of the quickstart, and extra arguments for it (e.g. QUICKSTART="--lag 0").
 SEED ?= 1
 QUICKSTART ?=
+BENCH ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
 
@@ -17,7 +18,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test check gen pack format proto-baseline bench-engine clean
+.PHONY: help setup quickstart test check gen pack format proto-baseline bench-engine bench-rollout clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -59,6 +60,9 @@ proto-baseline: setup ## Accept today's contract as the one that later changes a
 
 bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
+
+bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
+	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)
 
 clean: ## Remove what set-up and runs made
 	rm -rf node_modules .venv .whetstone

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One cell of the bench's table, as a plain program that uses the SDK: plays FrozenLake at one concurrency against a
 // server, and prints one JSON line. Arguments: URL, episodes at once, turns to measure at least. Needs --expose-gc.
+import { readFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import {
   AgentExecutionEngine,
@@ -65,7 +66,7 @@ async function measureSpeed() {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   const episodes = Math.ceil(Math.max(Number(leastTurns) / TURNS_AN_EPISODE, 2 * concurrency));
   delay.enable();
-  const [cpuBefore, startedAt] = [process.cpuUsage(), performance.now()];
+  const [cpuBefore, startedAt, waitedBefore] = [process.cpuUsage(), performance.now(), waitedForCpuMs()];
   const totals = await play(engine, tasksOf(episodes));
   const [{ user, system }, wallMs] = [process.cpuUsage(cpuBefore), performance.now() - startedAt];
   delay.disable();
@@ -76,7 +77,18 @@ async function measureSpeed() {
     cpuMsPerTurn: round((user + system) / 1000 / totals.turns),
     loopDelayP99Ms: round(Math.max(0, delay.percentile(99) / 1e6 - RESOLUTION_MS)),
     loopDelayMaxMs: round(Math.max(0, delay.max / 1e6 - RESOLUTION_MS)),
+    connections: pool.connections,
+    cpuWaitShare: round((waitedForCpuMs() - waitedBefore) / wallMs),
   };
+}
+
+/** How long this thread was ready to run but others had the core: a loop delay that is not ours. */
+function waitedForCpuMs(): number {
+  try {
+    return Number(readFileSync("/proc/self/schedstat", "utf8").split(" ")[1]) / 1e6;
+  } catch {
+    return 0; // Not Linux.
+  }
 }
 
 interface Memory {
@@ -87,7 +99,7 @@ interface Memory {
 async function memory(): Promise<Memory> {
   for (let i = 0; i < 3; i += 1) {
     globalThis.gc?.();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
   }
   const { heapUsed, external, rss } = process.memoryUsage();
   return { heap: heapUsed + external, resident: rss };
@@ -100,12 +112,17 @@ async function measureMemory() {
   const before = await memory();
   const cancel = new AbortController();
   const waiting = engine.executeTasks(tasksOf(concurrency), { signal: cancel.signal });
-  await new Promise((resolve) => setTimeout(resolve, 500 + concurrency / 2));
+  while (pool.connections < concurrency) await pause(100); // Each that waits holds one.
+  await pause(500);
   const after = await memory();
   cancel.abort();
   await waiting;
   const kibPerEpisode = (field: keyof Memory) => round((after[field] - before[field]) / 1024 / concurrency);
   return { residentKibPerWaiting: kibPerEpisode("resident"), heapKibPerWaiting: kibPerEpisode("heap") };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function round(value: number): number {
