@@ -83,8 +83,8 @@ function reportOnce(result: ValidationResult, seen: Set<string>, events: WatchEv
 }
 
 /** Repeats a stream that broke off for a reason that passes. `alive()` says that it has answered. */
-async function keepTrying<T>(
-  events: WatchEvents,
+export async function keepTrying<T>(
+  events: Pick<WatchEvents, "lost">,
   signal: AbortSignal,
   attempt: (alive: () => void) => Promise<T>,
 ): Promise<T> {

@@ -1,121 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-/** `whet eval`: pass@k of a model, as a job that only validates. */
+/** `whet eval`: pass@k of a model, as a job that only validates. The same name again goes on where it was. */
 import { randomBytes } from "node:crypto";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 
-import type { Job, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
+import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { EvaluationReport } from "@whetstone/sdk";
 
 import { runningRuntime } from "../adapters/endpoint.ts";
+import { countTasks, datasetOf } from "../adapters/eval-dataset.ts";
+import { followEvaluation, readEpisodes } from "../adapters/evaluation-watch.ts";
 import { jobFolder } from "../adapters/job-file-reader.ts";
 import type { JobSource } from "../adapters/job-source.ts";
 import { openJob } from "../adapters/job-source.ts";
 import { checkModel } from "../adapters/models-tool.ts";
-import { CliError, badInput } from "../domain/cli-error.ts";
-import { evalDocument, parseKs, parseTasks } from "../domain/eval-spec.ts";
-import { formatNumber, formatTable } from "../domain/format.ts";
+import { writeReport } from "../adapters/report-files.ts";
+import { badInput, CliError } from "../domain/cli-error.ts";
+import type { EvalOptions, EvalWords } from "../domain/eval-flags.ts";
+import { readEvalWords } from "../domain/eval-flags.ts";
+import { EvalProgress } from "../domain/eval-progress.ts";
+import { evalDocument } from "../domain/eval-spec.ts";
+import { reportLines } from "../domain/eval-tables.ts";
+import { reportOf } from "../domain/evaluated.ts";
 import { readJobSpec } from "../domain/job-file.ts";
-import { percent } from "../domain/watch-view.ts";
 import type { Outcome } from "../program.ts";
 import type { CommandContext } from "./context.ts";
+import { evalView } from "./eval-view.ts";
 import type { RuntimeFlags } from "./open-runtime.ts";
+import type { Session } from "./session.ts";
 import { openSession } from "./session.ts";
-import { exitCodeOf, submitJob, watchToEnd } from "./submit.ts";
+import { exitCodeOf, submitJob, untilEnd } from "./submit.ts";
 
-export interface EvalFlags extends RuntimeFlags {
+export interface EvalFlags extends RuntimeFlags, EvalWords {
   readonly job?: string;
-  readonly attempts: string;
-  readonly k: string;
-  readonly tasks?: string;
+  readonly agent?: string;
   readonly environment?: string;
+  readonly report?: string;
 }
 
 export async function evaluate(flags: EvalFlags, context: CommandContext, outcome: Outcome): Promise<void> {
-  const attempts = Number(flags.attempts);
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw badInput([{ path: "--attempts", reason: `must be a whole number of at least 1, not "${flags.attempts}"` }]);
-  const ks = parseKs(flags.k, attempts);
+  const options = readEvalWords(flags);
   const source = flags.job === undefined ? undefined : await openJob(flags.job);
-  const spec = readJobSpec(
-    document(source?.document, { flags, attempts, context }),
-    flags.job === undefined ? process.cwd() : jobFolder(flags.job),
-  );
+  const document = await documentOf(source?.document, flags, options, context);
+  const spec = readJobSpec(document, flags.job === undefined ? process.cwd() : jobFolder(flags.job));
   const model = spec.model?.path ?? "";
   if (model === "") throw badInput([{ path: "--model", reason: "needed: the model folder to evaluate" }]);
   await checkModel(model, "--model", context.signal);
   await using session = await openSession({ ...flags, model }, context);
-  await submitJob(session.jobs, spec, source?.code);
-  // The table is the answer; a program that wants it wants no events.
-  const quiet = { ...context, terminal: flags.json === true ? silent(context) : context.terminal };
-  const { exitCode, job } = await watchToEnd(session, spec.name, false, quiet);
+  const { created } = await submitJob(session.jobs, spec, source?.code);
+  if (flags.json !== true) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
+  const { exitCode, job } = await watch(session, spec, { flags, options }, context);
   outcome.exitCode = exitCode;
-  if (job) report(job, { model, ks, json: flags.json === true }, context);
-}
-
-interface Asking {
-  readonly flags: EvalFlags;
-  readonly attempts: number;
-  readonly context: CommandContext;
-}
-
-function document(
-  base: JobSource["document"] | undefined,
-  { flags, attempts, context }: Asking,
-): JobSource["document"] {
-  const model =
-    flags.model === undefined
-      ? base
-        ? undefined
-        : runningRuntime(flags.data, context.environment)?.model
-      : resolve(flags.model);
-  return evalDocument(base, {
-    name: `eval-${randomBytes(4).toString("hex")}`,
-    attempts,
-    ...(model === undefined ? {} : { model }),
-    ...(flags.tasks === undefined ? {} : { tasks: parseTasks(flags.tasks) }),
-    ...(flags.environment === undefined ? {} : { environment: flags.environment }),
-  });
+  if (job) await finish(session, job, { flags, options }, context);
 }
 
 interface Asked {
-  readonly model: string;
-  readonly ks: readonly number[];
-  readonly json: boolean;
+  readonly flags: EvalFlags;
+  readonly options: EvalOptions;
 }
 
-function report(job: Job, { model, ks, json }: Asked, context: CommandContext): void {
-  const result = job.status?.validations.at(-1);
-  if (!result) {
-    if (exitCodeOf(job) !== 0) return context.terminal.error(`whet: ${job.status?.message ?? "the evaluation failed"}`);
+async function documentOf(
+  base: JobSource["document"] | undefined,
+  flags: EvalFlags,
+  options: EvalOptions,
+  context: CommandContext,
+): Promise<JobSource["document"]> {
+  const { seeds, attempts, take, concurrency, sampling } = options;
+  const model = modelOf(base, flags, context);
+  const dataset = flags.dataset === undefined ? seeds && { seeds } : await datasetOf(flags.dataset);
+  return evalDocument(base, {
+    name: flags.name ?? `eval-${randomBytes(4).toString("hex")}`,
+    ...{ attempts, sampling },
+    ...(take === undefined ? {} : { take }),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(model === undefined ? {} : { model }),
+    ...(dataset === undefined ? {} : { dataset }),
+    ...(flags.agent === undefined ? {} : { agent: flags.agent }),
+    ...(flags.environment === undefined ? {} : { environment: flags.environment }),
+    ...(flags.seed === undefined ? {} : { seed: flags.seed }),
+  });
+}
+
+/** Undefined: the job file's. */
+function modelOf(base: unknown, { model, data }: EvalFlags, { environment }: CommandContext): string | undefined {
+  if (model !== undefined) return resolve(model);
+  return base === undefined ? runningRuntime(data, environment)?.model : undefined;
+}
+
+async function watch(
+  session: Session,
+  spec: JobSpec,
+  { flags, options }: Asked,
+  context: CommandContext,
+): ReturnType<typeof untilEnd> {
+  const dataset = spec.validation?.dataset;
+  const tasks = dataset && (await countTasks(dataset));
+  const expected = tasks === undefined ? undefined : tasks * options.attempts;
+  const progress = new EvalProgress(expected, () => performance.now());
+  const json = flags.json === true;
+  return untilEnd(session, { name: spec.name, json }, context, async () => {
+    const view = evalView(progress, context.terminal, json);
+    try {
+      return await followEvaluation(session.jobs, spec.name, view, context.signal);
+    } finally {
+      view.close();
+    }
+  });
+}
+
+async function finish(session: Session, job: Job, { flags, options }: Asked, context: CommandContext): Promise<void> {
+  if (!job.status?.validations.length) {
+    if (exitCodeOf(job) !== 0) return context.terminal.error(`whet: ${job.status?.message || "the evaluation failed"}`);
     throw new CliError("NO_RESULT", "the job finished without a validation result");
   }
-  const passes = ks.map((k): [number, number] => [k, result.passAtK[k] ?? NaN]);
-  if (json) return context.terminal.json(asJson(job, model, result, passes));
-  const header = ["TASKS", "EPISODES", "VOIDED", "MEAN REWARD", "SUCCESS", ...passes.map(([k]) => `PASS@${k}`)];
-  const row = [
-    result.tasks,
-    result.episodes,
-    result.voided,
-    formatNumber(result.meanReward),
-    percent(result.success),
-    ...passes.map(([, value]) => percent(value)),
-  ];
-  for (const line of formatTable(header, [row.map(String)])) context.terminal.line(line);
+  const summaries = await readEpisodes(session.jobs, job.spec?.name ?? "", context.signal);
+  const report = reportOf(job, summaries, { ks: options.ks, dataset: datasetText(job, flags) });
+  const folder = flags.report === undefined ? undefined : resolve(flags.report);
+  if (folder !== undefined) await writeReport(folder, report);
+  show(report, folder, flags.json === true, context);
 }
 
-function asJson(job: Job, model: string, result: ValidationResult, passes: readonly [number, number][]): object {
-  const { tasks, episodes, voided, success, meanReward } = result;
-  return {
-    job: job.spec?.name,
-    model,
-    tasks,
-    episodes,
-    voided,
-    success,
-    meanReward,
-    passAtK: Object.fromEntries(passes),
-  };
+function show(report: EvaluationReport, folder: string | undefined, json: boolean, { terminal }: CommandContext): void {
+  if (json) return terminal.json(report);
+  for (const line of ["", ...reportLines(report)]) terminal.line(line);
+  if (folder !== undefined) terminal.line(`\nreport: ${join(folder, "report.html")}, ${join(folder, "report.json")}`);
 }
 
-function silent(context: CommandContext): CommandContext["terminal"] {
-  return { ...context.terminal, isTty: false, line: () => {} };
+function datasetText({ spec }: Job, flags: EvalFlags): string {
+  if (flags.dataset !== undefined) return flags.dataset.join(", ");
+  const source = spec?.validation?.dataset?.source;
+  if (source?.case !== "seeds") return source?.value ?? "";
+  const { first, count } = source.value;
+  return `seeds ${first} to ${first + count - 1n}`;
 }

@@ -25,15 +25,25 @@ export async function submitJob(
   return { job: resumed.job ?? job, created };
 }
 
-/** Watches to the end. An interrupt detaches, or, if the runtime ends with this command, suspends the job first. */
+/** Watches to the end, see `untilEnd`. */
 export async function watchToEnd(
   session: Session,
   name: string,
   json: boolean,
   context: CommandContext,
 ): Promise<{ exitCode: ExitCode; job?: Job }> {
+  return untilEnd(session, { name, json }, context, () => watchJob(session.jobs, name, json, context));
+}
+
+/** An interrupt of `watch` detaches, or, if the runtime ends with this command, suspends the job first. */
+export async function untilEnd(
+  session: Session,
+  { name, json }: { readonly name: string; readonly json: boolean },
+  context: CommandContext,
+  watch: () => Promise<Job>,
+): Promise<{ exitCode: ExitCode; job?: Job }> {
   try {
-    const job = await watchJob(session.jobs, name, json, context);
+    const job = await watch();
     return { exitCode: exitCodeOf(job), job };
   } catch (error) {
     if (!context.signal.aborted || !isAbort(error)) throw error;

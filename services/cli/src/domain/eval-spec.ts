@@ -3,47 +3,74 @@
 import type { Violation } from "./cli-error.ts";
 import { badInput } from "./cli-error.ts";
 
+/** Names the episodes: "<job>/v0-eval-<task>/s<attempt>". */
+export const EVAL_VARIANT = "eval";
+
 export interface EvalRequest {
   readonly name: string;
   /** Absolute. Absent: what the job file names. */
   readonly model?: string;
   readonly attempts: number;
-  /** Absent: the job file's validation dataset. */
-  readonly tasks?: { readonly first: number; readonly count: number };
+  /** As a job names it. Absent: the job file's validation dataset. */
+  readonly dataset?: object;
+  /** Only the first n tasks. */
+  readonly take?: number;
+  /** Most episodes at a time. */
+  readonly concurrency?: number;
+  readonly agent?: string;
   readonly environment?: string;
+  /** In place of the job file's, setting by setting. */
+  readonly sampling?: Readonly<Record<string, number>>;
+  readonly seed?: string;
 }
+
+type Document = Record<string, unknown>;
 
 /** The document of the evaluation job. `base` is a parsed job file, whose agent, environment and limits are kept. */
-export function evalDocument(base: Record<string, unknown> | undefined, request: EvalRequest): Record<string, unknown> {
-  const { agent, environment, algorithm, sampling, limits, seed, model, module, roles } = base ?? {};
-  const kind = request.environment ?? "frozenlake";
-  const kept = {
-    agent: agent ?? { kind },
-    environment: environment ?? { kind },
-    algorithm,
-    sampling,
-    limits,
-    seed,
-    model,
-    module,
-    roles,
-  };
-  const given = Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined));
-  const variant = { name: "eval", attempts: request.attempts, ...(sampling === undefined ? {} : { sampling }) };
-  return {
-    ...given,
+export function evalDocument(base: Document | undefined, request: EvalRequest): Document {
+  const { algorithm, limits, model, module, roles } = base ?? {};
+  const sampling = merged(base?.["sampling"], request.sampling);
+  const variant = { name: EVAL_VARIANT, attempts: request.attempts, ...(sampling === undefined ? {} : { sampling }) };
+  const dataset = evalDataset(base, request);
+  return present({
+    ...players(base, request),
+    ...{ algorithm, limits, module, roles, sampling },
+    seed: request.seed ?? base?.["seed"],
+    model: request.model === undefined ? model : { path: request.model },
     name: request.name,
-    ...(request.model === undefined ? {} : { model: { path: request.model } }),
-    validation: { dataset: evalDataset(base, request), atStart: true, atEnd: false, variants: [variant] },
+    validation: present({
+      ...{ dataset, atStart: true, atEnd: false, variants: [variant] },
+      concurrency: request.concurrency,
+    }),
     loop: { steps: 0 },
+  });
+}
+
+/** Without a job file the environment's kind is the agent's, too: the built-in ones come in pairs. */
+function players(base: Document | undefined, request: EvalRequest): Document {
+  const kind = request.environment ?? "frozenlake";
+  if (base === undefined) return { agent: { kind: request.agent ?? kind }, environment: { kind } };
+  return {
+    agent: request.agent === undefined ? base["agent"] : { kind: request.agent },
+    environment: request.environment === undefined ? base["environment"] : { kind: request.environment },
   };
 }
 
-function evalDataset(base: Record<string, unknown> | undefined, { tasks }: EvalRequest): unknown {
-  if (tasks) return { seeds: tasks };
-  const validation = base?.["validation"] as { dataset?: unknown } | undefined;
-  if (validation?.dataset !== undefined) return validation.dataset;
-  throw badInput([{ path: "--tasks", reason: "needed: first:count of the task seeds, e.g. 100000:100" }]);
+function evalDataset(base: Document | undefined, { dataset, take }: EvalRequest): unknown {
+  const validation = base?.["validation"] as { dataset?: object } | undefined;
+  const found = dataset ?? validation?.dataset;
+  if (found !== undefined) return take === undefined ? found : { ...found, take };
+  const reason = "needed: a dataset's name or file, or --tasks first:count of task seeds, e.g. 100000:100";
+  throw badInput([{ path: "--dataset", reason }]);
+}
+
+function merged(base: unknown, own: EvalRequest["sampling"]): object | undefined {
+  if (own === undefined || Object.keys(own).length === 0) return base as object | undefined;
+  return { ...(base as object | undefined), ...own };
+}
+
+function present(fields: Document): Document {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 /** "100000:50" → {first, count}. */
