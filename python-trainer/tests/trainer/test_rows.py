@@ -65,9 +65,9 @@ def test_the_rows_of_a_trajectory_count_as_one_rollout_together() -> None:
 
 
 def test_context_is_seen_and_not_trained() -> None:
-    calls = call("c0", [1], [2]), call("c1", [3], [4], "c0"), call("c2", [5], [6], "c1"), call("c3", [7], [8])
-    (row,) = episode_rows(episode(*calls), 0, 0, {"c0": 0, "c2": 0})
-    assert content(row) == ([1, 2, 3, 4, 5, 6], [1, 5])
+    chain = [call(f"c{i}", [10 * i + 1], [10 * i + 2], f"c{i - 1}" if i else "") for i in range(4)]
+    (row,) = episode_rows(episode(*chain, call("c4", [7], [8])), 0, 0, {"c0": 0, "c3": 0})
+    assert content(row) == ([1, 2, 11, 12, 21, 22, 31, 32], [1, 7])
 
 
 def test_context_may_lack_labels_and_logprobs_and_may_be_greedy() -> None:

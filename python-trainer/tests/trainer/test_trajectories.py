@@ -113,7 +113,7 @@ def test_a_single_member_learns_nothing_from_a_comparison_and_something_from_its
 
 def test_frozen_members_are_in_no_statistics() -> None:
     given = [("g0", "a", 1.0), ("g0", "a", 0.0), ("g0", "b", 100.0)]
-    roles = {"b": RoleSettings("reinforce++baseline", 1, trained=False)}
+    roles = {"b": RoleSettings("reinforce", 1, trained=False)}
     assert advantages(given, roles) == [*advantages(given[:2]), 0]
 
 
