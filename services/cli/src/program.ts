@@ -110,16 +110,36 @@ function addTrainingCommands(program: Command, context: CommandContext, outcome:
     .action(async (file: string, flags: RuntimeFlags) =>
       (await import("./commands/train.ts")).train(file, flags, context, outcome),
     );
-  runtimeOptions(command(program, "eval", "pass@k of a model, without training"))
+  addEvalCommand(program, context, outcome);
+}
+
+function addEvalCommand(program: Command, context: CommandContext, outcome: Outcome): void {
+  const collect = (value: string, before: string[] = []): string[] => [...before, value];
+  const evaluation = runtimeOptions(command(program, "eval", "pass@k of a model, without training"))
     .option("--model <dir>", "model folder (default: the job file's, else the runtime's own)")
     .option("--job <file>", "job file whose agent, environment, limits and sampling are used")
-    .option("--environment <kind>", "without --job: environment and agent (default: frozenlake)")
-    .option("--attempts <n>", "episodes a task", "1")
-    .option("--k <list>", "values of k", "1")
+    .option("--environment <kind>", "environment (default: the job file's, else frozenlake)")
+    .option("--agent <kind>", "agent (default: the job file's, else the environment's kind)")
+    .option("--dataset <what>", "a dataset's name, name:split, or a file of tasks (repeatable)", collect)
     .option("--tasks <first:count>", "task seeds (default: the job file's validation dataset)")
+    .option("--take <n>", "only the first n tasks")
+    .option("--attempts <n>", "episodes a task", "1")
+    .option("--k <list>", "values of k, e.g. 1,4 (default: 1 and --attempts)")
+    .option("--concurrency <n>", "most episodes at a time (default: as many as the orchestrators have room for)")
+    .option("--temperature <t>", "in place of the job file's")
+    .option("--top-p <p>", "in place of the job file's")
+    .option("--top-k <k>", "in place of the job file's")
+    .option("--max-tokens <n>", "tokens an answer, in place of the job file's")
+    .option("--seed <n>", "in place of the job file's")
+    .option("--name <name>", "of the evaluation: the same command with it goes on where it was interrupted")
+    .option("--report <dir>", "write report.json and report.html")
     .action(async (flags: object) =>
-      (await import("./commands/eval.ts")).evaluate(flags as { attempts: string; k: string }, context, outcome),
+      (await import("./commands/eval.ts")).evaluate(flags as { attempts: string }, context, outcome),
     );
+  command(evaluation, "compare <before> <after>", "two reports (report.json), task by task").action(
+    async (before: string, after: string, _flags: object, own: Command) =>
+      (await import("./commands/eval-compare.ts")).compareEvaluations(before, after, own.optsWithGlobals(), context),
+  );
 }
 
 function addJobCommands(program: Command, context: CommandContext, outcome: Outcome): void {
