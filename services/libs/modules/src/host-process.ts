@@ -7,6 +7,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1_000;
 /** Starts in a row that end before the module is loaded; then it is the module's fault, not the weather's. */
 const STARTS = 3;
+/** For a while: a machine without memory left starts nothing. */
+const TRY_AGAIN_MS = 30_000;
 
 /** A child process that is started at the first call, and anew at the first call after its end. */
 export class HostProcess {
@@ -16,8 +18,8 @@ export class HostProcess {
   /** Ends in a row without a good answer between them. */
   #ends = 0;
   #failedStarts = 0;
-  /** Why the module cannot be loaded, once that is known. */
-  #broken: WhetstoneError | undefined;
+  /** Why the module cannot be loaded, once that is known, and until when nobody tries again. */
+  #broken: { readonly error: WhetstoneError; readonly untilMs: number } | undefined;
   readonly #closing = new AbortController();
 
   constructor(options: ChildOptions) {
@@ -56,7 +58,7 @@ export class HostProcess {
   }
 
   async #start(): Promise<Child> {
-    if (this.#broken !== undefined) throw this.#broken;
+    if (this.#broken !== undefined && performance.now() < this.#broken.untilMs) throw this.#broken.error;
     this.#closing.signal.throwIfAborted();
     if (this.#ends > 0) {
       await sleep(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#ends - 1)), this.#closing.signal);
@@ -82,11 +84,17 @@ export class HostProcess {
     this.#options.logger.warn("module_process_ended", { code: cause.code, reason: cause.message });
   }
 
+  /** What the module itself threw will be thrown again; that its process ended may have been the machine's fault. */
   #notLoaded(error: unknown): unknown {
-    if (error instanceof EpisodeError) return (this.#broken = error);
+    if (error instanceof EpisodeError) return this.#breaks(error, Number.POSITIVE_INFINITY);
     this.#failedStarts += 1;
     if (this.#failedStarts < STARTS || this.#closing.signal.aborted) return error;
-    const reason = `the module cannot be loaded: ${WhetstoneError.from(error).message}, ${STARTS} times in a row`;
-    return (this.#broken = new EpisodeError("TASK", reason, { cause: error }));
+    const reason = `the module cannot be loaded: ${WhetstoneError.from(error).message}, ${this.#failedStarts} times in a row`;
+    return this.#breaks(new EpisodeError("TASK", reason, { cause: error }), performance.now() + TRY_AGAIN_MS);
+  }
+
+  #breaks(error: WhetstoneError, untilMs: number): WhetstoneError {
+    this.#broken = { error, untilMs };
+    return error;
   }
 }
