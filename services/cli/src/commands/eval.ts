@@ -50,7 +50,7 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   if (flags.json !== true) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
   const { exitCode, job } = await watch(session, spec, { flags, options }, context);
   outcome.exitCode = exitCode;
-  if (job) return finish(session, job, { flags, options }, context);
+  if (job) return await finish(session, job, { flags, options }, context);
   if (flags.json !== true) context.terminal.line(`the same command with --name ${spec.name} goes on with it`);
 }
 
