@@ -28,11 +28,16 @@ export function summarize(episode: Episode, digest: string): EpisodeSummary {
     steps: episode.trajectories.reduce((sum, { steps }) => sum + steps.length, 0),
     promptTokens: promptTokens(episode.calls),
     ...(episode.timing === undefined ? {} : { timing: episode.timing }),
-    failureMessage: episode.failure?.message.slice(0, MAX_MESSAGE_CHARACTERS) ?? "",
-    failurePhase: episode.failure?.phase ?? "",
-    taskId: episode.task?.id ?? "",
-    taskSource: episode.task?.source ?? "",
+    ...named(episode),
   });
+}
+
+type Names = Pick<EpisodeSummary, "failureMessage" | "failurePhase" | "taskId" | "taskSource">;
+
+function named({ failure, task }: Episode): Names {
+  const { message = "", phase: failurePhase = "" } = failure ?? {};
+  const { id: taskId = "", source: taskSource = "" } = task ?? {};
+  return { failureMessage: message.slice(0, MAX_MESSAGE_CHARACTERS), failurePhase, taskId, taskSource };
 }
 
 function versionsOf(calls: readonly ModelCall[]): { min?: bigint; max?: bigint } {
