@@ -3,7 +3,7 @@ import { AgentForm } from "@whetstone/proto/rollouts/v1/rollouts";
 import { defineWorkflow, SimpleWorkflow } from "@whetstone/sdk";
 import { expect, it } from "vitest";
 import { builtInActors } from "../agents/built-in.ts";
-import { describeKind } from "./rollout-service.ts";
+import { describeKind } from "./describe-kind.ts";
 
 it("kinds are described with their form and a schema of their arguments", () => {
   const simple = defineWorkflow({ kind: "simple", create: () => new SimpleWorkflow({ rewardFunction: () => 1 }) });
