@@ -31,6 +31,7 @@ export function buildProgram(context: CommandContext, argv: readonly string[], o
   addJobCommands(program, context, outcome);
   addEpisodeCommands(program, context, outcome);
   addModelCommands(program, context);
+  addDatasetCommands(program, context);
   addCompletion(program, context);
   return program;
 }
@@ -229,6 +230,40 @@ function addModelCommands(program: Command, context: CommandContext): void {
   command(models, "check <dir>", "can this folder be trained?").action(async (directory: string, flags: object) =>
     (await load()).check(directory, flags, context),
   );
+}
+
+function addDatasetCommands(program: Command, context: CommandContext): void {
+  const datasets = program.command("datasets").description("datasets: tasks by name, in splits").exitOverride();
+  const load = async () => await import("./commands/datasets.ts");
+  const split = ["--split <name>", 'the split (default: the only one, else "default")'] as const;
+  command(datasets, "ls", "all datasets of this machine").action(async (flags: object) =>
+    (await load()).listDatasets(flags, context),
+  );
+  command(datasets, "add <name> <file>", "register a .jsonl, .csv, .tsv or .parquet file")
+    .option("--split <name>", "the split it becomes (default: default)")
+    .option("--description <text>", "what it is")
+    .option("--replace", "in place of what the split has")
+    .action(async (name: string, file: string, flags: object) => (await load()).addDataset(name, file, flags, context));
+  command(datasets, "show <name>", "splits, digests and first tasks")
+    .option("--split <name>", "only this split")
+    .option("--rows <n>", "tasks of each split (default: 3)")
+    .action(async (name: string, flags: object) => (await load()).showDataset(name, flags, context));
+  command(datasets, "rm <name>", "forget a dataset")
+    .option("--split <name>", "only this split")
+    .action(async (name: string, flags: object) => (await load()).removeDataset(name, flags, context));
+  command(datasets, "filter <name>", "keep the tasks that evaluations found neither too easy nor too hard")
+    .requiredOption("--eval <report.json...>", "reports of `whet eval --report`; several count together")
+    .requiredOption("--as <name>", "the new dataset")
+    .option("--min <share>", "lowest pass rate kept, 0 to 1 (default: 0)")
+    .option("--max <share>", "highest pass rate kept, 0 to 1 (default: 1)")
+    .option(...split)
+    .option("--replace", "in place of what the new dataset's split has")
+    .action(async (name: string, flags: object) =>
+      (await load()).filterDataset(name, flags as { eval: string[]; as: string }, context),
+    );
+  command(datasets, "export <name> <file>", "write a split to a .jsonl or .parquet file")
+    .option(...split)
+    .action(async (name: string, file: string, flags: object) => (await load()).exportTo(name, file, flags, context));
 }
 
 function addCompletion(program: Command, context: CommandContext): void {

@@ -20,24 +20,33 @@ const report = z.object({
 
 /**
  * Keeps the tasks that were solved in a share of their scored episodes from `low` to `high`, both included:
- * `dataset.filter(passRateBetween(report, 0.1, 0.9))`. Tasks without a scored episode are left out.
- * @throws ConfigError when the report is none, or not 0 ≤ low ≤ high ≤ 1.
+ * `dataset.filter(passRateBetween(report, 0.1, 0.9))`. The episodes of several reports count together. Tasks without a scored
+ * episode are left out.
+ * @throws ConfigError when a report is none, or not 0 ≤ low ≤ high ≤ 1.
  */
 export function passRateBetween(
-  evaluation: EvaluatedTasks,
+  evaluations: EvaluatedTasks | readonly EvaluatedTasks[],
   low: number,
   high: number,
 ): (task: Pick<DatasetTask, "id">) => boolean {
   if (!(low >= 0 && low <= high && high <= 1))
     throw new ConfigError([{ path: "low, high", reason: `must be 0 ≤ low ≤ high ≤ 1, not ${low} and ${high}` }]);
-  const parsed = report.safeParse(evaluation);
-  if (!parsed.success)
-    throw new ConfigError([{ path: "report", reason: "has no tasks with id, episodes and correct" }], {
-      cause: parsed.error,
-    });
-  const rates = new Map(parsed.data.tasks.map(({ id, episodes, correct }) => [id, correct / episodes]));
+  const counts = new Map<string, { episodes: number; correct: number }>();
+  for (const { id, episodes, correct } of [evaluations].flat().flatMap(tasksOf)) {
+    const before = counts.get(id) ?? { episodes: 0, correct: 0 };
+    counts.set(id, { episodes: before.episodes + episodes, correct: before.correct + correct });
+  }
   return ({ id }) => {
-    const rate = rates.get(id) ?? NaN;
+    const { episodes, correct } = counts.get(id) ?? { episodes: 0, correct: 0 };
+    const rate = correct / episodes;
     return rate >= low && rate <= high;
   };
+}
+
+function tasksOf(evaluation: EvaluatedTasks): EvaluatedTasks["tasks"] {
+  const parsed = report.safeParse(evaluation);
+  if (parsed.success) return parsed.data.tasks;
+  throw new ConfigError([{ path: "report", reason: "has no tasks with id, episodes and correct" }], {
+    cause: parsed.error,
+  });
 }

@@ -140,6 +140,8 @@ describe("operations", () => {
     const report = { tasks: [...tasks, { id: "e", episodes: 0, correct: 0 }] };
     expect(await ids(letters.filter(passRateBetween(report, 0.3, 0.7)))).toEqual(["b", "c"]);
     expect(await ids(letters.filter(passRateBetween(report, 0, 1)))).toEqual(["a", "b", "c", "d"]);
+    const more = { tasks: [{ id: "a", episodes: 3, correct: 3 }] };
+    expect(await ids(letters.filter(passRateBetween([report, more], 0.5, 0.5)))).toEqual(["a"]);
     expect(() => passRateBetween(report, 0.7, 0.3)).toThrow(/low ≤ high/);
     expect(() => passRateBetween({} as typeof report, 0, 1)).toThrow(/report/);
   });
