@@ -75,6 +75,35 @@ const job = fc.record({
   prefetch: fc.integer({ min: 4, max: 16 }),
 });
 
+function turns(job: string, count: number): string[] {
+  return Array<string>(count).fill(job);
+}
+
+/**
+ * One slot. First the turns of `before` are played, all waiting at once, then those of `then` join what is left; in what
+ * order the latter and theirs were played.
+ */
+async function playInOrder(
+  lengths: Record<string, number | (() => number)>,
+  before: string[],
+  then: string[],
+): Promise<string[]> {
+  let now = 0;
+  const gate = new FairGate(1, { now: () => now });
+  const order: string[] = [];
+  const play = async (name: string): Promise<void> => {
+    using _slot = await gate.acquire(name);
+    order.push(name);
+    const length = lengths[name] ?? 0;
+    now += typeof length === "number" ? length : length();
+  };
+  const first = Promise.all(before.map(play));
+  for (let i = 0; order.length < before.length - 20; i += 1) await Promise.resolve();
+  order.length = 0;
+  await Promise.all([first, ...then.map(play)]);
+  return order;
+}
+
 describe("FairGate", () => {
   it("shares slot time by weight, whatever the tasks take, and lets nobody wait for ever", async () => {
     await fc.assert(
@@ -116,25 +145,18 @@ describe("FairGate", () => {
   });
 
   it("gives no credit for having been away", async () => {
-    let now = 0;
-    const gate = new FairGate(1, { now: () => now });
-    const play = async (name: string): Promise<void> => {
-      using _slot = await gate.acquire(name);
-      now += 10;
-    };
-    await play("b");
-    for (let i = 0; i < 100; i += 1) await play("a");
-    const order: string[] = [];
-    const held = await gate.acquire("a");
-    const both = Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? "a" : "b"));
-    const all = both.map(async (name) => {
-      using _slot = await gate.acquire(name);
-      order.push(name);
-      now += 10;
-    });
-    held[Symbol.dispose]();
-    await Promise.all(all);
-    expect(order.slice(0, 8).filter((name) => name === "b").length).toBeLessThanOrEqual(5);
+    const order = await playInOrder({ a: 10, b: 10, c: 10 }, [...turns("a", 50), ...turns("c", 50)], turns("b", 30));
+    // Had it the credit of a hundred turns, it would have its thirty at once.
+    expect(order.slice(0, 9).filter((name) => name === "b").length).toBeLessThanOrEqual(4);
+  });
+
+  it("charges what a slot was held for, not what was expected", async () => {
+    let aTurns = 0;
+    const aMs = (): number => ((aTurns += 1) === 1 ? 10 : 1000);
+    const order = await playInOrder({ a: aMs, b: 10 }, [], [...turns("a", 4), ...turns("b", 200)]);
+    // Of a's first two, the second took a hundred times as long as the first.
+    const second = order.indexOf("a", order.indexOf("a") + 1);
+    expect(order.indexOf("a", second + 1) - second).toBeGreaterThan(80);
   });
 
   it("lowers the limit without taking slots back and raises it at once", async () => {
