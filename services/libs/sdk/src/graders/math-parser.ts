@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { MathError } from "./math-error.ts";
-import { type Token, tokenize } from "./math-lexer.ts";
+import { tokenize } from "./math-lexer.ts";
+import { CONSTANTS, FUNCTIONS } from "./math-names.ts";
 import { parseDecimal, type Rational } from "./rational.ts";
+import { END, TokenCursor } from "./token-cursor.ts";
 
 export type BinaryOperator = "+" | "-" | "*" | "/" | "^";
 
@@ -16,72 +18,30 @@ export type Expression =
     }
   | { readonly kind: "call"; readonly name: string; readonly args: readonly Expression[] };
 
-/** Functions by the number of their arguments; -1: one or more. Also LaTeX commands of the same name. */
-const FUNCTIONS: Readonly<Record<string, number>> = {
-  sqrt: 1,
-  cbrt: 1,
-  abs: 1,
-  exp: 1,
-  ln: 1,
-  log: 1,
-  sin: 1,
-  cos: 1,
-  tan: 1,
-  cot: 1,
-  sec: 1,
-  csc: 1,
-  arcsin: 1,
-  arccos: 1,
-  arctan: 1,
-  asin: 1,
-  acos: 1,
-  atan: 1,
-  floor: 1,
-  ceil: 1,
-  round: 1,
-  factorial: 1,
-  min: -1,
-  max: -1,
-  gcd: -1,
-  lcm: -1,
-  mod: 2,
-  root: 2,
-  binom: 2,
-  pow: 2,
-};
-
-const CONSTANTS: Readonly<Record<string, string>> = { pi: "pi", π: "pi", e: "e" };
 /** Groups, signs and powers inside each other. */
 const MAX_DEPTH = 100;
-const END: Token = { kind: "end", text: "the end" };
 
 /** Reads a formula as people and LaTeX write it: `2x`, `\frac12`, `\sqrt[3]{8}`, `1\frac12`, `3!`, `10%`. @throws MathError */
 export function parseExpression(text: string): Expression {
   return new Parser(tokenize(text)).whole();
 }
 
-class Parser {
-  readonly #tokens: Token[];
-  #at = 0;
+class Parser extends TokenCursor {
   #depth = 0;
   /** Inside `|…|` the next bar closes. */
   #bars = 0;
 
-  constructor(tokens: Token[]) {
-    this.#tokens = tokens;
-  }
-
   whole(): Expression {
     const result = this.#sum();
-    if (this.#peek() !== END) throw this.#unexpected();
+    if (this.peek() !== END) throw this.unexpected();
     return result;
   }
 
   #sum(): Expression {
     let left = this.#product();
     for (;;) {
-      if (this.#take("+")) left = binary("+", left, this.#product());
-      else if (this.#take("-")) left = binary("-", left, this.#product());
+      if (this.take("+")) left = binary("+", left, this.#product());
+      else if (this.take("-")) left = binary("-", left, this.#product());
       else return left;
     }
   }
@@ -89,8 +49,8 @@ class Parser {
   #product(): Expression {
     let left = this.#signed();
     for (;;) {
-      if (this.#take("*")) left = binary("*", left, this.#signed());
-      else if (this.#take("/")) left = binary("/", left, this.#signed());
+      if (this.take("*")) left = binary("*", left, this.#signed());
+      else if (this.take("/")) left = binary("/", left, this.#signed());
       else if (this.#startsFactor()) left = this.#joined(left);
       else return left;
     }
@@ -98,8 +58,8 @@ class Parser {
 
   /** Two factors side by side: a product, except a whole number before a fraction of whole numbers: `1\frac12` is 3/2. */
   #joined(left: Expression): Expression {
-    const before = this.#tokens[this.#at - 1];
-    const isFraction = this.#peek().text === "frac";
+    const before = this.previous;
+    const isFraction = this.peek().text === "frac";
     const right = this.#powered();
     const mixed = isFraction && before?.kind === "number" && left.kind === "number" && isProperFraction(right);
     return binary(mixed ? "+" : "*", left, right);
@@ -107,23 +67,23 @@ class Parser {
 
   #signed(): Expression {
     return this.#nested(() => {
-      if (this.#take("-")) return binary("*", whole(-1), this.#signed());
-      if (this.#take("+")) return this.#signed();
+      if (this.take("-")) return binary("*", whole(-1), this.#signed());
+      if (this.take("+")) return this.#signed();
       return this.#powered();
     });
   }
 
   #powered(): Expression {
     const base = this.#postfixed();
-    if (!this.#take("^")) return base;
+    if (!this.take("^")) return base;
     return binary("^", base, this.#signed());
   }
 
   #postfixed(): Expression {
     let operand = this.#atom();
     for (;;) {
-      if (this.#take("!")) operand = call("factorial", operand);
-      else if (this.#take("%")) operand = binary("/", operand, whole(100));
+      if (this.take("!")) operand = call("factorial", operand);
+      else if (this.take("%")) operand = binary("/", operand, whole(100));
       else return operand;
     }
   }
@@ -141,7 +101,7 @@ class Parser {
   }
 
   #unguardedAtom(): Expression {
-    const token = this.#next();
+    const token = this.next();
     switch (token.kind) {
       case "number":
         return { kind: "number", value: parseDecimal(token.text) };
@@ -163,8 +123,7 @@ class Parser {
     const [name = "", second, ...more] = text;
     if (more.length > 0) throw new MathError(`unknown name "${text.slice(0, 40)}"`);
     if (second === undefined) return { kind: "variable", name };
-    this.#at -= 1; // The second letter is a factor of its own: in "yx^2" only x is squared.
-    this.#tokens[this.#at] = { kind: "name", text: second };
+    this.putBack({ kind: "name", text: second }); // A factor of its own: in "yx^2" only x is squared.
     return this.#name(name);
   }
 
@@ -180,16 +139,16 @@ class Parser {
   }
 
   #root(): Expression {
-    if (!this.#take("[")) return call("sqrt", this.#argument());
+    if (!this.take("[")) return call("sqrt", this.#argument());
     const degree = this.#sum();
-    this.#expect("]");
+    this.expect("]");
     return call("root", this.#argument(), degree);
   }
 
   /** `sin(x)`, `\sin x`, `\sin 2x`, `\sin^2 x`, `\log_2 8`. */
   #function(name: string): Expression {
-    const base = name === "log" && this.#take("_") ? this.#argument() : undefined;
-    const exponent = this.#take("^") ? this.#argument() : undefined;
+    const base = name === "log" && this.take("_") ? this.#argument() : undefined;
+    const exponent = this.take("^") ? this.#argument() : undefined;
     const args = this.#args(FUNCTIONS[name] as number);
     if (FUNCTIONS[name] !== -1 && args.length !== FUNCTIONS[name]) {
       throw new MathError(`${name} takes ${FUNCTIONS[name]} argument(s), not ${args.length}`);
@@ -200,11 +159,11 @@ class Parser {
   }
 
   #args(count: number): Expression[] {
-    const close = this.#take("(") ? ")" : this.#take("{") ? "}" : undefined;
+    const close = this.take("(") ? ")" : this.take("{") ? "}" : undefined;
     if (close === undefined) return count === 1 ? [this.#bareArgument()] : [];
     const args = [this.#sum()];
-    while (this.#take(",")) args.push(this.#sum());
-    this.#expect(close);
+    while (this.take(",")) args.push(this.#sum());
+    this.expect(close);
     return args;
   }
 
@@ -216,10 +175,10 @@ class Parser {
 
   /** What a LaTeX command takes: a group, or one character of what follows: `\frac12` is a half. */
   #argument(): Expression {
-    const token = this.#peek();
+    const token = this.peek();
     if (token.kind === "number" && token.text.length > 1) {
-      this.#tokens[this.#at] = { kind: "number", text: token.text.slice(1) };
-      if (!/^\d/.test(token.text)) throw this.#unexpected();
+      this.replaceNext({ kind: "number", text: token.text.slice(1) });
+      if (!/^\d/.test(token.text)) throw this.unexpected();
       return { kind: "number", value: parseDecimal(token.text.charAt(0)) };
     }
     return this.#atom();
@@ -234,7 +193,7 @@ class Parser {
     this.#bars = 0;
     const inside = this.#sum();
     this.#bars = bars;
-    this.#expect(close);
+    this.expect(close);
     return inside;
   }
 
@@ -242,47 +201,18 @@ class Parser {
     this.#bars += 1;
     const inside = this.#sum();
     this.#bars -= 1;
-    this.#expect("|");
+    this.expect("|");
     return call("abs", inside);
   }
 
   #startsFactor(): boolean {
-    const { kind, text } = this.#peek();
+    const { kind, text } = this.peek();
     if (kind === "name" || kind === "command") return true;
     return kind === "symbol" && (text === "(" || text === "{" || text === "√" || (text === "|" && this.#bars === 0));
-  }
-
-  #peek(): Token {
-    return this.#tokens[this.#at] ?? END;
-  }
-
-  #next(): Token {
-    const token = this.#peek();
-    this.#at += 1;
-    return token;
-  }
-
-  #take(symbol: string): boolean {
-    const token = this.#peek();
-    if (token.kind !== "symbol" || token.text !== symbol) return false;
-    this.#at += 1;
-    return true;
-  }
-
-  #expect(symbol: string): void {
-    if (!this.#take(symbol)) throw new MathError(`expected "${symbol}" before ${described(this.#peek())}`);
-  }
-
-  #unexpected(): MathError {
-    return new MathError(`unexpected ${described(this.#peek())}`);
   }
 }
 
 const CLOSE: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]" };
-
-function described(token: Token): string {
-  return token === END ? token.text : `"${token.text.slice(0, 40)}"`;
-}
 
 function whole(value: number): Expression {
   return { kind: "number", value: { numerator: BigInt(value), denominator: 1n } };
