@@ -109,7 +109,7 @@ async function opened(fields: ResetFields = {}): Promise<Opened> {
 
 const pids = (): readonly number[] => app.modulePids;
 
-describe("a module's environment", () => {
+describe("a module's environment", { timeout: 60_000 }, () => {
   it("plays as one that is built in, graded at its end", async () => {
     const session = openSession();
     const first = await session.ask(reset({ args: { from: 1 } }));

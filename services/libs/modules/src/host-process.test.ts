@@ -54,7 +54,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-describe("a host process", () => {
+describe("a host process", { timeout: 60_000 }, () => {
   it("answers calls, and carries bytes and errors", async () => {
     const host = open();
     const payload = { bytes: new Uint8Array([1, 2]), big: 2n ** 60n, none: undefined };

@@ -96,13 +96,13 @@ function expectSound({ episode }: Sealed): void {
   expect(episode.reward).toBe(1.5);
 }
 
-describe("a job's own code", () => {
+describe("a job's own code", { timeout: 60_000 }, () => {
   it("plays in a process of its own, in orchestrator and env-runner, and beside other jobs", async () => {
     const app = await start();
     const [own, plain] = [await house.newJob(), await house.newJob()];
     for (let i = 0; i < 20; i += 1) await house.send(own, i, task());
     await house.send(plain, 0);
-    const sealed = await Promise.all(Array.from({ length: 20 }, (_, i) => house.sealed(own, i)));
+    const sealed = await Promise.all(Array.from({ length: 20 }, (_, i) => house.sealed(own, i, 30_000)));
     sealed.forEach(expectSound);
     expect((await house.sealed(plain, 0)).episode.failure?.failureClass).toBe(FailureClass.NONE);
     expect(app.modulePids).toHaveLength(1);
@@ -172,7 +172,7 @@ describe("a job's own code", () => {
     await house.sealed(job, 2, 30_000);
     expectSound(await house.sealed(job, 3));
     expect(app.modulePids[0]).toBe(before);
-  }, 60_000);
+  });
 
   it("is played again after kill -9 of its process", async () => {
     const app = await start();
@@ -181,7 +181,7 @@ describe("a job's own code", () => {
     for (let i = 0; i < 4; i += 1) await house.send(job, i, task());
     await waitFor(() => house.gateway.seen.length >= 2, { timeoutMs: 10_000 });
     process.kill(app.modulePids[0] as number, "SIGKILL");
-    for (let i = 0; i < 4; i += 1) expectSound(await house.sealed(job, i));
+    for (let i = 0; i < 4; i += 1) expectSound(await house.sealed(job, i, 30_000));
   });
 
   it("that cannot be loaded is a TASK failure with its line", async () => {
@@ -207,7 +207,7 @@ describe("a job's own code", () => {
     await house.setPhase(cancelled, JobPhase.CANCELLED);
     await waitFor(() => house.gateway.aborted > aborted, { timeoutMs: 10_000 });
     await waitFor(async () => (await house.tasksLeft(cancelled)) === 0, { timeoutMs: 10_000 });
-  }, 60_000);
+  });
 
   it("leaves no process when the orchestrator closes, or is killed, though it loops", async () => {
     const app = await start({ ackWaitMs: 1_000 });
@@ -224,5 +224,5 @@ describe("a job's own code", () => {
     await delay(300);
     await replica.kill();
     await waitFor(() => !isAlive(child), { timeoutMs: 5_000 });
-  }, 30_000);
+  });
 });
