@@ -14,8 +14,26 @@ export interface EvaluationEvents extends Pick<WatchEvents, "job" | "lost"> {
   readonly episode: (summary: EpisodeSummary) => void;
 }
 
-/** Resolves with the finished job. Throws like `followJob`. */
+/** Resolves with the finished job and all of its episodes. Throws like `followJob`. */
 export async function followEvaluation(
+  client: JobClient,
+  name: string,
+  events: EvaluationEvents,
+  signal: AbortSignal,
+): Promise<{ readonly job: Job; readonly episodes: readonly EpisodeSummary[] }> {
+  const seen = new Map<string, EpisodeSummary>();
+  const note = (summary: EpisodeSummary): void => {
+    if (!seen.has(summary.episodeId)) events.episode(summary);
+    seen.set(summary.episodeId, summary);
+  };
+  const job = await followBoth(client, name, { ...events, episode: note }, signal);
+  // The job may have ended before the stream of its episodes did.
+  const request = { name, purpose: Purpose.VALIDATION };
+  for await (const { summary } of client.streamEpisodes(request, { signal })) if (summary) note(summary);
+  return { job, episodes: [...seen.values()] };
+}
+
+async function followBoth(
   client: JobClient,
   name: string,
   events: EvaluationEvents,
@@ -34,28 +52,18 @@ export async function followEvaluation(
   }
 }
 
+/** A lost connection is the job's stream's to report. */
 async function followEpisodes(
   client: JobClient,
   name: string,
-  { episode, lost: _told }: EvaluationEvents,
+  { episode }: Pick<EvaluationEvents, "episode">,
   signal: AbortSignal,
 ): Promise<void> {
-  const seen = new Set<string>();
   const request = { name, purpose: Purpose.VALIDATION, follow: true };
   await keepTrying({ lost: () => {} }, signal, async (alive) => {
     for await (const { summary } of client.streamEpisodes(request, { signal })) {
       alive();
-      if (!summary || seen.has(summary.episodeId)) continue;
-      seen.add(summary.episodeId);
-      episode(summary);
+      if (summary) episode(summary);
     }
   });
-}
-
-/** All validation episodes of a job, in order of arrival. */
-export async function readEpisodes(client: JobClient, name: string, signal: AbortSignal): Promise<EpisodeSummary[]> {
-  const found: EpisodeSummary[] = [];
-  for await (const { summary } of client.streamEpisodes({ name, purpose: Purpose.VALIDATION }, { signal }))
-    if (summary) found.push(summary);
-  return found;
 }

@@ -4,16 +4,19 @@ import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 
 import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import type { EvaluationReport } from "@whetstone/sdk";
 
 import { runningRuntime } from "../adapters/endpoint.ts";
 import { countTasks, datasetOf } from "../adapters/eval-dataset.ts";
-import { followEvaluation, readEpisodes } from "../adapters/evaluation-watch.ts";
+import { followEvaluation } from "../adapters/evaluation-watch.ts";
 import { jobFolder } from "../adapters/job-file-reader.ts";
 import type { JobSource } from "../adapters/job-source.ts";
 import { openJob } from "../adapters/job-source.ts";
 import { checkModel } from "../adapters/models-tool.ts";
 import { writeReport } from "../adapters/report-files.ts";
+import type { Terminal } from "../adapters/terminal.ts";
+import type { ExitCode } from "../domain/cli-error.ts";
 import { badInput, CliError } from "../domain/cli-error.ts";
 import type { EvalOptions, EvalWords } from "../domain/eval-flags.ts";
 import { readEvalWords } from "../domain/eval-flags.ts";
@@ -48,9 +51,9 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   await using session = await openSession({ ...flags, model }, context);
   const { created } = await submitJob(session.jobs, spec, source?.code);
   if (flags.json !== true) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
-  const { exitCode, job } = await watch(session, spec, { flags, options }, context);
+  const { exitCode, job, episodes } = await watch(session, spec, { flags, options }, context);
   outcome.exitCode = exitCode;
-  if (job) return await finish(session, job, { flags, options }, context);
+  if (job) return await finish(job, episodes, { flags, options }, context);
   if (flags.json !== true) context.terminal.line(`the same command with --name ${spec.name} goes on with it`);
 }
 
@@ -87,40 +90,54 @@ function modelOf(base: unknown, { model, data }: EvalFlags, { environment }: Com
   return base === undefined ? runningRuntime(data, environment)?.model : undefined;
 }
 
+interface Watched {
+  readonly exitCode: ExitCode;
+  /** Absent: interrupted before its end. */
+  readonly job?: Job;
+  readonly episodes: readonly EpisodeSummary[];
+}
+
 async function watch(
   session: Session,
   spec: JobSpec,
   { flags, options }: Asked,
   context: CommandContext,
-): ReturnType<typeof untilEnd> {
+): Promise<Watched> {
   const dataset = spec.validation?.dataset;
   const tasks = dataset && (await countTasks(dataset));
-  const expected = tasks === undefined ? undefined : tasks * options.attempts;
-  const progress = new EvalProgress(expected, () => performance.now());
+  const progress = new EvalProgress(tasks && tasks * options.attempts, () => performance.now());
   const json = flags.json === true;
-  return untilEnd(session, { name: spec.name, json }, context, async () => {
+  let episodes: readonly EpisodeSummary[] = [];
+  const ended = await untilEnd(session, { name: spec.name, json }, context, async () => {
     const view = evalView(progress, context.terminal, json);
     try {
-      return await followEvaluation(session.jobs, spec.name, view, context.signal);
+      const followed = await followEvaluation(session.jobs, spec.name, view, context.signal);
+      ({ episodes } = followed);
+      return followed.job;
     } finally {
       view.close();
     }
   });
+  return { ...ended, episodes };
 }
 
-async function finish(session: Session, job: Job, { flags, options }: Asked, context: CommandContext): Promise<void> {
+async function finish(
+  job: Job,
+  episodes: readonly EpisodeSummary[],
+  { flags, options }: Asked,
+  { terminal }: CommandContext,
+): Promise<void> {
   if (!job.status?.validations.length) {
-    if (exitCodeOf(job) !== 0) return context.terminal.error(`whet: ${job.status?.message || "the evaluation failed"}`);
+    if (exitCodeOf(job) !== 0) return terminal.error(`whet: ${job.status?.message || "the evaluation failed"}`);
     throw new CliError("NO_RESULT", "the job finished without a validation result");
   }
-  const summaries = await readEpisodes(session.jobs, job.spec?.name ?? "", context.signal);
-  const report = reportOf(job, summaries, { ks: options.ks, dataset: datasetText(job, flags) });
+  const report = reportOf(job, episodes, { ks: options.ks, dataset: datasetText(job, flags) });
   const folder = flags.report === undefined ? undefined : resolve(flags.report);
   if (folder !== undefined) await writeReport(folder, report);
-  show(report, folder, flags.json === true, context);
+  show(report, folder, flags.json === true, terminal);
 }
 
-function show(report: EvaluationReport, folder: string | undefined, json: boolean, { terminal }: CommandContext): void {
+function show(report: EvaluationReport, folder: string | undefined, json: boolean, terminal: Terminal): void {
   if (json) return terminal.json(report);
   for (const line of ["", ...reportLines(report)]) terminal.line(line);
   if (folder !== undefined) terminal.line(`\nreport: ${join(folder, "report.html")}, ${join(folder, "report.json")}`);

@@ -43,7 +43,9 @@ describe("known values", () => {
   it("nothing scored has no estimate", () => {
     const nothing = { value: null, low: null, high: null };
     expect([shareOverTasks([]), meanOverTasks([]), meanDifference([])]).toEqual([nothing, nothing, nothing]);
-    expect(meanOverTasks([{ sum: 3, draws: 2 }])).toEqual({ value: 1.5, low: null, high: null });
+    const unsure = { value: 1.5, low: null, high: null };
+    expect(meanOverTasks([{ sum: 3, draws: 2 }])).toEqual(unsure);
+    expect(meanOverTasks(Array(9).fill({ sum: 3, draws: 2 }))).toEqual(unsure);
   });
 
   it("not one difference in 36 tasks still leaves room for one in ten", () => {

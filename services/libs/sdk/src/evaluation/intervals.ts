@@ -42,11 +42,11 @@ export function shareOverTasks(parts: readonly Part[], most = drawsOf(parts)): E
   return wilson(mean, Math.min(most, seen) * (Z95 / t95(tasks - 1)) ** 2);
 }
 
-/** A mean of any numbers over tasks, with Student's interval between tasks. */
+/** A mean of any numbers over tasks, with Student's interval between tasks. Where all are alike, their spread is not known. */
 export function meanOverTasks(parts: readonly Part[]): Estimate {
   const { tasks, mean, variance } = momentsOf(parts);
   if (tasks === 0) return NOTHING;
-  if (tasks === 1) return { value: mean, low: null, high: null };
+  if (tasks === 1 || variance === 0) return { value: mean, low: null, high: null };
   const half = t95(tasks - 1) * Math.sqrt(variance);
   return { value: mean, low: mean - half, high: mean + half };
 }
