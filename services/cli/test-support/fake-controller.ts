@@ -2,8 +2,9 @@
 /** A JobService that plays a script: what a client sees of a job, without any loop behind it. */
 import { create } from "@bufbuild/protobuf";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
-import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { Job, JobSpec, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import { JobPhase, JobSchema, JobService, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { implement, startServer } from "@whetstone/rpc";
 import type { RpcServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
@@ -16,10 +17,19 @@ export interface FakeController extends AsyncDisposable {
   /** The phase it ends in; RUNNING: it never does. */
   end: JobPhase;
   readonly calls: string[];
+  /** What a finished job's validations came to. */
+  validations: ValidationResult[];
+  /** Sealed episodes of any job. */
+  episodes: EpisodeSummary[];
 }
 
 export async function startFakeController(): Promise<FakeController> {
-  const state = { steps: 2, end: JobPhase.SUCCEEDED as JobPhase };
+  const state = {
+    steps: 2,
+    end: JobPhase.SUCCEEDED as JobPhase,
+    validations: [] as ValidationResult[],
+    episodes: [] as EpisodeSummary[],
+  };
   const [jobs, calls] = [new Map<string, Job>(), [] as string[]];
   const get = (name: string): Job => {
     const job = jobs.get(name);
@@ -54,8 +64,13 @@ export async function startFakeController(): Promise<FakeController> {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         return;
       }
-      if (job.status) Object.assign(job.status, { phase: state.end, step: state.steps, message: "as scripted" });
+      const { end: phase, steps: step, validations } = state;
+      if (job.status) Object.assign(job.status, { phase, step, validations, message: "as scripted" });
       yield { job };
+    },
+    streamEpisodes: async function* ({ follow }, { signal }) {
+      for (const summary of state.episodes) yield { summary };
+      if (follow) await new Promise((resolve) => signal.addEventListener("abort", resolve));
     },
     streamMetrics: async function* () {
       for (let step = 0; step < state.steps; step += 1) {

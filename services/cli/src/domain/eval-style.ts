@@ -22,7 +22,7 @@ th, td { padding: 7px 12px; text-align: left; border-bottom: 1px solid var(--lin
 th { color: var(--dim); font-weight: 500; white-space: nowrap; } tr:last-child td { border-bottom: 0; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.id { overflow-wrap: anywhere; font-family: ui-monospace, monospace; font-size: 13px; }
-svg { display: block; } .axis { stroke: var(--line); } .bar { stroke: var(--accent); stroke-width: 2; }
+svg { display: block; } td svg { margin-top: 5px; } .axis { stroke: var(--line); } .bar { stroke: var(--accent); stroke-width: 2; }
 .dot { fill: var(--accent); } .column { fill: var(--accent); } svg text { fill: var(--dim); font: 12px system-ui, sans-serif; }
 .controls { display: flex; flex-wrap: wrap; gap: 8px; margin: 0 0 10px; }
 input, select { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 5px 10px; }
