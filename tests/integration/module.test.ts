@@ -104,7 +104,7 @@ describe("user code", () => {
     expect(status, output).toBe(0);
     const judged = runtime.whet("eval", "--job", file, "--tasks", "1:4", "--attempts", "2");
     expect(judged.status, judged.output).toBe(0);
-    expect(judged.json).toMatchObject({ tasks: 4, episodes: 8, voided: 0 });
+    expect(judged.json).toMatchObject({ total: { tasks: 4, episodes: 8, voided: 0 } });
   }, 120_000);
 
   it("that is wrong ends the command with exit code 2 and its line", () => {
