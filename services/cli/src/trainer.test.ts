@@ -57,6 +57,11 @@ describe("trainJob", () => {
     ]);
   });
 
+  it("answers the same to a caller who listens to nothing", async () => {
+    const { steps } = await train();
+    expect(steps.map(({ step }) => step)).toEqual([0, 1]);
+  });
+
   it("a job that fails or is cancelled rejects, and says why", async () => {
     controller.end = JobPhase.FAILED;
     await expect(train()).rejects.toMatchObject({

@@ -82,8 +82,8 @@ async function watchToEnd(
     job: (job: Job): void => {
       if (phaseName(job) !== phase) onLine(`${name} ${(phase = phaseName(job)).toLowerCase()}`);
     },
-    step: (record: StepRecord): void => onStep?.(keep(steps, stepSummary(record))),
-    validation: (result: ValidationResult): void => onValidation?.(keep(validations, validationSummary(result))),
+    step: (record: StepRecord): void => tell(stepSummary(record), steps, onStep),
+    validation: (result: ValidationResult): void => tell(validationSummary(result), validations, onValidation),
     lost: (error: WhetstoneError): void => onLine(`${error.message}; trying again …`),
   };
   const job = await followJob(session.jobs, name, events, context.signal).catch(async (error: unknown) => {
@@ -94,9 +94,9 @@ async function watchToEnd(
   return { job: name, modelPath: job.status.modelPath, steps, validations };
 }
 
-function keep<T>(list: T[], item: T): T {
-  list.push(item);
-  return item;
+function tell<T>(item: T, all: T[], listener: ((item: T) => void) | undefined): void {
+  all.push(item);
+  listener?.(item);
 }
 
 function unsuccessful(job: Job): WhetstoneError {
