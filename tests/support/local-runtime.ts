@@ -39,6 +39,14 @@ export async function startLocalRuntime(...flags: string[]): Promise<LocalRuntim
   const data = mkdtempSync(join(tmpdir(), "whetstone-test-"));
   const model = join(data, "models/tiny");
   runWhet("models", "init", model, "--preset", "tiny", "--seed", "7");
+  return openLocalRuntime({ data, model }, ...flags);
+}
+
+/** Over what an earlier runtime left in its data folder. */
+export async function openLocalRuntime(
+  { data, model }: Pick<LocalRuntime, "data" | "model">,
+  ...flags: string[]
+): Promise<LocalRuntime> {
   const child = spawn(process.execPath, [WHET, "up", "--data", data, "--model", model, ...flags], {
     stdio: ["ignore", "ignore", "pipe"],
   });
