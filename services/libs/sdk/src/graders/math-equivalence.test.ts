@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { mathEquivalent } from "./math-equivalence.ts";
+import { evaluateExpression } from "./math-evaluate.ts";
 
 /** [answer, truth] that say the same. Many are the cases that peers' graders got wrong (hendrycks/math, PRM800K, Math-Verify). */
 const SAME: readonly (readonly [string, string])[] = [
@@ -175,6 +176,7 @@ const DIFFERENT: readonly (readonly [string, string])[] = [
   ["2^10", "2^11"],
   ["\\sqrt{2}", "2"],
   ["\\sqrt{-1}", "1"],
+  ["\\sqrt{-x^2-1}", "\\ln(-x^2)"],
   ["1/0", "1/0 + 1"],
   ["x+1", "x-1"],
   ["x", "y"],
@@ -280,6 +282,19 @@ describe("hostile answers", () => {
     expect(mathEquivalent(text, "12345")).toBe(false);
     expect(mathEquivalent("12345", text)).toBe(false);
     expect(performance.now() - startedAt).toBeLessThan(250);
+  });
+
+  it("nesting is bounded, whatever nests", () => {
+    for (const [open, close] of [
+      ["(", ")"],
+      ["-", ""],
+      ["\\sqrt{", "}"],
+      ["2^", ""],
+      ["sin(", ")"],
+    ] as const) {
+      const nested = `${open.repeat(120)}1${close.repeat(120)}`;
+      expect(() => evaluateExpression(nested)).toThrow(/nested too deeply/);
+    }
   });
 
   it("never throws, and never calls a text without digits a number", () => {
