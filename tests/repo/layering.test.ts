@@ -23,10 +23,13 @@ interface Import {
   readonly target: string;
 }
 
+/** A comment may say how something is imported. */
+const COMMENT_LINE = /^\s*(\/\/|\/?\*).*$/gm;
+
 function importsBelow(folder: string): Import[] {
   const files = globSync("**/*.ts", { cwd: join(root, folder) }).filter((file) => !file.includes("node_modules"));
   return files.flatMap((file) => {
-    const text = readFileSync(join(root, folder, file), "utf8");
+    const text = readFileSync(join(root, folder, file), "utf8").replaceAll(COMMENT_LINE, "");
     const targets = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] as string);
     return targets.map((target) => ({ file: join(folder, file), target }));
   });
