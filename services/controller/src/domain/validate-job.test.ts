@@ -74,7 +74,7 @@ describe("validateJob", () => {
     ],
     [
       "a role's model with the version in its URL, no name and a key in place of its variable",
-      { roles: [{ name: "a", model: { baseUrl: "http://h/v1", apiKeyEnv: "sk-123" } }] },
+      { roles: [{ name: "a", model: { baseUrl: "http://h/v1", apiKeyEnv: "NATS_PASSWORD" } }] },
       ["roles[0].model.baseUrl", "roles[0].model.model", "roles[0].model.apiKeyEnv"],
     ],
     [
@@ -87,7 +87,7 @@ describe("validateJob", () => {
   });
 
   it("accepts roles, a weight and phase timeouts", () => {
-    const model = { baseUrl: "https://models.example", model: "judge-1", apiKeyEnv: "JUDGE_KEY" };
+    const model = { baseUrl: "https://models.example", model: "judge-1", apiKeyEnv: "JUDGE_API_KEY" };
     const roles = [
       { name: "solver", advantage: "ADVANTAGE_ESTIMATOR_RLOO" },
       { name: "critic", frozen: true },

@@ -4,7 +4,8 @@ import type { Findings } from "./findings.ts";
 
 /** Role names are parts of metric names. */
 const ROLE = /^[A-Za-z0-9][-_.A-Za-z0-9]{0,63}$/;
-const ENVIRONMENT_VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** A job must not be able to read any other secret of the orchestrator. */
+const KEY_VARIABLE = /^[A-Z][A-Z0-9_]*_API_KEY$/;
 
 export function checkRoles(found: Findings, spec: JobSpec): void {
   const isSft = spec.algorithm?.kind.case === "sft";
@@ -32,8 +33,8 @@ function checkModel(found: Findings, path: string, model: ExternalModel): void {
   found.check(`${path}.baseUrl`, isHttpUrl(model.baseUrl), `must be an http or https URL, got "${model.baseUrl}"`);
   found.check(`${path}.baseUrl`, !/\/v1\/?$/.test(model.baseUrl), 'must not end in "/v1": that is added');
   found.check(`${path}.model`, model.model !== "", "is required: the model's name there");
-  const isVariable = model.apiKeyEnv === "" || ENVIRONMENT_VARIABLE.test(model.apiKeyEnv);
-  found.check(`${path}.apiKeyEnv`, isVariable, "must be the name of an environment variable, not a key");
+  const isVariable = model.apiKeyEnv === "" || KEY_VARIABLE.test(model.apiKeyEnv);
+  found.check(`${path}.apiKeyEnv`, isVariable, "must name an environment variable like JUDGE_API_KEY, not be a key");
 }
 
 function isHttpUrl(text: string): boolean {

@@ -195,7 +195,7 @@ export declare type ExternalModel = Message<"whetstone.types.v1.ExternalModel"> 
   model: string;
 
   /**
-   * Name of the orchestrator's environment variable that holds the key. Empty: no key.
+   * Name of the orchestrator's environment variable that holds the key; it ends in _API_KEY. Empty: no key.
    *
    * @generated from field: string api_key_env = 3;
    */
