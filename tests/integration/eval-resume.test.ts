@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 
 import type { EvaluationReport } from "@whetstone/sdk";
 import { waitFor } from "@whetstone/testkit";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 
 import { type LocalRuntime, openLocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
 
@@ -83,3 +83,28 @@ it("goes on after the command was killed, and after the runtime was", async () =
   expect(other.status).toBe(2);
   expect(other.output).toContain("another spec");
 }, 240_000);
+
+it("a registered CSV file is played with its ids and sources, and filtered by what came out", () => {
+  vi.stubEnv("WHETSTONE_DATASETS", join(folder, "datasets"));
+  const csv = join(folder, "lakes.csv");
+  writeFileSync(csv, "id,seed,source\na,1,near\nb,2,far\nc,3,near\nd,4,far\n");
+  expect(runtime.whet("datasets", "add", "lakes", csv).status).toBe(0);
+  const job = ["--job", join(folder, "job.json"), "--dataset", "lakes", "--take", "3", "--attempts", "2"];
+  const { json, output } = runtime.whet("eval", ...job, "--report", join(folder, "lakes"));
+  const report = json as EvaluationReport;
+  expect(
+    report.tasks.map(({ id, source, episodes }) => [id, source, episodes]),
+    output,
+  ).toEqual([
+    ["a", "near", 2],
+    ["b", "far", 2],
+    ["c", "near", 2],
+  ]);
+  expect(report.sources.map(({ source, episodes }) => [source, episodes])).toEqual([
+    ["far", 2],
+    ["near", 4],
+  ]);
+  const by = ["--eval", join(folder, "lakes/report.json"), "--as", "played"];
+  expect(runtime.whet("datasets", "filter", "lakes", ...by).json).toMatchObject({ rows: 3 });
+  vi.unstubAllEnvs();
+}, 60_000);
