@@ -10,8 +10,11 @@ export interface ToolAgentOptions {
   readonly systemPrompt?: string | undefined;
   /** What may be called. Default: what the environment offers at reset (`info.tools`). */
   readonly tools?: readonly ToolSpec[] | undefined;
-  /** Whether the system prompt has the tools' descriptions; a model may know them from training. Default true. */
-  readonly describeTools?: boolean | undefined;
+  /**
+   * How the model learns of the tools: true (default), in the system prompt; "server", by the request, so that the model
+   * server's own template and parser are used; false, not at all: it may know them from training.
+   */
+  readonly describeTools?: boolean | "server" | undefined;
 }
 
 /** rLLM's words. */
@@ -28,6 +31,7 @@ export class ToolAgent extends BaseAgent {
   #messages: ChatMessage[] = [];
   #trajectory = createTrajectory();
   #observation: unknown;
+  #offered: readonly ToolSpec[] = [];
 
   constructor(options: ToolAgentOptions = {}) {
     super();
@@ -65,14 +69,18 @@ export class ToolAgent extends BaseAgent {
     return { action };
   }
 
+  override tools(): readonly ToolSpec[] {
+    return this.#options.describeTools === "server" ? this.#offered : [];
+  }
+
   #seen(modelResponse: string, { thought }: ParsedAnswer) {
     return { observation: this.#observation, modelResponse, thought, chatCompletions: [...this.#messages] };
   }
 
   #introduce({ tools }: Info): void {
     const { systemPrompt = TOOL_SYSTEM_PROMPT, describeTools = true } = this.#options;
-    const offered = this.#options.tools ?? (Array.isArray(tools) ? (tools as ToolSpec[]) : []);
-    const parts = [systemPrompt, describeTools ? renderTools(offered) : ""];
+    this.#offered = this.#options.tools ?? (Array.isArray(tools) ? (tools as ToolSpec[]) : []);
+    const parts = [systemPrompt, describeTools === true ? renderTools(this.#offered) : ""];
     const content = parts.filter((part) => part !== "").join("\n\n");
     if (content !== "") this.#messages.push({ role: "system", content });
   }

@@ -103,7 +103,8 @@ describe("a ToolAgent in it", () => {
       environmentFactory: () => new ToolEnvironment(options),
     });
     const episode = await engine.runEpisode({ id: "e", task: { id: "t", payload: {} }, seed: 1 });
-    return { episode, prompts: client.asked.map(({ messages }) => messages) };
+    const prompts = client.asked.map(({ messages }) => messages);
+    return { episode, prompts, offered: client.asked.map((asked) => asked.options.tools ?? []) };
   }
 
   it("calls, reads and answers", async () => {
@@ -131,5 +132,12 @@ describe("a ToolAgent in it", () => {
   it("without description and prompt there is no system message", async () => {
     const { prompts } = await play(["19"], { systemPrompt: "", describeTools: false });
     expect(prompts[0]).toEqual([{ role: "user", content: "12+7?" }]);
+  });
+
+  it("leaves description and parsing to the server when told to", async () => {
+    const { prompts, offered } = await play(["19"], { systemPrompt: "", describeTools: "server" });
+    expect(prompts[0]).toEqual([{ role: "user", content: "12+7?" }]);
+    expect(offered[0]).toEqual([calculator.spec]);
+    expect((await play(["19"])).offered[0]).toEqual([]);
   });
 });
