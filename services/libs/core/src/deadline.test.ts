@@ -10,14 +10,18 @@ describe("Deadline", () => {
     expect(deadline.remainingMs()).toBe(0);
   });
 
-  it("combines: a child ends no later than its parent, and an early child leaves the parent alone", async () => {
+  it("combines: a child ends no later than its parent", async () => {
     using parent = Deadline.after(30);
     using long = Deadline.after(60_000, parent);
     expect(long.remainingMs()).toBeLessThanOrEqual(30);
+    await expect(sleep(5_000, long.signal)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  });
+
+  it("combines: an early child leaves its parent alone", async () => {
+    using parent = Deadline.after(60_000);
     using short = Deadline.after(5, parent);
     await expect(sleep(5_000, short.signal)).rejects.toBeInstanceOf(WhetstoneError);
     expect(parent.signal.aborted).toBe(false);
-    await expect(sleep(5_000, long.signal)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
   });
 
   it("passes the parent's reason on, also one that came before", () => {
@@ -50,7 +54,7 @@ describe("Deadline", () => {
   it("keeps no process alive", () => {
     const entry = JSON.stringify(new URL("./index.ts", import.meta.url).href);
     const script = `import { Deadline } from ${entry}; Deadline.after(60_000);`;
-    execFileSync(process.execPath, ["--input-type=module", "-e", script], { timeout: 5_000 });
+    execFileSync(process.execPath, ["--input-type=module", "-e", script], { timeout: 30_000 });
   });
 });
 
