@@ -278,10 +278,10 @@ describe("hostile answers", () => {
   ];
 
   it.each(hostile)("%s is answered at once, with no", (_, text) => {
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     expect(mathEquivalent(text, "12345")).toBe(false);
     expect(mathEquivalent("12345", text)).toBe(false);
-    expect(performance.now() - startedAt).toBeLessThan(250);
+    expect(process.cpuUsage(before).user).toBeLessThan(500_000); // µs of CPU: the machine may be busy.
   });
 
   it("nesting is bounded, whatever nests", () => {

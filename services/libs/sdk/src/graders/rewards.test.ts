@@ -53,12 +53,12 @@ describe("extraction", () => {
   });
 
   it("is linear in the text's length", () => {
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     for (const part of ["\\boxed{", "answer ", "<answer>", "#### ", "1 / ", "<think>", "{}{}", " \n "]) {
       for (const extraction of ["marked", "lastNumber", "whole"] as const)
         extractAnswer(part.repeat(30_000), extraction);
     }
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(process.cpuUsage(before).user).toBeLessThan(2_000_000); // µs of CPU: the machine may be busy.
   });
 });
 

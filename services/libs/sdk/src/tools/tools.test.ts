@@ -70,7 +70,7 @@ describe("a registry", () => {
     const startedAt = performance.now();
     const output = await registry.run(call("waits", {}), undefined, { timeoutMs: 40 });
     expect(output).toMatchObject({ isError: true, output: "Error: waits took longer than 40 ms." });
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
   });
 
   it("throws the caller's own abort", async () => {
@@ -224,9 +224,9 @@ describe("calls in a text", () => {
       "é",
     );
     fc.assert(fc.property(fc.array(parts), (all) => parseAnswer(all.join("")).calls.length <= 64));
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     for (const part of ["<tool_call>", "<tool_call></tool_call>", "</tool_call>"]) parseToolCalls(part.repeat(20_000));
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(process.cpuUsage(before).user).toBeLessThan(1_000_000); // µs of CPU: the machine may be busy.
   });
 
   it("describes tools in Qwen's words", () => {
