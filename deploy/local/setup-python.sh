@@ -2,6 +2,7 @@
 # Makes .venv: PyTorch, then everything else pinned with hashes.
 #   PYTHON       the interpreter to build it with (3.11 or newer)
 #   TORCH_INDEX  a package index for PyTorch; empty: PyTorch's CPU builds if there is no GPU and they answer, else the default
+#                "default": the default one without asking
 set -euo pipefail
 PYTHON=${PYTHON:-python3}
 TORCH=torch==2.13.0
@@ -20,7 +21,8 @@ if [ ! -x .venv/bin/python ]; then
   if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages .venv; else "$PYTHON" -m venv .venv; fi
 fi
 if ! has_torch .venv/bin/python; then
-  if [ -z "${TORCH_INDEX:-}" ] && ! command -v nvidia-smi >/dev/null && cpu_index_answers; then TORCH_INDEX=$CPU_INDEX; fi
+  if [ "${TORCH_INDEX:-}" = default ]; then TORCH_INDEX=
+  elif [ -z "${TORCH_INDEX:-}" ] && ! command -v nvidia-smi >/dev/null && cpu_index_answers; then TORCH_INDEX=$CPU_INDEX; fi
   echo "setup: PyTorch (this takes a minute or two)"
   .venv/bin/pip install -q --disable-pip-version-check ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH"
 fi

@@ -3,17 +3,18 @@
 import { copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundle } from "./bundle.ts";
-import { declarations } from "./declarations.ts";
 import { copyPython } from "./python.ts";
 import { readWorkspaces, ROOT, versionsOf, type Workspace } from "./workspaces.ts";
 
-const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "inference-gateway"];
+export const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "inference-gateway"];
 /** One copy of core for both packages: errors are told apart by their class. */
 const CORE = "internal/core";
+/** What programs beside an installed SDK import from it. */
+const FROM_SDK = { "@whetstone/sdk": "@whetstone/sdk", "@whetstone/core": `@whetstone/sdk/${CORE}` };
 
 type Json = Record<string, unknown>;
 
-export async function buildSdk(folder: string): Promise<void> {
+export async function buildSdk(folder: string, { types = true } = {}): Promise<void> {
   const workspaces = readWorkspaces();
   const sdk = workspaces.get("@whetstone/sdk") as Workspace;
   const entries = Object.fromEntries(
@@ -22,7 +23,7 @@ export async function buildSdk(folder: string): Promise<void> {
   const core = join((workspaces.get("@whetstone/core") as Workspace).folder, "src/index.ts");
   const dist = emptyFolder(folder);
   const imported = await bundle({ entries: { ...entries, core }, folder: dist, shared: {} });
-  await declarations(entries, dist, ["@whetstone/core"]);
+  if (types) await declare(entries, dist, ["@whetstone/core"]);
   const exports = Object.keys(sdk.exports).map((subpath) => [subpath, typed(entryName(subpath))]);
   writeManifest(folder, sdk, {
     exports: { ...Object.fromEntries(exports), [`./${CORE}`]: "./dist/core.js", "./package.json": "./package.json" },
@@ -39,9 +40,8 @@ export async function buildCli(folder: string): Promise<void> {
   const trainer = join(cli.folder, "src/trainer.ts");
   const entries = { whet: join(cli.folder, "src/main.ts"), trainer, ...Object.fromEntries(SERVICES.map(main)) };
   const dist = emptyFolder(folder);
-  const shared = { "@whetstone/sdk": "@whetstone/sdk", "@whetstone/core": `@whetstone/sdk/${CORE}` };
-  const imported = await bundle({ entries, folder: dist, shared });
-  await declarations({ trainer }, dist, []);
+  const imported = await bundle({ entries, folder: dist, shared: FROM_SDK });
+  await declare({ trainer }, dist, []);
   const { version } = workspaces.get("@whetstone/sdk") as Workspace;
   const others = imported.filter((name) => name !== "@whetstone/sdk");
   writeManifest(folder, cli, {
@@ -55,9 +55,27 @@ export async function buildCli(folder: string): Promise<void> {
   copyDocuments(folder, join(cli.folder, "README.md"));
 }
 
+/** One service as a program, dist/main.js, beside the programs that it starts. Imports the SDK that `buildSdk` made. */
+export async function buildService(folder: string, service: string): Promise<void> {
+  const workspaces = readWorkspaces();
+  const entries = { main: join(ROOT, "services", service, "src/main.ts") };
+  const imported = await bundle({ entries, folder: emptyFolder(folder), shared: FROM_SDK });
+  const { version } = workspaces.get("@whetstone/sdk") as Workspace;
+  const others = imported.filter((name) => name !== "@whetstone/sdk");
+  writeManifest(folder, workspaces.get(`@whetstone/${service}`) as Workspace, {
+    dependencies: { "@whetstone/sdk": version, ...versionsOf(others, workspaces.values()) },
+  });
+}
+
 /** "." → "index", "./testing" → "testing". */
 function entryName(subpath: string): string {
   return subpath === "." ? "index" : subpath.slice(2).replaceAll("/", "-");
+}
+
+/** Loaded when it is needed: images are built without the compiler. */
+async function declare(...args: Parameters<typeof import("./declarations.ts").declarations>): Promise<void> {
+  const { declarations } = await import("./declarations.ts");
+  await declarations(...args);
 }
 
 function typed(name: string): Json {
