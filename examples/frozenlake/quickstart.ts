@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole loop on one machine: a random-weight model learns to cross frozen lakes. `make quickstart` runs it.
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";

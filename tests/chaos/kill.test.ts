@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kill -9 of each process while training: it comes back, training goes on to its last step, and the books balance.
 import { fromJson } from "@bufbuild/protobuf";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";

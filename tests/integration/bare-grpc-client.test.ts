@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that knows nothing of ours: it learns the contract by reflection and submits a job.
 import {
   fromBinary,

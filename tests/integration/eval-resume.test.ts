@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An evaluation whose command is killed, and then the whole runtime, goes on by its name: what is sealed is not played again.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

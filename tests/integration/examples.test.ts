@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The single-role examples, played in this process: what the code of 60 lines does with right, wrong and broken answers.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

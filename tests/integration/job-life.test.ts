@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's life against the real services: submitted twice, suspended, resumed, cancelled, evaluated only, trained by SFT.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents and environments of the second kind, through the real services: a few SFT steps on demonstrations teach a random model
 // the form of an answer and of a tool call; then the built-in kinds and the two examples train on sums and corpus questions.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

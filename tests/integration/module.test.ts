@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // User code end to end: a module's own agent and environment train through the real services; bad ones are refused by line.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outside the repository: what `npm pack` made is installed into an empty folder, makes a project, tests and trains it.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents that state lists or name files must stay true.
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

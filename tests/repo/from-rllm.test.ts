@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/from-rllm.md says where each name of rLLM is here: what it says must exist, and its example must compile.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imports go one way (ARCHITECTURE.md, CONTRIBUTING.md): tests → services → libs → proto, and inside a service
 // main → app → {handlers, loop, adapters, commands, runtime} → domain.
 import { readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real local runtime for tests: `whet up` as a child, in a data folder of its own.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder outside the repository, as a user has it: only packed tarballs, npm, and the Node that runs the tests.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server reflection as any stock tool speaks it, from the published proto file.
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { writeFileSync } from "node:fs";
 import { createRng } from "@whetstone/core";
 import { generateMap, legalMoves, renderCompact, startGame } from "@whetstone/sdk";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { StepRecord, StreamMetricsResponse, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 
 /** On a terminal the last line moves; elsewhere a plain line every tenth step. */

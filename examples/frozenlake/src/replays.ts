@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import type { Platform } from "./platform.ts";

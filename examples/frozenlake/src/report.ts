@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { writeFileSync } from "node:fs";
 import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Replay } from "./replays.ts";

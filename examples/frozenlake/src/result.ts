@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { type Duration, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Job, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 

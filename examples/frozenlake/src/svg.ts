@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 export interface Series {
   readonly name: string;
   readonly color: string;

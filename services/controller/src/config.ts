@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { z } from "zod";
 
 const port = z.coerce.number().int().min(0).max(65_535);

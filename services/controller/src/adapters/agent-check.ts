@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";

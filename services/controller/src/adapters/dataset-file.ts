@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { fromJsonString } from "@bufbuild/protobuf";

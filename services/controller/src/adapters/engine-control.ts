@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import { Agent, request } from "undici";
 

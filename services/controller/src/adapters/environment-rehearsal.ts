@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";

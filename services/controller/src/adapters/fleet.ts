@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { access, constants, readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import type { ModuleCode } from "@whetstone/modules/code";

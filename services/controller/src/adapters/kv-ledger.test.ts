@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { ensurePlatform, type Nats } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, PolicyRecordSchema } from "@whetstone/proto/events/v1/events";

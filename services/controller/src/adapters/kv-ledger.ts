@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { type DescMessage, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { BundleStore } from "@whetstone/messaging";
 import { codeFault, type ModuleCode } from "@whetstone/modules/code";
 import type { SubmitJobRequest } from "@whetstone/proto/jobs/v1/jobs";

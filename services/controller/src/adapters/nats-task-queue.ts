@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { Gate, sleep, WhetstoneError } from "@whetstone/core";
 import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { DescMessage } from "@bufbuild/protobuf";
 import { exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
 import { type Nats, openKv, type TypedKv } from "@whetstone/messaging";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { fromBinary } from "@bufbuild/protobuf";
 import { raceSignal } from "@whetstone/core";
 import { episodeStream, type TypedStreams } from "@whetstone/messaging";

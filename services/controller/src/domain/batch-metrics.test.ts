@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { VoidedEntrySchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";

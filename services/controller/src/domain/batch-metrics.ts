@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { durationMs } from "./duration.ts";
 import type { VoidedEntry } from "@whetstone/proto/events/v1/events";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";

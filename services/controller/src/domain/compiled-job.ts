@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { JobSpec, ValidationVariant } from "@whetstone/proto/jobs/v1/jobs";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import { durationMs } from "./duration.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { passOrder } from "@whetstone/core";
 import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";

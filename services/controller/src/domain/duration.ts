@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { type Duration, durationFromMs } from "@bufbuild/protobuf/wkt";
 
 export function durationMs(duration: Duration): number {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** One reason why a job cannot run, with the path of the field that has to change. */
 export interface Violation {
   readonly path: string;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
 const FINISHED: ReadonlySet<JobPhase> = new Set([JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { isFinished } from "./job-phase.ts";

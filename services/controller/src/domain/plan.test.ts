@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { Purpose } from "@whetstone/proto/types/v1/types";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { Purpose } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob } from "./compiled-job.ts";
 

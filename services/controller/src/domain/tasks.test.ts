@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { TaskSchema } from "@whetstone/proto/types/v1/types";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { deriveSeed } from "@whetstone/core";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { AdvantageEstimator, type ExternalModel, type Role } from "@whetstone/proto/types/v1/types";
 import type { Findings } from "./findings.ts";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { describe, expect, it } from "vitest";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { computePassAtK } from "@whetstone/core";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";

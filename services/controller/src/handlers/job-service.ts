@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConfigError, parseEpisodeId, WhetstoneError } from "@whetstone/core";
 import type { BundleStore } from "@whetstone/messaging";

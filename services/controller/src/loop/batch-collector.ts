@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import {

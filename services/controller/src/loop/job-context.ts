@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainProgress } from "@whetstone/proto/trainer/v1/trainer";

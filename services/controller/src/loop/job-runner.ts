@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { Logger } from "@whetstone/telemetry";
 import { isAbort, WhetstoneError } from "@whetstone/core";
 import { create } from "@bufbuild/protobuf";

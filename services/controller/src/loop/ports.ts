@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { sleep } from "@whetstone/core";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { fromBinary } from "@bufbuild/protobuf";
 import { BatchManifestSchema, type PolicyRecord } from "@whetstone/proto/events/v1/events";
 import {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** The disjoint parts of a step's wall time; see StepTiming in jobs.proto. */
 export type Part = "sampling" | "training" | "syncing" | "waiting" | "validating";
 

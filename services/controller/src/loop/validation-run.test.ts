@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { setImmediate as turn } from "node:timers/promises";
 
 import { create } from "@bufbuild/protobuf";

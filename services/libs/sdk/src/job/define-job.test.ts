@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import { type JsonValue, fromJson, toJson } from "@bufbuild/protobuf";
 import { ConfigError } from "@whetstone/core";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
