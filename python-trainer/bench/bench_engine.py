@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput of the embedded engine over real HTTP beside transformers' `generate`, one JSON line on stdout.
 
 Same weights, prompts, lengths, batch size and thread count in the same run; greedy, and no end token. Then the workload

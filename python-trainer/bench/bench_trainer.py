@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a training step costs, part by part, on episodes shaped like FrozenLake's. One JSON line.
 
 PYTHONPATH=src:../proto/gen/python OMP_NUM_THREADS=1 python bench/bench_trainer.py [--nats URL] [--profile]

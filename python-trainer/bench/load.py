@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lean HTTP load generator: one asyncio protocol a keep-alive connection, no client library in the way.
 
 The server is what is measured, and both share the machine; aiohttp's client would cost more than the server.

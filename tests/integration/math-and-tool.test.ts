@@ -163,7 +163,7 @@ describe("math and tool agents", () => {
     "examples/%s trains as its README says",
     async (name, calls) => {
       const small = { "model.path": taught, "loop.steps": "2", "loop.batchGroups": "4", "sampling.temperature": "0.6" };
-    const settings = { name: `example-${name}`, ...small };
+      const settings = { name: `example-${name}`, ...small };
       const flags = Object.entries(settings).flatMap(([key, value]) => ["--set", `${key}=${value}`]);
       const { status, output } = runtime.whet("train", `examples/${name}/agent.ts`, ...flags);
       expect(status, output).toBe(0);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m whetstone_engine --model DIR`: serves one model folder over IEP/1 until SIGTERM or SIGINT.
 
 Exit codes: 0 stopped, 2 the folder, the options or the address cannot be used (one line on stderr).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over the paged KV cache, for packed tokens of many sequences at once.
 
 A step is planned once with numpy: where each token's key and value go, and for each group of sequences of similar size

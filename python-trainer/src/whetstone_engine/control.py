@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes that steer and watch the engine: pause, resume, abort, weights, caches, health, metrics."""
 
 from __future__ import annotations

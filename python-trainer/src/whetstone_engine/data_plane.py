@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes that carry tokens: generate, completions, tokenize, detokenize."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine as the routes see it: submit, abort, pause, reload. Every method belongs to the event loop's thread."""
 
 from __future__ import annotations

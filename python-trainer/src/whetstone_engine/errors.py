@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors as vLLM puts them on the wire: `{"error":{"message","type","param","code"}}`."""
 
 from __future__ import annotations

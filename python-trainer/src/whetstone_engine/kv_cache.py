@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bookkeeping of the paged KV cache: who holds which block, and which blocks can be shared as a prefix.
 
 A cached block is found by (node of its parent block, its 16 tokens); nodes are never reused, so a hit is exact, not a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs as one JSON object a line on stderr: event name, level, time, and fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells glibc to keep freed memory: a step frees and needs the same few megabytes again, a hundred times over."""
 
 from __future__ import annotations

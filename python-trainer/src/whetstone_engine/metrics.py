@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters and their Prometheus text, under vLLM's names, so that one dashboard serves both engines.
 
 Written as text by hand: the step thread adds to plain integers, which costs nothing per token.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes answers in vLLM's shapes: whole ones and stream chunks, for generate and for completions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one step of the model: packed tokens in, one sampled token a sequence out. Owned by the step thread."""
 
 from __future__ import annotations

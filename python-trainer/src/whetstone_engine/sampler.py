@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples one token for each row of logits, all rows at once.
 
 Randomness is counter-based: u = hash(seed, position of the sampled token), then the inverse of the cumulative

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides which sequences take part in a step, and when each is finished. No torch, no clock, no I/O.
 
 Invariants: FIFO admission; a running sequence always holds blocks for all its tokens; while paused nothing is

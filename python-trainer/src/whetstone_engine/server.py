@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP server: one table of routes over aiohttp's low-level server, which skips its application layers.
 
 Measured: for answers of one or two tokens the HTTP side costs as much as the model, so each layer counts.

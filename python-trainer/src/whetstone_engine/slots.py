@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Per-sequence state as arrays, one row a slot, so that a step touches all sequences with a few numpy calls.
 
 Shapes: C slots (max_num_seqs), L the longest sequence in tokens, W block-table width. np.zeros is lazily backed by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The step thread and its meeting point with the event loop.
 
 Everything that touches sequences, cache or model runs on the step thread, between steps; the event loop only appends to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text to token ids and back, and the chat template. Debugging and the gateway's first turn need it, training never."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parses request bodies into `Sequence` parts; refuses by name what IEP/1 leaves out.
 
 Left out are features that break "abort, then resubmit the partial answer as prompt": several choices, penalties, stop

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m whetstone_models init|import|check`: makes, imports and checks model folders.
 
 Exit codes: 0 done, 2 the request cannot be fulfilled (one line on stderr, JSON with --json).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is a folder fit for training? Configuration supported, weights complete, tokenizer and chat template present."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parses config.json of Llama, Qwen2 and Qwen3 models; refuses by name whatever the transformer does not implement.
 
 Needs no torch, so that a folder's configuration can be checked quickly.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors that a user can act on: each names the field or the tensor at fault and says why."""
 
 

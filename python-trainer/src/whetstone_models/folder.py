@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and writes model folders in the Hugging Face layout.
 
 Loading checks every name and shape before the first byte of a tensor is copied, so a bad folder changes nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings an existing model, a Hugging Face folder or a GGUF file, into a folder that `check_model` accepts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a small random model with its own byte-level tokenizer and chat template: what the quick start trains.
 
 The same preset, seed and sizes give the same bytes.

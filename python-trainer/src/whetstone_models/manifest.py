@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """manifest.json: what a weights folder holds, written last. Needs no torch.
 
 `{"format":"whetstone.weights/v1","version":N,"files":[{"name","size","sha256"}]}`; sizes are in bytes.

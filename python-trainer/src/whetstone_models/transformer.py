@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compact decoder for Llama, Qwen2 and Qwen3 whose parameters carry the Hugging Face names.
 
 One forward serves the trainer (padded batches, autograd) and the engine (packed tokens over a KV cache): a layer

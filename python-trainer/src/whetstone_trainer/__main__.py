@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m whetstone_trainer`: the trainer service."""
 
 from __future__ import annotations

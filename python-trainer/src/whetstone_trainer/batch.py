@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows → mini-batches → micro-batches of padded tensors.
 
 I10: micro-batches only bound memory. Each trained token carries its weight, taken from the whole mini-batch.

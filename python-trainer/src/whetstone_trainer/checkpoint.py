@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run folder: weights/v<version>/ and checkpoints/step-<steps done>/.
 
 What holds after a kill at any moment: a folder with its final name is complete, because it was built under a temporary

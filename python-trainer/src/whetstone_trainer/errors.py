@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors with a code. The codes and their gRPC statuses are those of services/libs/core and services/libs/rpc."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads sealed episodes from a job's EPISODE stream by sequence, in order of the manifest, and checks every byte.
 
 Reads are direct gets, many in flight on one subscription: a batch of 512 is one round trip's wait, not 512.

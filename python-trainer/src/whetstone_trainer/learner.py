@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One batch's worth of optimizer steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """I4, measured every step: log-probabilities recomputed by the trainer beside those that the engine reported.
 
 Each sampled token is scored with the weights of the version that its label names. A wrong label, ids that were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AdamW with warm-up, linear decay and a bounded gradient."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs sequences so that what they share is computed once.
 
 Members of a group start from the same prompt, and short answers are often the same. Sequences with one prompt become a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoupled PPO: tokens of an older version are clipped around the policy at the batch's start, not around their own.
 
 The ratio of the loss is current to proximal policy, where the proximal policy is the one that enters the step; what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Episodes → training rows, by exact prefix merge of their calls (I4, I5).
 
 A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One job in the trainer's memory: model, optimizer and books, and the step that moves them on.
 
 Everything here runs in the service's one worker thread.

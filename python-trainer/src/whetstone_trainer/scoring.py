@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log-probabilities and entropies of trained tokens. Logits, and the last layer, only where a token is trained."""
 
 from __future__ import annotations

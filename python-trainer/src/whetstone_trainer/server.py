@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts and stops the trainer: NATS connection, gRPC server with health and reflection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TrainerService over gRPC: requests in, answers out, errors to statuses. The work is in session.py and run.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the trainer is doing: one job, at most one running step, one worker thread.
 
 The event loop only waits and answers; all compute and all file work happen in the worker, one piece at a time.

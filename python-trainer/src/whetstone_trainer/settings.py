@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a JobSpec that the trainer acts on, checked once and with every default filled in."""
 
 from __future__ import annotations

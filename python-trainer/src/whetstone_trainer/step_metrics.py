@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step's record says beside its losses: where the time went, what the batch was made of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Episodes → trajectories: who is credited for which model call.
 
 A call belongs to the trajectory whose step names it, the first one if several do. What no step names is context: it is

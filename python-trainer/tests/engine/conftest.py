@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures: one engine for the whole run, an API client for each test.
 
 IEP_TARGET=URL runs the suite against that server instead; IEP_MODEL_B then names a folder of the same shape as the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP target of the conformance suite: our engine in its own process, or whatever IEP_TARGET names."""
 
 from __future__ import annotations

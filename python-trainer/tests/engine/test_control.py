@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IEP/1 conformance, control plane: T10-T15 and T30."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IEP/1 conformance, data plane: T01-T08. Names follow the list of the protocol."""
 
 from __future__ import annotations

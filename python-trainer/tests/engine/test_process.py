@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process: start errors, bounded queue, stop on SIGTERM, other architectures and types."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sampler: properties that hold for any logits, and independence of what else is in the batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Block pool and scheduler without HTTP: sharing, eviction, preemption, and no leak under any sequence of events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IEP/1 conformance, weights: T20-T25. A switch is all or nothing, and every token keeps its label."""
 
 from __future__ import annotations

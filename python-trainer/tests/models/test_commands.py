@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m whetstone_models`: making, importing and checking folders, as a user runs it."""
 
 from __future__ import annotations

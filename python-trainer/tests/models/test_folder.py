@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders: loading refuses damage by name and changes nothing; saving is atomic and verifiable."""
 
 from __future__ import annotations

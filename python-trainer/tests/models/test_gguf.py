@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Importing GGUF: a file written here, with llama.cpp's own layout of the query and key rows, gives the same model."""
 
 from __future__ import annotations

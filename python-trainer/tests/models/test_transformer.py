@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transformer equals Hugging Face's for every architecture, in both layouts."""
 
 from __future__ import annotations

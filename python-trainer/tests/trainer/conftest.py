@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures: a real nats-server, a small random model, the job's episode stream."""
 
 from __future__ import annotations

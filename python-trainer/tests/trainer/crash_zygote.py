@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains two steps in child processes that die at a given call, then in one that does not.
 
 Forked from one process that has imported everything, since importing PyTorch takes longer than all of the training.

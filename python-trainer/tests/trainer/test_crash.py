@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Killed inside a step, the trainer comes back with the step's first result or does the step again; stops are clean."""
 
 from __future__ import annotations

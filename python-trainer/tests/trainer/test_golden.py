@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vectors of proto/golden that are about training; the other files there belong to other suites."""
 
 from __future__ import annotations

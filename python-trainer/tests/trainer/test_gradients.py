@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """I10: the gradient of a mini-batch does not depend on how it is cut, packed or ordered; masked tokens have none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoupled PPO: what an older version sampled is anchored at the policy that enters the step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the trainer refuses, with which status, and that nothing is trained by it."""
 
 from __future__ import annotations

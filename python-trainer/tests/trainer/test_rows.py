@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls → rows: exact prefix merge, forks counted once, nothing unlabelled."""
 
 from __future__ import annotations

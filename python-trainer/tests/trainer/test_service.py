@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service end to end: gRPC in front, a real nats-server behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings: defaults as the contract says, bad values named by their path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which call is whose, and what each role learns from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of a trainer that runs in the test's own process, over real gRPC."""
 
 from __future__ import annotations

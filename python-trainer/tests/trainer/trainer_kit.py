@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the trainer's tests are built from: hand-made episodes, job specs, the stream they are published to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algorithms as data: advantage estimators and token losses, looked up by name.
 
 A new algorithm is a function in one of the registries and a name in `settings.py`; nothing else knows them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advantages, one number a trajectory; every trained token of the trajectory gets it. Formulas: docs/algorithms.md.
 
 A group is all trajectories of one role at one task. Its statistics are taken once a trajectory, however many rows its

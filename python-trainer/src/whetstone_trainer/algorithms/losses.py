@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token losses and how they become one number.
 
 I10: a loss is a weighted sum over trained tokens, and the weights come from denominators of the whole mini-batch.
