@@ -12,13 +12,15 @@ QUICKSTART ?=
 BENCH ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
+# Command that brings an image into the cluster, for `make images`; its other settings are in deploy/images/build.sh.
+LOAD ?= $(E2E_LOAD_IMAGE)
 
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test check gen pack format proto-baseline bench-engine bench-rollout clean
+.PHONY: help setup quickstart test check gen pack images format proto-baseline bench-engine bench-rollout clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -50,6 +52,9 @@ gen: setup ## Regenerate proto/gen (TypeScript and Python)
 
 pack: setup ## Make the npm tarballs of SDK and command line in OUT (default: .whetstone/packages)
 	@node deploy/pack/pack.ts "$(OUT)"
+
+images: ## Build the container images (REGISTRY, TAG, IMAGES="controller ...", VARIANT=cuda, LOAD="kind load docker-image")
+	@LOAD="$(LOAD)" bash deploy/images/build.sh
 
 format: setup ## Format everything
 	prettier --log-level warn --write .

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds the container images, and prints name, size and seconds of each.
+#   REGISTRY, TAG         names: $REGISTRY/<name>:$TAG (default localhost/whetstone/<name>:dev)
+#   IMAGES                which (default: all)
+#   LOAD                  a command that brings an image into a cluster; it gets the image's name, e.g. "kind load docker-image"
+#   PUSH=1                pushes each
+#   VARIANT, TORCH_INDEX  for model-tools: see python-trainer/Dockerfile
+#   NODE_IMAGE, RUNTIME_IMAGE, PYTHON_IMAGE  other base images of the same kind, e.g. from a registry of your own
+#   DOCKER                the builder's command (default docker), e.g. podman
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+ALL="env-runner inference-gateway rollout-orchestrator controller model-tools"
+REGISTRY=${REGISTRY:-localhost/whetstone}
+TAG=${TAG:-dev}
+IMAGES=${IMAGES:-$ALL}
+DOCKER=${DOCKER:-docker}
+
+fail() { echo "images: $*" >&2; exit 2; }
+dockerfile() {
+  case $1 in
+    model-tools) echo python-trainer/Dockerfile ;;
+    env-runner | inference-gateway | rollout-orchestrator | controller) echo "services/$1/Dockerfile" ;;
+    *) fail "no image is named $1; there are: $ALL" ;;
+  esac
+}
+# Builders warn about arguments that a Dockerfile does not declare, so each gets its own.
+arguments() {
+  local name
+  for name in $(sed -n 's/^ARG \([A-Z_]*\)=.*/\1/p' "$1"); do
+    [ -z "${!name:-}" ] || printf -- '--build-arg\n%s=%s\n' "$name" "${!name}"
+  done
+}
+build() { # FILE IMAGE
+  local log more
+  mapfile -t more < <(arguments "$1")
+  log=$(mktemp)
+  $DOCKER build --file "$1" --tag "$2" "${more[@]}" . >"$log" 2>&1 || { tail -40 "$log" >&2; rm "$log"; fail "$2 could not be built"; }
+  rm "$log"
+}
+
+$DOCKER version >/dev/null 2>&1 || fail "$DOCKER does not answer: start it, or set DOCKER_HOST"
+for name in $IMAGES; do
+  file=$(dockerfile "$name")
+  image=$REGISTRY/$name:$TAG
+  began=$SECONDS
+  build "$file" "$image"
+  size=$($DOCKER image inspect --format '{{.Size}}' "$image")
+  printf '%-48s %6d MB %5d s\n' "$image" $((size / 1000000)) $((SECONDS - began))
+  if [ -n "${LOAD:-}" ]; then $LOAD "$image" >/dev/null || fail "$image could not be loaded by: $LOAD"; fi
+  if [ -n "${PUSH:-}" ]; then $DOCKER push --quiet "$image"; fi
+done
