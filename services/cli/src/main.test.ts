@@ -99,6 +99,13 @@ describe("bad input ends with 2 and names the culprit", () => {
     expect(terminal.err.join("\n")).toContain(expected);
   });
 
+  it("an absolute path that is not here is the named controller's to judge", async () => {
+    const job = jobFile({ model: { path: "/data/models/elsewhere" } });
+    expect(await whet("train", job, "--no-watch")).toBe(0);
+    expect(await whetWith({}, "train", job)).toBe(2);
+    expect(terminal.err.join("\n")).toContain("model.path: /data/models/elsewhere does not exist");
+  });
+
   it("as JSON", async () => {
     expect(await whet("train", jobFile({ lop: 1, name: 7 }), "--json")).toBe(2);
     expect(terminal.documents).toMatchObject([

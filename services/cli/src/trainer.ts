@@ -15,6 +15,7 @@ import type { JobDocument, StepSummary, TrainRequest, TrainResult, ValidationSum
 import { lineTerminal } from "./adapters/line-terminal.ts";
 import { followJob } from "./adapters/job-watch.ts";
 import { checkModel } from "./adapters/models-tool.ts";
+import { isRemoteModel } from "./adapters/remote-model.ts";
 import type { CommandContext } from "./commands/context.ts";
 import { runtimeModel } from "./commands/runtime-model.ts";
 import type { Session } from "./commands/session.ts";
@@ -32,9 +33,9 @@ import { phaseName } from "./domain/watch-view.ts";
  */
 export async function trainJob(request: TrainRequest): Promise<TrainResult> {
   const context = contextOf(request);
-  const { spec, code } = await readRequest(request, context);
+  const { spec, code, remote } = await readRequest(request, context);
   const own = spec.model?.path === runtimeModel(request.data, context) ? undefined : spec.model?.path;
-  if (own !== undefined) await checkModel(own, "model.path", context.signal);
+  if (own !== undefined && !remote) await checkModel(own, "model.path", context.signal);
   const flags = {
     ...(request.data === undefined ? {} : { data: request.data }),
     ...(own === undefined ? {} : { model: own }),
@@ -54,6 +55,8 @@ function contextOf(request: TrainRequest): CommandContext {
 interface Submission {
   readonly spec: JobSpec;
   readonly code: Uint8Array;
+  /** Its model lies where the controller runs. */
+  readonly remote: boolean;
 }
 
 async function readRequest({ module, definition, data }: TrainRequest, context: CommandContext): Promise<Submission> {
@@ -65,7 +68,8 @@ async function readRequest({ module, definition, data }: TrainRequest, context: 
   if (document["model"] === undefined && model !== undefined) document["model"] = { path: model };
   if (bundle) document["module"] = { digest: bundle.digest };
   document["name"] ??= jobName(basename(path), document);
-  return { spec: readJobSpec(document, dirname(path)), code: bundle?.code ?? new Uint8Array() };
+  const remote = isRemoteModel(document, context.environment);
+  return { spec: readJobSpec(document, dirname(path)), code: bundle?.code ?? new Uint8Array(), remote };
 }
 
 async function watchToEnd(
