@@ -20,7 +20,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test check gen pack images format proto-baseline bench-engine bench-rollout clean
+.PHONY: help setup quickstart test check gen pack images e2e format proto-baseline bench-engine bench-rollout clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -55,6 +55,9 @@ pack: setup ## Make the npm tarballs of SDK and command line in OUT (default: .w
 
 images: ## Build the container images (REGISTRY, TAG, IMAGES="controller ...", VARIANT=cuda, LOAD="kind load docker-image")
 	@LOAD="$(LOAD)" bash deploy/images/build.sh
+
+e2e: setup ## Install the chart on the cluster of KUBECONFIG, train through it, uninstall (E2E_LOAD_IMAGE="kind load docker-image" brings in missing images)
+	@REGISTRY="$(REGISTRY)" TAG="$(TAG)" node tests/e2e/run.ts
 
 format: setup ## Format everything
 	prettier --log-level warn --write .

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be said of the chart without installing it: lint, the schema's refusals, and each set of values before the
+// real API server.
+import { CHART, attempt, command, helm } from "./cluster.ts";
+
+/** Values, as --set takes them, that must make objects the API server takes. */
+const MATRIX: Readonly<Record<string, readonly string[]>> = {
+  defaults: [],
+  "external NATS": ["nats.enabled=false", "nats.external.url=nats://nats.example:4222"],
+  "own model": ["model.init=null", "model.path=/data/models/mine"],
+  "existing claim": ["data.existingClaim=mine"],
+  "spread over nodes": ["data.accessMode=ReadWriteMany", "engine.replicas=3", "orchestrator.replicas=2"],
+  "kept data": ["data.keep=true", "nats.persistence.keep=true"],
+  "one GPU each": [
+    "engine.device=cuda",
+    "engine.dtype=bfloat16",
+    "engine.resources.limits.nvidia\\.com/gpu=1",
+    "engine.runtimeClassName=nvidia",
+    "engine.tolerations[0].key=nvidia.com/gpu",
+    "engine.tolerations[0].operator=Exists",
+    "trainer.device=cuda",
+    "trainer.resources.limits.nvidia\\.com/gpu=1",
+  ],
+  "no policies, budgets, no metrics": [
+    "networkPolicy.enabled=false",
+    "podDisruptionBudgets.enabled=true",
+    "metrics.enabled=false",
+  ],
+  "named peers": [
+    "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+  ],
+  "settings, secrets, exposed": [
+    "orchestrator.env.WHETSTONE_MAX_EPISODES=512",
+    "images.pullSecrets[0]=mine",
+    "controller.serviceType=NodePort",
+    "controller.image=registry.example/controller@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+  ],
+};
+
+/** Values that must be refused, and what the refusal must name. */
+const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
+  ["enigne.replicas=2", /enigne/],
+  ["engine.replica=2", /replica/],
+  ["engine.replicas=two", /replicas/],
+  ["engine.device=tpu", /device/],
+  ["model.path=/models/policy", /path/],
+  ["model.init.preset=huge", /preset|init/],
+  ["nats.enabled=false", /url/],
+  ["images.pullPolicy=Sometimes", /pullPolicy/],
+  ["logLevel=loud", /logLevel/],
+  ["data.accessMode=ReadOnlyMany", /accessMode/],
+  ["trainer.resources.limit.memory=1Gi", /limit/],
+  ["envRunner.replicas=2", /replicas/],
+  ["networkPolicy.controllerFrom[0].cidr=10.0.0.0/8", /cidr/],
+];
+
+/** Throws at the first that is wrong; answers how many were looked at. */
+export function checkChart(namespace: string): { matrix: number; refused: number } {
+  helm("lint", "--strict", CHART);
+  for (const [name, settings] of Object.entries(MATRIX)) dryRun(name, settings, namespace);
+  for (const [setting, named] of REFUSED) mustRefuse(setting, named);
+  return { matrix: Object.keys(MATRIX).length, refused: REFUSED.length };
+}
+
+function dryRun(name: string, settings: readonly string[], namespace: string): void {
+  try {
+    helm("lint", "--strict", CHART, ...flags(settings));
+    const manifest = helm("template", "whetstone", CHART, "--namespace", namespace, ...flags(settings));
+    command("kubectl", ["-n", namespace, "apply", "--dry-run=server", "-f", "-"], manifest);
+  } catch (cause) {
+    throw new Error(`chart, values "${name}": ${(cause as Error).message}`, { cause });
+  }
+}
+
+function mustRefuse(setting: string, named: RegExp): void {
+  const { status, output } = attempt("helm", ["template", "whetstone", CHART, ...flags([setting])]);
+  if (status === 0) throw new Error(`the chart takes --set ${setting}, and should refuse it`);
+  if (!named.test(output)) throw new Error(`--set ${setting} is refused without naming ${named.source}:\n${output}`);
+}
+
+function flags(settings: readonly string[]): string[] {
+  return settings.flatMap((setting) => ["--set", setting]);
+}
