@@ -3,6 +3,7 @@
 import { copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundle } from "./bundle.ts";
+import type { declarations as Declarations } from "./declarations.ts";
 import { copyPython } from "./python.ts";
 import { readWorkspaces, ROOT, versionsOf, type Workspace } from "./workspaces.ts";
 
@@ -73,7 +74,7 @@ function entryName(subpath: string): string {
 }
 
 /** Loaded when it is needed: images are built without the compiler. */
-async function declare(...args: Parameters<typeof import("./declarations.ts").declarations>): Promise<void> {
+async function declare(...args: Parameters<typeof Declarations>): Promise<void> {
   const { declarations } = await import("./declarations.ts");
   await declarations(...args);
 }
