@@ -32,6 +32,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
   ],
   "settings, secrets, exposed": [
     "orchestrator.env.WHETSTONE_MAX_EPISODES=512",
+    "controller.env.WHETSTONE_MAX_EPISODE_BYTES=17179869184",
     "images.pullSecrets[0]=mine",
     "controller.serviceType=NodePort",
     "controller.image=registry.example/controller@sha256:0000000000000000000000000000000000000000000000000000000000000000",

@@ -124,7 +124,8 @@ securityContext:
   value: {{ $root.Values.logLevel | quote }}
 {{- range $name, $value := $part.env }}
 - name: {{ $name }}
-  value: {{ $value | quote }}
+  {{- /* Helm holds numbers as floats: a large one would be written with an exponent. */}}
+  value: {{ ternary (int64 $value) $value (kindIs "float64" $value) | quote }}
 {{- end }}
 {{- end -}}
 
