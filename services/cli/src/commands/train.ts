@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 
 import { toJson } from "@bufbuild/protobuf";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 
 import { findController } from "../adapters/endpoint.ts";
@@ -25,8 +26,29 @@ export interface TrainFlags extends RuntimeFlags {
   readonly watch?: boolean;
 }
 
+interface Prepared {
+  readonly spec: JobSpec;
+  readonly code: Awaited<ReturnType<typeof openJob>>["code"];
+}
+
 export async function train(file: string, flags: TrainFlags, context: CommandContext, outcome: Outcome): Promise<void> {
   const json = flags.json === true;
+  const { spec, code } = await prepare(file, flags, context);
+  const model = spec.model?.path;
+  const own = model === undefined || model === runtimeModel(flags.data, context) ? {} : { model };
+  await using session = await openSession({ ...flags, ...own }, context);
+  const { job, created } = await submitJob(session.jobs, spec, code);
+  if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
+  if (flags.watch === false) {
+    if (json) context.terminal.json({ job: toJson(JobSchema, job), created });
+    else context.terminal.line(`watch it with \`whet jobs watch ${spec.name}\``);
+    return;
+  }
+  outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
+}
+
+/** Everything that can be judged before anything starts. */
+async function prepare(file: string, flags: TrainFlags, context: CommandContext): Promise<Prepared> {
   const { document, code, nameIfNone } = await openJob(file);
   applyAssignments(document, flags.set ?? []);
   if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
@@ -36,16 +58,7 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);
   if (!remote) await checkUnlessRuntimes(spec.model?.path, flags, context);
-  const own = spec.model?.path === runtimeModel(flags.data, context) ? undefined : spec.model?.path;
-  await using session = await openSession({ ...flags, ...(own === undefined ? {} : { model: own }) }, context);
-  const { job, created } = await submitJob(session.jobs, spec, code);
-  if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
-  if (flags.watch === false) {
-    if (json) context.terminal.json({ job: toJson(JobSchema, job), created });
-    else context.terminal.line(`watch it with \`whet jobs watch ${spec.name}\``);
-    return;
-  }
-  outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
+  return { spec, code };
 }
 
 /** The model that the runtime started with was checked then, or is (or will be) its own making. */
