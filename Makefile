@@ -23,7 +23,7 @@ PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 .PHONY: help setup quickstart test check gen pack images e2e format proto-baseline bench-engine bench-rollout clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 setup: $(NODE_STAMP) $(PYTHON_STAMP) ## Install everything the other targets need (they do it themselves)
 

@@ -26,10 +26,12 @@ describe("documents", () => {
 
   it("the make targets that documents name exist", () => {
     const targets = new Set(
-      [...readFileSync(join(root, "Makefile"), "utf8").matchAll(/^([a-z-]+):/gm)].map((m) => m[1]),
+      [...readFileSync(join(root, "Makefile"), "utf8").matchAll(/^([a-z0-9-]+):/gm)].map((m) => m[1]),
     );
     const named = documents.flatMap((document) =>
-      [...readFileSync(join(root, document), "utf8").matchAll(/(?:`|^ {4})make ([a-z-]+)/gm)].map((match) => match[1]),
+      [...readFileSync(join(root, document), "utf8").matchAll(/(?:`|^ {4})make ([a-z0-9-]+)/gm)].map(
+        (match) => match[1],
+      ),
     );
     expect(named.filter((target) => !targets.has(target))).toEqual([]);
   });
