@@ -10,6 +10,7 @@ TORCH_INDEX ?=
 SEED ?= 1
 QUICKSTART ?=
 BENCH ?=
+KUBE ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
 # Command that brings an image into the cluster, for `make images`; its other settings are in deploy/images/build.sh.
@@ -20,7 +21,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test check gen pack images e2e format proto-baseline bench-engine bench-rollout clean
+.PHONY: help setup quickstart test test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -40,6 +41,12 @@ quickstart: setup ## Train an agent from random weights on this machine and show
 
 test: setup ## Run every test that needs no GPU and no cluster
 	@node tests/run-all.ts
+
+test-kube: setup ## Run the tests that need a cluster (KUBECONFIG); KUBE="services/libs/kube" for some of them
+	@vitest run --project kube --passWithNoTests $(KUBE)
+
+test-containers: setup ## Run the tests that need a container engine (DOCKER_HOST) and the images of `make images`
+	@vitest run --project containers --passWithNoTests
 
 check: setup ## Format, lint, types, generated code, contract and layering
 	@bash deploy/local/check.sh

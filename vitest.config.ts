@@ -1,9 +1,27 @@
 import { defineConfig } from "vitest/config";
 
+const exclude = ["**/node_modules/**"];
+/** Tests beside the code that need more than this machine's processes: a cluster, or a container engine. */
+const KUBE = "**/*.kube.test.ts";
+const CONTAINERS = "**/*.containers.test.ts";
+/** `vitest run <path>` means the tests that run anywhere: the others are run by name, `vitest run --project kube <path>`. */
+const named = (project: string): boolean => `${process.argv.join(" ")} `.includes(`--project ${project} `);
+const slow = (project: string, include: string, timeout: number) => ({
+  extends: true as const,
+  test: {
+    name: project,
+    include: [include],
+    exclude,
+    globalSetup: `tests/support/require-${project}.ts`,
+    // They share one cluster or engine.
+    fileParallelism: false,
+    testTimeout: timeout,
+    hookTimeout: timeout,
+  },
+});
+
 export default defineConfig({
   test: {
-    include: ["services/**/*.test.ts", "tests/**/*.test.ts", "deploy/**/*.test.ts"],
-    exclude: ["**/node_modules/**"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 20_000,
@@ -11,5 +29,17 @@ export default defineConfig({
     reporters: process.env["WHETSTONE_TEST_REPORT"] ? ["default", "json"] : ["default"],
     // Set to a path to get the counts as JSON: numTotalTests, numPassedTests, numFailedTests.
     outputFile: process.env["WHETSTONE_TEST_REPORT"] ? { json: process.env["WHETSTONE_TEST_REPORT"] } : {},
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["services/**/*.test.ts", "tests/**/*.test.ts", "deploy/**/*.test.ts"],
+          exclude: [...exclude, KUBE, CONTAINERS],
+        },
+      },
+      ...(named("kube") ? [slow("kube", KUBE, 120_000)] : []),
+      ...(named("containers") ? [slow("containers", CONTAINERS, 300_000)] : []),
+    ],
   },
 });
