@@ -43,6 +43,10 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--model", type=Path, required=True, help="folder in Hugging Face layout")
     result.add_argument("--host", default="127.0.0.1")
     result.add_argument("--port", type=int, default=8000, help="0 picks a free one; see the log line `listening`")
+    result.add_argument(
+        "--control-port", type=int, help="port of its own for pause, load, label and abort; --port then refuses them"
+    )
+    result.add_argument("--control-host", help="default: --host")
     result.add_argument("--served-model-name", default="policy")
     result.add_argument("--max-num-seqs", type=int, default=256, help="sequences computed together")
     result.add_argument("--max-model-len", type=int, default=0)
@@ -61,7 +65,7 @@ async def _run(options: argparse.Namespace) -> None:
     import torch
 
     from whetstone_engine.engine import Engine, EngineOptions
-    from whetstone_engine.server import serve
+    from whetstone_engine.server import Listen, serve
 
     torch.set_num_threads(options.threads)
     torch.set_num_interop_threads(1)
@@ -86,7 +90,10 @@ async def _run(options: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await serve(engine, options.host, options.port, stop)
+    control = None
+    if options.control_port is not None:
+        control = Listen(options.control_host or options.host, options.control_port)
+    await serve(engine, Listen(options.host, options.port), control, stop)
     log.info("stopped")
 
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -24,6 +25,29 @@ log = logging.getLogger("whetstone_engine")
 KEEP_ALIVE_S = 120.0  # longer than any client pool's idle time, so that the client closes first
 SHUTDOWN_S = 0.5
 MAX_BODY = 32 << 20  # bytes; a token id takes at most 8, so this is above any context
+# What whoever may only sample needs, and nothing that steers: no pause, load, label or abort of others' requests.
+DATA_PATHS = frozenset(
+    (
+        "/inference/v1/generate",
+        "/v1/completions",
+        "/tokenize",
+        "/detokenize",
+        "/v1/models",
+        "/health",
+        "/ping",
+        "/version",
+        "/load",
+        "/metrics",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Listen:
+    """An address to serve on; port 0 picks a free one."""
+
+    host: str
+    port: int
 
 
 def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
@@ -54,13 +78,14 @@ def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
     }
 
 
-def make_handler(engine: Engine) -> Handler:
-    """Routes a request and turns every error into vLLM's error object."""
-    table = routes(engine)
+def make_handler(table: dict[tuple[str, str], Handler], data_only: bool) -> Handler:
+    """Routes a request and turns every error into vLLM's error object. `data_only` refuses what steers the engine."""
     paths = {path for _, path in table}
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
+        if data_only and path in paths and path not in DATA_PATHS:
+            return reply(ApiError(403, f"{path} is served on the control port only", "Forbidden").body(), 403)
         handler = table.get((request.method, path))
         if handler is None:
             return reply(
@@ -82,11 +107,31 @@ def make_handler(engine: Engine) -> Handler:
     return handle
 
 
-async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set, then closes every connection. Raises OSError if the address is taken."""
+async def serve(engine: Engine, data: Listen, control: Listen | None, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set, then closes every connection. Raises OSError if an address is taken.
+
+    With `control`, that address has every route and `data` only those of DATA_PATHS; without, `data` has them all.
+    """
+    table = routes(engine)
+    async with contextlib.AsyncExitStack() as stack:
+        engine.steps.start()
+        stack.push_async_callback(_stop_engine, engine)
+        fields = {}
+        if control is not None:
+            host, port = await _listen(stack, make_handler(table, data_only=False), control)
+            fields = {"control_host": host, "control_port": port}
+        host, port = await _listen(stack, make_handler(table, data_only=control is not None), data)
+        log.info("listening", extra={"fields": {"host": host, "port": port, **fields}})
+        await stop.wait()
+        # Requests in flight end with their partial tokens, so that closing the servers has nobody to wait for.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(engine.pause("abort", clear_cache=False), SHUTDOWN_S)
+
+
+async def _listen(stack: contextlib.AsyncExitStack, handler: Handler, address: Listen) -> tuple[str, int]:
     # handler_cancellation: a client that goes away cancels its handler, which frees the slot (I9).
     server = web.Server(
-        make_handler(engine),
+        handler,
         request_factory=functools.partial(web.BaseRequest, client_max_size=MAX_BODY, loop=asyncio.get_running_loop()),
         handler_cancellation=True,
         keepalive_timeout=KEEP_ALIVE_S,
@@ -94,16 +139,10 @@ async def serve(engine: Engine, host: str, port: int, stop: asyncio.Event) -> No
     )
     runner = web.ServerRunner(server)
     await runner.setup()
-    site = web.TCPSite(runner, host, port, backlog=4096, shutdown_timeout=SHUTDOWN_S)
-    engine.steps.start()
-    try:
-        await site.start()
-        address = runner.addresses[0]
-        log.info("listening", extra={"fields": {"host": address[0], "port": address[1]}})
-        await stop.wait()
-    finally:
-        # Requests in flight end with their partial tokens, so that cleanup has nobody to wait for.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(engine.pause("abort", clear_cache=False), SHUTDOWN_S)
-        engine.steps.stop()
-        await runner.cleanup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, address.host, address.port, backlog=4096, shutdown_timeout=SHUTDOWN_S).start()
+    return runner.addresses[0][:2]
+
+
+async def _stop_engine(engine: Engine) -> None:
+    engine.steps.stop()
