@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/inference/v1/inference.proto\x12\x16whetstone.inference.v1\x1a\x1ewhetstone/types/v1/types.proto\"Y\n\x0cServedPolicy\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\r\n\x05label\x18\x03 \x01(\t\x12\x12\n\nmodel_path\x18\x04 \x01(\t\"\xc5\x01\n\x06\x45ngine\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.whetstone.inference.v1.EngineState\x12\x34\n\x06policy\x18\x04 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x15\n\rmax_model_len\x18\x07 \x01(\r\"0\n\x15RegisterEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\"H\n\x16RegisterEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"\x14\n\x12ListEnginesRequest\"\xd1\x01\n\x13ListEnginesResponse\x12/\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x1e.whetstone.inference.v1.Engine\x12T\n\rwaiting_calls\x18\x02 \x03(\x0b\x32=.whetstone.inference.v1.ListEnginesResponse.WaitingCallsEntry\x1a\x33\n\x11WaitingCallsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\" \n\x12\x46\x65nceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\"E\n\x13\x46\x65nceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\" \n\x12\x44rainEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\"E\n\x13\x44rainEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"X\n\x14UnfenceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x34\n\x06policy\x18\x02 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\"G\n\x15UnfenceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"%\n\x13\x46orgetPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\"(\n\x14\x46orgetPolicyResponse\x12\x10\n\x08sessions\x18\x01 \x01(\r\"I\n\x08\x43\x61llTree\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall*|\n\x0b\x45ngineState\x12\x1c\n\x18\x45NGINE_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NGINE_STATE_SERVING\x10\x01\x12\x17\n\x13\x45NGINE_STATE_FENCED\x10\x02\x12\x1c\n\x18\x45NGINE_STATE_QUARANTINED\x10\x03\x32\x90\x05\n\x0c\x46leetService\x12o\n\x0eRegisterEngine\x12-.whetstone.inference.v1.RegisterEngineRequest\x1a..whetstone.inference.v1.RegisterEngineResponse\x12\x66\n\x0bListEngines\x12*.whetstone.inference.v1.ListEnginesRequest\x1a+.whetstone.inference.v1.ListEnginesResponse\x12\x66\n\x0b\x46\x65nceEngine\x12*.whetstone.inference.v1.FenceEngineRequest\x1a+.whetstone.inference.v1.FenceEngineResponse\x12\x66\n\x0b\x44rainEngine\x12*.whetstone.inference.v1.DrainEngineRequest\x1a+.whetstone.inference.v1.DrainEngineResponse\x12l\n\rUnfenceEngine\x12,.whetstone.inference.v1.UnfenceEngineRequest\x1a-.whetstone.inference.v1.UnfenceEngineResponse\x12i\n\x0c\x46orgetPolicy\x12+.whetstone.inference.v1.ForgetPolicyRequest\x1a,.whetstone.inference.v1.ForgetPolicyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/inference/v1/inference.proto\x12\x16whetstone.inference.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1ewhetstone/types/v1/types.proto\"Y\n\x0cServedPolicy\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\r\n\x05label\x18\x03 \x01(\t\x12\x12\n\nmodel_path\x18\x04 \x01(\t\"\xda\x01\n\x06\x45ngine\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.whetstone.inference.v1.EngineState\x12\x34\n\x06policy\x18\x04 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x15\n\rmax_model_len\x18\x07 \x01(\r\x12\x13\n\x0b\x63ontrol_url\x18\x08 \x01(\t\"E\n\x15RegisterEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x63ontrol_url\x18\x03 \x01(\t\"H\n\x16RegisterEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"\x14\n\x12ListEnginesRequest\"\xd1\x01\n\x13ListEnginesResponse\x12/\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x1e.whetstone.inference.v1.Engine\x12T\n\rwaiting_calls\x18\x02 \x03(\x0b\x32=.whetstone.inference.v1.ListEnginesResponse.WaitingCallsEntry\x1a\x33\n\x11WaitingCallsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\" \n\x12\x46\x65nceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\"E\n\x13\x46\x65nceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\" \n\x12\x44rainEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\"E\n\x13\x44rainEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"X\n\x14UnfenceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x34\n\x06policy\x18\x02 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\"G\n\x15UnfenceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"K\n\x13RemoveEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x05\x64rain\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\'\n\x14RemoveEngineResponse\x12\x0f\n\x07revoked\x18\x01 \x01(\r\"%\n\x13\x46orgetPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\"(\n\x14\x46orgetPolicyResponse\x12\x10\n\x08sessions\x18\x01 \x01(\r\"I\n\x08\x43\x61llTree\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall\"\xc1\x01\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x33\n\x05state\x18\x03 \x01(\x0e\x32$.whetstone.inference.v1.ReplicaState\x12\x0e\n\x06policy\x18\x04 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\tin_flight\x18\x06 \x01(\r\x12\x0e\n\x06reason\x18\x07 \x01(\tB\x11\n\x0f_policy_version\"O\n\x0e\x46leetCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\xa9\x01\n\x05\x46leet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06wanted\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x36\n\x08replicas\x18\x03 \x03(\x0b\x32$.whetstone.inference.v1.FleetReplica\x12:\n\nconditions\x18\x04 \x03(\x0b\x32&.whetstone.inference.v1.FleetConditionB\t\n\x07_wanted\"\x13\n\x11ListFleetsRequest\"\x83\x01\n\x12ListFleetsResponse\x12-\n\x06\x66leets\x18\x01 \x03(\x0b\x32\x1d.whetstone.inference.v1.Fleet\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_policy_version\"3\n\x11ScaleFleetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\"B\n\x12ScaleFleetResponse\x12,\n\x05\x66leet\x18\x01 \x01(\x0b\x32\x1d.whetstone.inference.v1.Fleet*|\n\x0b\x45ngineState\x12\x1c\n\x18\x45NGINE_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NGINE_STATE_SERVING\x10\x01\x12\x17\n\x13\x45NGINE_STATE_FENCED\x10\x02\x12\x1c\n\x18\x45NGINE_STATE_QUARANTINED\x10\x03*\xaf\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15REPLICA_STATE_SERVING\x10\x01\x12\x18\n\x14REPLICA_STATE_PAUSED\x10\x02\x12\x1a\n\x16REPLICA_STATE_UPDATING\x10\x03\x12\x17\n\x13REPLICA_STATE_STALE\x10\x04\x12\x16\n\x12REPLICA_STATE_DOWN\x10\x05\x32\xfb\x05\n\x0c\x46leetService\x12o\n\x0eRegisterEngine\x12-.whetstone.inference.v1.RegisterEngineRequest\x1a..whetstone.inference.v1.RegisterEngineResponse\x12\x66\n\x0bListEngines\x12*.whetstone.inference.v1.ListEnginesRequest\x1a+.whetstone.inference.v1.ListEnginesResponse\x12\x66\n\x0b\x46\x65nceEngine\x12*.whetstone.inference.v1.FenceEngineRequest\x1a+.whetstone.inference.v1.FenceEngineResponse\x12\x66\n\x0b\x44rainEngine\x12*.whetstone.inference.v1.DrainEngineRequest\x1a+.whetstone.inference.v1.DrainEngineResponse\x12l\n\rUnfenceEngine\x12,.whetstone.inference.v1.UnfenceEngineRequest\x1a-.whetstone.inference.v1.UnfenceEngineResponse\x12i\n\x0cRemoveEngine\x12+.whetstone.inference.v1.RemoveEngineRequest\x1a,.whetstone.inference.v1.RemoveEngineResponse\x12i\n\x0c\x46orgetPolicy\x12+.whetstone.inference.v1.ForgetPolicyRequest\x1a,.whetstone.inference.v1.ForgetPolicyResponse2\xdc\x01\n\x10\x46leetViewService\x12\x63\n\nListFleets\x12).whetstone.inference.v1.ListFleetsRequest\x1a*.whetstone.inference.v1.ListFleetsResponse\x12\x63\n\nScaleFleet\x12).whetstone.inference.v1.ScaleFleetRequest\x1a*.whetstone.inference.v1.ScaleFleetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,40 +35,62 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._loaded_options = None
   _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_options = b'8\001'
-  _globals['_ENGINESTATE']._serialized_start=1276
-  _globals['_ENGINESTATE']._serialized_end=1400
-  _globals['_SERVEDPOLICY']._serialized_start=98
-  _globals['_SERVEDPOLICY']._serialized_end=187
-  _globals['_ENGINE']._serialized_start=190
-  _globals['_ENGINE']._serialized_end=387
-  _globals['_REGISTERENGINEREQUEST']._serialized_start=389
-  _globals['_REGISTERENGINEREQUEST']._serialized_end=437
-  _globals['_REGISTERENGINERESPONSE']._serialized_start=439
-  _globals['_REGISTERENGINERESPONSE']._serialized_end=511
-  _globals['_LISTENGINESREQUEST']._serialized_start=513
-  _globals['_LISTENGINESREQUEST']._serialized_end=533
-  _globals['_LISTENGINESRESPONSE']._serialized_start=536
-  _globals['_LISTENGINESRESPONSE']._serialized_end=745
-  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_start=694
-  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_end=745
-  _globals['_FENCEENGINEREQUEST']._serialized_start=747
-  _globals['_FENCEENGINEREQUEST']._serialized_end=779
-  _globals['_FENCEENGINERESPONSE']._serialized_start=781
-  _globals['_FENCEENGINERESPONSE']._serialized_end=850
-  _globals['_DRAINENGINEREQUEST']._serialized_start=852
-  _globals['_DRAINENGINEREQUEST']._serialized_end=884
-  _globals['_DRAINENGINERESPONSE']._serialized_start=886
-  _globals['_DRAINENGINERESPONSE']._serialized_end=955
-  _globals['_UNFENCEENGINEREQUEST']._serialized_start=957
-  _globals['_UNFENCEENGINEREQUEST']._serialized_end=1045
-  _globals['_UNFENCEENGINERESPONSE']._serialized_start=1047
-  _globals['_UNFENCEENGINERESPONSE']._serialized_end=1118
-  _globals['_FORGETPOLICYREQUEST']._serialized_start=1120
-  _globals['_FORGETPOLICYREQUEST']._serialized_end=1157
-  _globals['_FORGETPOLICYRESPONSE']._serialized_start=1159
-  _globals['_FORGETPOLICYRESPONSE']._serialized_end=1199
-  _globals['_CALLTREE']._serialized_start=1201
-  _globals['_CALLTREE']._serialized_end=1274
-  _globals['_FLEETSERVICE']._serialized_start=1403
-  _globals['_FLEETSERVICE']._serialized_end=2059
+  _globals['_ENGINESTATE']._serialized_start=2193
+  _globals['_ENGINESTATE']._serialized_end=2317
+  _globals['_REPLICASTATE']._serialized_start=2320
+  _globals['_REPLICASTATE']._serialized_end=2495
+  _globals['_SERVEDPOLICY']._serialized_start=130
+  _globals['_SERVEDPOLICY']._serialized_end=219
+  _globals['_ENGINE']._serialized_start=222
+  _globals['_ENGINE']._serialized_end=440
+  _globals['_REGISTERENGINEREQUEST']._serialized_start=442
+  _globals['_REGISTERENGINEREQUEST']._serialized_end=511
+  _globals['_REGISTERENGINERESPONSE']._serialized_start=513
+  _globals['_REGISTERENGINERESPONSE']._serialized_end=585
+  _globals['_LISTENGINESREQUEST']._serialized_start=587
+  _globals['_LISTENGINESREQUEST']._serialized_end=607
+  _globals['_LISTENGINESRESPONSE']._serialized_start=610
+  _globals['_LISTENGINESRESPONSE']._serialized_end=819
+  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_start=768
+  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_end=819
+  _globals['_FENCEENGINEREQUEST']._serialized_start=821
+  _globals['_FENCEENGINEREQUEST']._serialized_end=853
+  _globals['_FENCEENGINERESPONSE']._serialized_start=855
+  _globals['_FENCEENGINERESPONSE']._serialized_end=924
+  _globals['_DRAINENGINEREQUEST']._serialized_start=926
+  _globals['_DRAINENGINEREQUEST']._serialized_end=958
+  _globals['_DRAINENGINERESPONSE']._serialized_start=960
+  _globals['_DRAINENGINERESPONSE']._serialized_end=1029
+  _globals['_UNFENCEENGINEREQUEST']._serialized_start=1031
+  _globals['_UNFENCEENGINEREQUEST']._serialized_end=1119
+  _globals['_UNFENCEENGINERESPONSE']._serialized_start=1121
+  _globals['_UNFENCEENGINERESPONSE']._serialized_end=1192
+  _globals['_REMOVEENGINEREQUEST']._serialized_start=1194
+  _globals['_REMOVEENGINEREQUEST']._serialized_end=1269
+  _globals['_REMOVEENGINERESPONSE']._serialized_start=1271
+  _globals['_REMOVEENGINERESPONSE']._serialized_end=1310
+  _globals['_FORGETPOLICYREQUEST']._serialized_start=1312
+  _globals['_FORGETPOLICYREQUEST']._serialized_end=1349
+  _globals['_FORGETPOLICYRESPONSE']._serialized_start=1351
+  _globals['_FORGETPOLICYRESPONSE']._serialized_end=1391
+  _globals['_CALLTREE']._serialized_start=1393
+  _globals['_CALLTREE']._serialized_end=1466
+  _globals['_FLEETREPLICA']._serialized_start=1469
+  _globals['_FLEETREPLICA']._serialized_end=1662
+  _globals['_FLEETCONDITION']._serialized_start=1664
+  _globals['_FLEETCONDITION']._serialized_end=1743
+  _globals['_FLEET']._serialized_start=1746
+  _globals['_FLEET']._serialized_end=1915
+  _globals['_LISTFLEETSREQUEST']._serialized_start=1917
+  _globals['_LISTFLEETSREQUEST']._serialized_end=1936
+  _globals['_LISTFLEETSRESPONSE']._serialized_start=1939
+  _globals['_LISTFLEETSRESPONSE']._serialized_end=2070
+  _globals['_SCALEFLEETREQUEST']._serialized_start=2072
+  _globals['_SCALEFLEETREQUEST']._serialized_end=2123
+  _globals['_SCALEFLEETRESPONSE']._serialized_start=2125
+  _globals['_SCALEFLEETRESPONSE']._serialized_end=2191
+  _globals['_FLEETSERVICE']._serialized_start=2498
+  _globals['_FLEETSERVICE']._serialized_end=3261
+  _globals['_FLEETVIEWSERVICE']._serialized_start=3264
+  _globals['_FLEETVIEWSERVICE']._serialized_end=3484
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -14,10 +17,25 @@ class EngineState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ENGINE_STATE_SERVING: _ClassVar[EngineState]
     ENGINE_STATE_FENCED: _ClassVar[EngineState]
     ENGINE_STATE_QUARANTINED: _ClassVar[EngineState]
+
+class ReplicaState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REPLICA_STATE_UNSPECIFIED: _ClassVar[ReplicaState]
+    REPLICA_STATE_SERVING: _ClassVar[ReplicaState]
+    REPLICA_STATE_PAUSED: _ClassVar[ReplicaState]
+    REPLICA_STATE_UPDATING: _ClassVar[ReplicaState]
+    REPLICA_STATE_STALE: _ClassVar[ReplicaState]
+    REPLICA_STATE_DOWN: _ClassVar[ReplicaState]
 ENGINE_STATE_UNSPECIFIED: EngineState
 ENGINE_STATE_SERVING: EngineState
 ENGINE_STATE_FENCED: EngineState
 ENGINE_STATE_QUARANTINED: EngineState
+REPLICA_STATE_UNSPECIFIED: ReplicaState
+REPLICA_STATE_SERVING: ReplicaState
+REPLICA_STATE_PAUSED: ReplicaState
+REPLICA_STATE_UPDATING: ReplicaState
+REPLICA_STATE_STALE: ReplicaState
+REPLICA_STATE_DOWN: ReplicaState
 
 class ServedPolicy(_message.Message):
     __slots__ = ("policy", "policy_version", "label", "model_path")
@@ -32,7 +50,7 @@ class ServedPolicy(_message.Message):
     def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., label: _Optional[str] = ..., model_path: _Optional[str] = ...) -> None: ...
 
 class Engine(_message.Message):
-    __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len")
+    __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len", "control_url")
     ID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +58,7 @@ class Engine(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MAX_MODEL_LEN_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_URL_FIELD_NUMBER: _ClassVar[int]
     id: str
     url: str
     state: EngineState
@@ -47,15 +66,18 @@ class Engine(_message.Message):
     in_flight: int
     reason: str
     max_model_len: int
-    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ...) -> None: ...
+    control_url: str
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ..., control_url: _Optional[str] = ...) -> None: ...
 
 class RegisterEngineRequest(_message.Message):
-    __slots__ = ("id", "url")
+    __slots__ = ("id", "url", "control_url")
     ID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_URL_FIELD_NUMBER: _ClassVar[int]
     id: str
     url: str
-    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
+    control_url: str
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., control_url: _Optional[str] = ...) -> None: ...
 
 class RegisterEngineResponse(_message.Message):
     __slots__ = ("engine",)
@@ -120,6 +142,20 @@ class UnfenceEngineResponse(_message.Message):
     engine: Engine
     def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
 
+class RemoveEngineRequest(_message.Message):
+    __slots__ = ("id", "drain")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    drain: _duration_pb2.Duration
+    def __init__(self, id: _Optional[str] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RemoveEngineResponse(_message.Message):
+    __slots__ = ("revoked",)
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    revoked: int
+    def __init__(self, revoked: _Optional[int] = ...) -> None: ...
+
 class ForgetPolicyRequest(_message.Message):
     __slots__ = ("policy",)
     POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -139,3 +175,73 @@ class CallTree(_message.Message):
     session: str
     calls: _containers.RepeatedCompositeFieldContainer[_types_pb2.ModelCall]
     def __init__(self, session: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[_types_pb2.ModelCall, _Mapping]]] = ...) -> None: ...
+
+class FleetReplica(_message.Message):
+    __slots__ = ("name", "url", "state", "policy", "policy_version", "in_flight", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    url: str
+    state: ReplicaState
+    policy: str
+    policy_version: int
+    in_flight: int
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class FleetCondition(_message.Message):
+    __slots__ = ("type", "status", "reason", "message")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    status: str
+    reason: str
+    message: str
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Fleet(_message.Message):
+    __slots__ = ("name", "wanted", "replicas", "conditions")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    wanted: int
+    replicas: _containers.RepeatedCompositeFieldContainer[FleetReplica]
+    conditions: _containers.RepeatedCompositeFieldContainer[FleetCondition]
+    def __init__(self, name: _Optional[str] = ..., wanted: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[FleetReplica, _Mapping]]] = ..., conditions: _Optional[_Iterable[_Union[FleetCondition, _Mapping]]] = ...) -> None: ...
+
+class ListFleetsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListFleetsResponse(_message.Message):
+    __slots__ = ("fleets", "policy", "policy_version")
+    FLEETS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    fleets: _containers.RepeatedCompositeFieldContainer[Fleet]
+    policy: str
+    policy_version: int
+    def __init__(self, fleets: _Optional[_Iterable[_Union[Fleet, _Mapping]]] = ..., policy: _Optional[str] = ..., policy_version: _Optional[int] = ...) -> None: ...
+
+class ScaleFleetRequest(_message.Message):
+    __slots__ = ("name", "replicas")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
+
+class ScaleFleetResponse(_message.Message):
+    __slots__ = ("fleet",)
+    FLEET_FIELD_NUMBER: _ClassVar[int]
+    fleet: Fleet
+    def __init__(self, fleet: _Optional[_Union[Fleet, _Mapping]] = ...) -> None: ...

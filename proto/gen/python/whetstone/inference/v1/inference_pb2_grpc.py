@@ -59,6 +59,11 @@ class FleetServiceStub:
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineRequest.SerializeToString,
                 response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineResponse.FromString,
                 _registered_method=True)
+        self.RemoveEngine = channel.unary_unary(
+                '/whetstone.inference.v1.FleetService/RemoveEngine',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineResponse.FromString,
+                _registered_method=True)
         self.ForgetPolicy = channel.unary_unary(
                 '/whetstone.inference.v1.FleetService/ForgetPolicy',
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyRequest.SerializeToString,
@@ -70,7 +75,8 @@ class FleetServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def RegisterEngine(self, request, context):
-        """Makes an engine known; it starts fenced. Safe to repeat.
+        """Makes an engine known; it starts fenced. Safe to repeat. Under another URL the same id is a new engine: what runs on
+        the old one goes on elsewhere.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,6 +104,14 @@ class FleetServiceServicer:
 
     def UnfenceEngine(self, request, context):
         """Dispatches to the engine again, under the label that the caller has verified. Interrupted calls go on here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveEngine(self, request, context):
+        """Forgets an engine: it gets no new calls from now on, running ones may end within `drain`, the rest goes on elsewhere.
+        Returns when nothing runs there. An engine that is not known is forgotten already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,6 +151,11 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     servicer.UnfenceEngine,
                     request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineRequest.FromString,
                     response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineResponse.SerializeToString,
+            ),
+            'RemoveEngine': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveEngine,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineResponse.SerializeToString,
             ),
             'ForgetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetPolicy,
@@ -290,6 +309,33 @@ class FleetService:
             _registered_method=True)
 
     @staticmethod
+    def RemoveEngine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetService/RemoveEngine',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ForgetPolicy(request,
             target,
             options=(),
@@ -306,6 +352,125 @@ class FleetService:
             '/whetstone.inference.v1.FleetService/ForgetPolicy',
             whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyRequest.SerializeToString,
             whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class FleetViewServiceStub:
+    """The engines as a whole, for people. Served by the controller, on Kubernetes and elsewhere.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListFleets = channel.unary_unary(
+                '/whetstone.inference.v1.FleetViewService/ListFleets',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsResponse.FromString,
+                _registered_method=True)
+        self.ScaleFleet = channel.unary_unary(
+                '/whetstone.inference.v1.FleetViewService/ScaleFleet',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetResponse.FromString,
+                _registered_method=True)
+
+
+class FleetViewServiceServicer:
+    """The engines as a whole, for people. Served by the controller, on Kubernetes and elsewhere.
+    """
+
+    def ListFleets(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ScaleFleet(self, request, context):
+        """FAILED_PRECONDITION where somebody else starts the engines; the message says who.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_FleetViewServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListFleets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFleets,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsResponse.SerializeToString,
+            ),
+            'ScaleFleet': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScaleFleet,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'whetstone.inference.v1.FleetViewService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('whetstone.inference.v1.FleetViewService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class FleetViewService:
+    """The engines as a whole, for people. Served by the controller, on Kubernetes and elsewhere.
+    """
+
+    @staticmethod
+    def ListFleets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetViewService/ListFleets',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.ListFleetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScaleFleet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetViewService/ScaleFleet',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.ScaleFleetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { ModelCall } from "../../types/v1/types_pb.js";
 
 /**
@@ -64,7 +65,7 @@ export declare type Engine = Message<"whetstone.inference.v1.Engine"> & {
   id: string;
 
   /**
-   * Base URL of its IEP/1 interface.
+   * Base URL of its IEP/1 interface: what the gateway calls.
    *
    * @generated from field: string url = 2;
    */
@@ -102,6 +103,13 @@ export declare type Engine = Message<"whetstone.inference.v1.Engine"> & {
    * @generated from field: uint32 max_model_len = 7;
    */
   maxModelLen: number;
+
+  /**
+   * Base URL for what steers it (pause, load, label). Empty: `url`.
+   *
+   * @generated from field: string control_url = 8;
+   */
+  controlUrl: string;
 };
 
 /**
@@ -123,6 +131,13 @@ export declare type RegisterEngineRequest = Message<"whetstone.inference.v1.Regi
    * @generated from field: string url = 2;
    */
   url: string;
+
+  /**
+   * Base URL for what steers it (pause, load, label). Empty: `url`.
+   *
+   * @generated from field: string control_url = 3;
+   */
+  controlUrl: string;
 };
 
 /**
@@ -284,6 +299,47 @@ export declare type UnfenceEngineResponse = Message<"whetstone.inference.v1.Unfe
 export declare const UnfenceEngineResponseSchema: GenMessage<UnfenceEngineResponse>;
 
 /**
+ * @generated from message whetstone.inference.v1.RemoveEngineRequest
+ */
+export declare type RemoveEngineRequest = Message<"whetstone.inference.v1.RemoveEngineRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * How long running calls may take to end. Absent: not at all.
+   *
+   * @generated from field: google.protobuf.Duration drain = 2;
+   */
+  drain?: Duration | undefined;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.RemoveEngineRequest.
+ * Use `create(RemoveEngineRequestSchema)` to create a new message.
+ */
+export declare const RemoveEngineRequestSchema: GenMessage<RemoveEngineRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.RemoveEngineResponse
+ */
+export declare type RemoveEngineResponse = Message<"whetstone.inference.v1.RemoveEngineResponse"> & {
+  /**
+   * Calls that were taken back and go on elsewhere.
+   *
+   * @generated from field: uint32 revoked = 1;
+   */
+  revoked: number;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.RemoveEngineResponse.
+ * Use `create(RemoveEngineResponseSchema)` to create a new message.
+ */
+export declare const RemoveEngineResponseSchema: GenMessage<RemoveEngineResponse>;
+
+/**
  * @generated from message whetstone.inference.v1.ForgetPolicyRequest
  */
 export declare type ForgetPolicyRequest = Message<"whetstone.inference.v1.ForgetPolicyRequest"> & {
@@ -344,6 +400,209 @@ export declare type CallTree = Message<"whetstone.inference.v1.CallTree"> & {
 export declare const CallTreeSchema: GenMessage<CallTree>;
 
 /**
+ * @generated from message whetstone.inference.v1.FleetReplica
+ */
+export declare type FleetReplica = Message<"whetstone.inference.v1.FleetReplica"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What the gateway calls. Empty: it has no address yet.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * @generated from field: whetstone.inference.v1.ReplicaState state = 3;
+   */
+  state: ReplicaState;
+
+  /**
+   * The job whose weights it serves. Empty: none.
+   *
+   * @generated from field: string policy = 4;
+   */
+  policy: string;
+
+  /**
+   * Absent: it serves none.
+   *
+   * @generated from field: optional uint64 policy_version = 5;
+   */
+  policyVersion?: bigint | undefined;
+
+  /**
+   * Calls running there.
+   *
+   * @generated from field: uint32 in_flight = 6;
+   */
+  inFlight: number;
+
+  /**
+   * Why it is not SERVING. Empty: it is.
+   *
+   * @generated from field: string reason = 7;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.FleetReplica.
+ * Use `create(FleetReplicaSchema)` to create a new message.
+ */
+export declare const FleetReplicaSchema: GenMessage<FleetReplica>;
+
+/**
+ * @generated from message whetstone.inference.v1.FleetCondition
+ */
+export declare type FleetCondition = Message<"whetstone.inference.v1.FleetCondition"> & {
+  /**
+   * Ready, Degraded or Progressing.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * True, False or Unknown.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string message = 4;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.FleetCondition.
+ * Use `create(FleetConditionSchema)` to create a new message.
+ */
+export declare const FleetConditionSchema: GenMessage<FleetCondition>;
+
+/**
+ * @generated from message whetstone.inference.v1.Fleet
+ */
+export declare type Fleet = Message<"whetstone.inference.v1.Fleet"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Replicas that somebody wants. Absent: nobody said, the engines were started by hand.
+   *
+   * @generated from field: optional uint32 wanted = 2;
+   */
+  wanted?: number | undefined;
+
+  /**
+   * @generated from field: repeated whetstone.inference.v1.FleetReplica replicas = 3;
+   */
+  replicas: FleetReplica[];
+
+  /**
+   * @generated from field: repeated whetstone.inference.v1.FleetCondition conditions = 4;
+   */
+  conditions: FleetCondition[];
+};
+
+/**
+ * Describes the message whetstone.inference.v1.Fleet.
+ * Use `create(FleetSchema)` to create a new message.
+ */
+export declare const FleetSchema: GenMessage<Fleet>;
+
+/**
+ * @generated from message whetstone.inference.v1.ListFleetsRequest
+ */
+export declare type ListFleetsRequest = Message<"whetstone.inference.v1.ListFleetsRequest"> & {
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ListFleetsRequest.
+ * Use `create(ListFleetsRequestSchema)` to create a new message.
+ */
+export declare const ListFleetsRequestSchema: GenMessage<ListFleetsRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.ListFleetsResponse
+ */
+export declare type ListFleetsResponse = Message<"whetstone.inference.v1.ListFleetsResponse"> & {
+  /**
+   * @generated from field: repeated whetstone.inference.v1.Fleet fleets = 1;
+   */
+  fleets: Fleet[];
+
+  /**
+   * The job whose policy the engines are brought to. Empty: no job runs.
+   *
+   * @generated from field: string policy = 2;
+   */
+  policy: string;
+
+  /**
+   * Its newest version. Absent: no job runs.
+   *
+   * @generated from field: optional uint64 policy_version = 3;
+   */
+  policyVersion?: bigint | undefined;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ListFleetsResponse.
+ * Use `create(ListFleetsResponseSchema)` to create a new message.
+ */
+export declare const ListFleetsResponseSchema: GenMessage<ListFleetsResponse>;
+
+/**
+ * @generated from message whetstone.inference.v1.ScaleFleetRequest
+ */
+export declare type ScaleFleetRequest = Message<"whetstone.inference.v1.ScaleFleetRequest"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: uint32 replicas = 2;
+   */
+  replicas: number;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ScaleFleetRequest.
+ * Use `create(ScaleFleetRequestSchema)` to create a new message.
+ */
+export declare const ScaleFleetRequestSchema: GenMessage<ScaleFleetRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.ScaleFleetResponse
+ */
+export declare type ScaleFleetResponse = Message<"whetstone.inference.v1.ScaleFleetResponse"> & {
+  /**
+   * @generated from field: whetstone.inference.v1.Fleet fleet = 1;
+   */
+  fleet?: Fleet | undefined;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ScaleFleetResponse.
+ * Use `create(ScaleFleetResponseSchema)` to create a new message.
+ */
+export declare const ScaleFleetResponseSchema: GenMessage<ScaleFleetResponse>;
+
+/**
  * @generated from enum whetstone.inference.v1.EngineState
  */
 export enum EngineState {
@@ -380,11 +639,62 @@ export enum EngineState {
 export declare const EngineStateSchema: GenEnum<EngineState>;
 
 /**
+ * @generated from enum whetstone.inference.v1.ReplicaState
+ */
+export enum ReplicaState {
+  /**
+   * @generated from enum value: REPLICA_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Takes calls under the wanted version.
+   *
+   * @generated from enum value: REPLICA_STATE_SERVING = 1;
+   */
+  SERVING = 1,
+
+  /**
+   * Alive, and no job wants it.
+   *
+   * @generated from enum value: REPLICA_STATE_PAUSED = 2;
+   */
+  PAUSED = 2,
+
+  /**
+   * On its way to the wanted version.
+   *
+   * @generated from enum value: REPLICA_STATE_UPDATING = 3;
+   */
+  UPDATING = 3,
+
+  /**
+   * Serves or holds another version than the wanted one for too long, or broke a promise; gets no calls.
+   *
+   * @generated from enum value: REPLICA_STATE_STALE = 4;
+   */
+  STALE = 4,
+
+  /**
+   * Does not answer, or is not there.
+   *
+   * @generated from enum value: REPLICA_STATE_DOWN = 5;
+   */
+  DOWN = 5,
+}
+
+/**
+ * Describes the enum whetstone.inference.v1.ReplicaState.
+ */
+export declare const ReplicaStateSchema: GenEnum<ReplicaState>;
+
+/**
  * @generated from service whetstone.inference.v1.FleetService
  */
 export declare const FleetService: GenService<{
   /**
-   * Makes an engine known; it starts fenced. Safe to repeat.
+   * Makes an engine known; it starts fenced. Safe to repeat. Under another URL the same id is a new engine: what runs on
+   * the old one goes on elsewhere.
    *
    * @generated from rpc whetstone.inference.v1.FleetService.RegisterEngine
    */
@@ -432,6 +742,17 @@ export declare const FleetService: GenService<{
     output: typeof UnfenceEngineResponseSchema;
   },
   /**
+   * Forgets an engine: it gets no new calls from now on, running ones may end within `drain`, the rest goes on elsewhere.
+   * Returns when nothing runs there. An engine that is not known is forgotten already.
+   *
+   * @generated from rpc whetstone.inference.v1.FleetService.RemoveEngine
+   */
+  removeEngine: {
+    methodKind: "unary";
+    input: typeof RemoveEngineRequestSchema;
+    output: typeof RemoveEngineResponseSchema;
+  },
+  /**
    * Drops a policy's sessions and template, e.g. when its job has ended.
    *
    * @generated from rpc whetstone.inference.v1.FleetService.ForgetPolicy
@@ -440,6 +761,32 @@ export declare const FleetService: GenService<{
     methodKind: "unary";
     input: typeof ForgetPolicyRequestSchema;
     output: typeof ForgetPolicyResponseSchema;
+  },
+}>;
+
+/**
+ * The engines as a whole, for people. Served by the controller, on Kubernetes and elsewhere.
+ *
+ * @generated from service whetstone.inference.v1.FleetViewService
+ */
+export declare const FleetViewService: GenService<{
+  /**
+   * @generated from rpc whetstone.inference.v1.FleetViewService.ListFleets
+   */
+  listFleets: {
+    methodKind: "unary";
+    input: typeof ListFleetsRequestSchema;
+    output: typeof ListFleetsResponseSchema;
+  },
+  /**
+   * FAILED_PRECONDITION where somebody else starts the engines; the message says who.
+   *
+   * @generated from rpc whetstone.inference.v1.FleetViewService.ScaleFleet
+   */
+  scaleFleet: {
+    methodKind: "unary";
+    input: typeof ScaleFleetRequestSchema;
+    output: typeof ScaleFleetResponseSchema;
   },
 }>;
 
