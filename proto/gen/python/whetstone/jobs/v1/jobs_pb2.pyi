@@ -373,7 +373,7 @@ class StepRecord(_message.Message):
     def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled")
+    __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled", "restarts")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -387,6 +387,7 @@ class JobStatus(_message.Message):
     VALIDATIONS_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_FIELD_NUMBER: _ClassVar[int]
     TOKENS_SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
     phase: JobPhase
     reason: str
     message: str
@@ -400,21 +401,30 @@ class JobStatus(_message.Message):
     validations: _containers.RepeatedCompositeFieldContainer[ValidationResult]
     last_step: StepRecord
     tokens_sampled: int
-    def __init__(self, phase: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., step: _Optional[int] = ..., policy_version: _Optional[int] = ..., epoch: _Optional[int] = ..., episodes: _Optional[_Union[EpisodeCounts, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model_path: _Optional[str] = ..., validations: _Optional[_Iterable[_Union[ValidationResult, _Mapping]]] = ..., last_step: _Optional[_Union[StepRecord, _Mapping]] = ..., tokens_sampled: _Optional[int] = ...) -> None: ...
+    restarts: int
+    def __init__(self, phase: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., step: _Optional[int] = ..., policy_version: _Optional[int] = ..., epoch: _Optional[int] = ..., episodes: _Optional[_Union[EpisodeCounts, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model_path: _Optional[str] = ..., validations: _Optional[_Iterable[_Union[ValidationResult, _Mapping]]] = ..., last_step: _Optional[_Union[StepRecord, _Mapping]] = ..., tokens_sampled: _Optional[int] = ..., restarts: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "uid", "created_at", "wish", "status")
+    __slots__ = ("spec", "uid", "created_at", "wish", "status", "generation", "hold_reason", "end_reason", "end_message")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     WISH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    HOLD_REASON_FIELD_NUMBER: _ClassVar[int]
+    END_REASON_FIELD_NUMBER: _ClassVar[int]
+    END_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     uid: str
     created_at: _timestamp_pb2.Timestamp
     wish: JobWish
     status: JobStatus
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ...) -> None: ...
+    generation: int
+    hold_reason: str
+    end_reason: str
+    end_message: str
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., generation: _Optional[int] = ..., hold_reason: _Optional[str] = ..., end_reason: _Optional[str] = ..., end_message: _Optional[str] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
     __slots__ = ("step", "policy_version", "path", "model_path", "created_at")

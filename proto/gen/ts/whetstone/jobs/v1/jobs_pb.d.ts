@@ -1068,6 +1068,13 @@ export declare type JobStatus = Message<"whetstone.jobs.v1.JobStatus"> & {
    * @generated from field: uint64 tokens_sampled = 13;
    */
   tokensSampled: bigint;
+
+  /**
+   * How often the job was started again after a failure (TrainingJob's `failurePolicy.maxRestarts`).
+   *
+   * @generated from field: uint32 restarts = 14;
+   */
+  restarts: number;
 };
 
 /**
@@ -1108,6 +1115,35 @@ export declare type Job = Message<"whetstone.jobs.v1.Job"> & {
    * @generated from field: whetstone.jobs.v1.JobStatus status = 5;
    */
   status?: JobStatus | undefined;
+
+  /**
+   * On Kubernetes: generation of the TrainingJob that spec and wish were taken from. 0: the job has no object.
+   *
+   * @generated from field: uint64 generation = 6;
+   */
+  generation: bigint;
+
+  /**
+   * Why the job must not run now though its user wants it to, one word: "WaitingForQuota". Empty: it may.
+   *
+   * @generated from field: string hold_reason = 7;
+   */
+  holdReason: string;
+
+  /**
+   * Why the controller ends the job by itself, with wish CANCEL: it is FAILED then. One word: "ActiveDeadlineExceeded".
+   * Empty: it does not.
+   *
+   * @generated from field: string end_reason = 8;
+   */
+  endReason: string;
+
+  /**
+   * For people. Empty: none.
+   *
+   * @generated from field: string end_message = 9;
+   */
+  endMessage: string;
 };
 
 /**
