@@ -22,43 +22,48 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,whetstone/environments/v1/environments.proto\x12\x19whetstone.environments.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ewhetstone/types/v1/types.proto\"=\n\x0f\x44\x65scribeRequest\x12*\n\x06module\x18\x01 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\"p\n\x10\x44\x65scribeResponse\x12\x39\n\x05kinds\x18\x01 \x03(\x0b\x32*.whetstone.environments.v1.EnvironmentKind\x12\r\n\x05slots\x18\x02 \x01(\r\x12\x12\n\nslots_used\x18\x03 \x01(\r\"\xa9\x01\n\x0f\x45nvironmentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12\x61\x63tion_schema_json\x18\x04 \x01(\t\x12=\n\x0c\x63\x61pabilities\x18\x05 \x01(\x0b\x32\'.whetstone.environments.v1.Capabilities\"_\n\x0c\x43\x61pabilities\x12\x12\n\nconcurrent\x18\x01 \x01(\x08\x12\x10\n\x08seedable\x18\x02 \x01(\x08\x12\x11\n\tresumable\x18\x03 \x01(\x08\x12\x16\n\x0e\x63heckpointable\x18\x04 \x01(\x08\"\xe4\x01\n\x0eSessionRequest\x12\x31\n\x05reset\x18\x01 \x01(\x0b\x32 .whetstone.environments.v1.ResetH\x00\x12/\n\x04step\x18\x02 \x01(\x0b\x32\x1f.whetstone.environments.v1.StepH\x00\x12\x31\n\x05\x63lose\x18\x03 \x01(\x0b\x32 .whetstone.environments.v1.CloseH\x00\x12\x33\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32!.whetstone.environments.v1.CancelH\x00\x42\x06\n\x04kind\"\x97\x01\n\x05Reset\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12%\n\x04\x61rgs\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04seed\x18\x03 \x01(\x04\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12*\n\x06module\x18\x05 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\x12\x0b\n\x03job\x18\x06 \x01(\t\"<\n\x04Step\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12$\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\"\x07\n\x05\x43lose\"\x08\n\x06\x43\x61ncel\"\xcb\x01\n\x0fSessionResponse\x12=\n\x0bobservation\x18\x01 \x01(\x0b\x32&.whetstone.environments.v1.ObservationH\x00\x12<\n\x05\x65rror\x18\x02 \x01(\x0b\x32+.whetstone.environments.v1.EnvironmentErrorH\x00\x12\x33\n\x06\x63losed\x18\x03 \x01(\x0b\x32!.whetstone.environments.v1.ClosedH\x00\x42\x06\n\x04kind\"\xaf\x01\n\x0bObservation\x12\x0c\n\x04text\x18\x01 \x01(\t\x12$\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x13\n\x06reward\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nterminated\x18\x04 \x01(\x08\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12%\n\x04info\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructB\t\n\x07_reward\"@\n\x10\x45nvironmentError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x08\n\x06\x43losed2\xdf\x01\n\x12\x45nvironmentService\x12\x63\n\x08\x44\x65scribe\x12*.whetstone.environments.v1.DescribeRequest\x1a+.whetstone.environments.v1.DescribeResponse\x12\x64\n\x07Session\x12).whetstone.environments.v1.SessionRequest\x1a*.whetstone.environments.v1.SessionResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,whetstone/environments/v1/environments.proto\x12\x19whetstone.environments.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ewhetstone/types/v1/types.proto\"I\n\x0c\x44rainRequest\x12+\n\x08\x64\x65\x61\x64line\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"#\n\rDrainResponse\x12\x12\n\nslots_used\x18\x01 \x01(\r\"=\n\x0f\x44\x65scribeRequest\x12*\n\x06module\x18\x01 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\"\x82\x01\n\x10\x44\x65scribeResponse\x12\x39\n\x05kinds\x18\x01 \x03(\x0b\x32*.whetstone.environments.v1.EnvironmentKind\x12\r\n\x05slots\x18\x02 \x01(\r\x12\x12\n\nslots_used\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\"\xa9\x01\n\x0f\x45nvironmentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12\x61\x63tion_schema_json\x18\x04 \x01(\t\x12=\n\x0c\x63\x61pabilities\x18\x05 \x01(\x0b\x32\'.whetstone.environments.v1.Capabilities\"_\n\x0c\x43\x61pabilities\x12\x12\n\nconcurrent\x18\x01 \x01(\x08\x12\x10\n\x08seedable\x18\x02 \x01(\x08\x12\x11\n\tresumable\x18\x03 \x01(\x08\x12\x16\n\x0e\x63heckpointable\x18\x04 \x01(\x08\"\xe4\x01\n\x0eSessionRequest\x12\x31\n\x05reset\x18\x01 \x01(\x0b\x32 .whetstone.environments.v1.ResetH\x00\x12/\n\x04step\x18\x02 \x01(\x0b\x32\x1f.whetstone.environments.v1.StepH\x00\x12\x31\n\x05\x63lose\x18\x03 \x01(\x0b\x32 .whetstone.environments.v1.CloseH\x00\x12\x33\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32!.whetstone.environments.v1.CancelH\x00\x42\x06\n\x04kind\"\x97\x01\n\x05Reset\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12%\n\x04\x61rgs\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04seed\x18\x03 \x01(\x04\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12*\n\x06module\x18\x05 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\x12\x0b\n\x03job\x18\x06 \x01(\t\"<\n\x04Step\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12$\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\"\x07\n\x05\x43lose\"\x08\n\x06\x43\x61ncel\"\xcb\x01\n\x0fSessionResponse\x12=\n\x0bobservation\x18\x01 \x01(\x0b\x32&.whetstone.environments.v1.ObservationH\x00\x12<\n\x05\x65rror\x18\x02 \x01(\x0b\x32+.whetstone.environments.v1.EnvironmentErrorH\x00\x12\x33\n\x06\x63losed\x18\x03 \x01(\x0b\x32!.whetstone.environments.v1.ClosedH\x00\x42\x06\n\x04kind\"\xaf\x01\n\x0bObservation\x12\x0c\n\x04text\x18\x01 \x01(\t\x12$\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x13\n\x06reward\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nterminated\x18\x04 \x01(\x08\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12%\n\x04info\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructB\t\n\x07_reward\"@\n\x10\x45nvironmentError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x08\n\x06\x43losed2\xbb\x02\n\x12\x45nvironmentService\x12\x63\n\x08\x44\x65scribe\x12*.whetstone.environments.v1.DescribeRequest\x1a+.whetstone.environments.v1.DescribeResponse\x12\x64\n\x07Session\x12).whetstone.environments.v1.SessionRequest\x1a*.whetstone.environments.v1.SessionResponse(\x01\x30\x01\x12Z\n\x05\x44rain\x12\'.whetstone.environments.v1.DrainRequest\x1a(.whetstone.environments.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.environments.v1.environments_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIBEREQUEST']._serialized_start=137
-  _globals['_DESCRIBEREQUEST']._serialized_end=198
-  _globals['_DESCRIBERESPONSE']._serialized_start=200
-  _globals['_DESCRIBERESPONSE']._serialized_end=312
-  _globals['_ENVIRONMENTKIND']._serialized_start=315
-  _globals['_ENVIRONMENTKIND']._serialized_end=484
-  _globals['_CAPABILITIES']._serialized_start=486
-  _globals['_CAPABILITIES']._serialized_end=581
-  _globals['_SESSIONREQUEST']._serialized_start=584
-  _globals['_SESSIONREQUEST']._serialized_end=812
-  _globals['_RESET']._serialized_start=815
-  _globals['_RESET']._serialized_end=966
-  _globals['_STEP']._serialized_start=968
-  _globals['_STEP']._serialized_end=1028
-  _globals['_CLOSE']._serialized_start=1030
-  _globals['_CLOSE']._serialized_end=1037
-  _globals['_CANCEL']._serialized_start=1039
-  _globals['_CANCEL']._serialized_end=1047
-  _globals['_SESSIONRESPONSE']._serialized_start=1050
-  _globals['_SESSIONRESPONSE']._serialized_end=1253
-  _globals['_OBSERVATION']._serialized_start=1256
-  _globals['_OBSERVATION']._serialized_end=1431
-  _globals['_ENVIRONMENTERROR']._serialized_start=1433
-  _globals['_ENVIRONMENTERROR']._serialized_end=1497
-  _globals['_CLOSED']._serialized_start=1499
-  _globals['_CLOSED']._serialized_end=1507
-  _globals['_ENVIRONMENTSERVICE']._serialized_start=1510
-  _globals['_ENVIRONMENTSERVICE']._serialized_end=1733
+  _globals['_DRAINREQUEST']._serialized_start=169
+  _globals['_DRAINREQUEST']._serialized_end=242
+  _globals['_DRAINRESPONSE']._serialized_start=244
+  _globals['_DRAINRESPONSE']._serialized_end=279
+  _globals['_DESCRIBEREQUEST']._serialized_start=281
+  _globals['_DESCRIBEREQUEST']._serialized_end=342
+  _globals['_DESCRIBERESPONSE']._serialized_start=345
+  _globals['_DESCRIBERESPONSE']._serialized_end=475
+  _globals['_ENVIRONMENTKIND']._serialized_start=478
+  _globals['_ENVIRONMENTKIND']._serialized_end=647
+  _globals['_CAPABILITIES']._serialized_start=649
+  _globals['_CAPABILITIES']._serialized_end=744
+  _globals['_SESSIONREQUEST']._serialized_start=747
+  _globals['_SESSIONREQUEST']._serialized_end=975
+  _globals['_RESET']._serialized_start=978
+  _globals['_RESET']._serialized_end=1129
+  _globals['_STEP']._serialized_start=1131
+  _globals['_STEP']._serialized_end=1191
+  _globals['_CLOSE']._serialized_start=1193
+  _globals['_CLOSE']._serialized_end=1200
+  _globals['_CANCEL']._serialized_start=1202
+  _globals['_CANCEL']._serialized_end=1210
+  _globals['_SESSIONRESPONSE']._serialized_start=1213
+  _globals['_SESSIONRESPONSE']._serialized_end=1416
+  _globals['_OBSERVATION']._serialized_start=1419
+  _globals['_OBSERVATION']._serialized_end=1594
+  _globals['_ENVIRONMENTERROR']._serialized_start=1596
+  _globals['_ENVIRONMENTERROR']._serialized_end=1660
+  _globals['_CLOSED']._serialized_start=1662
+  _globals['_CLOSED']._serialized_end=1670
+  _globals['_ENVIRONMENTSERVICE']._serialized_start=1673
+  _globals['_ENVIRONMENTSERVICE']._serialized_end=1988
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
@@ -8,6 +11,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DrainRequest(_message.Message):
+    __slots__ = ("deadline", "undo")
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    deadline: _duration_pb2.Duration
+    undo: bool
+    def __init__(self, deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., undo: _Optional[bool] = ...) -> None: ...
+
+class DrainResponse(_message.Message):
+    __slots__ = ("slots_used",)
+    SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
+    slots_used: int
+    def __init__(self, slots_used: _Optional[int] = ...) -> None: ...
+
 class DescribeRequest(_message.Message):
     __slots__ = ("module",)
     MODULE_FIELD_NUMBER: _ClassVar[int]
@@ -15,14 +32,16 @@ class DescribeRequest(_message.Message):
     def __init__(self, module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ...) -> None: ...
 
 class DescribeResponse(_message.Message):
-    __slots__ = ("kinds", "slots", "slots_used")
+    __slots__ = ("kinds", "slots", "slots_used", "draining")
     KINDS_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     kinds: _containers.RepeatedCompositeFieldContainer[EnvironmentKind]
     slots: int
     slots_used: int
-    def __init__(self, kinds: _Optional[_Iterable[_Union[EnvironmentKind, _Mapping]]] = ..., slots: _Optional[int] = ..., slots_used: _Optional[int] = ...) -> None: ...
+    draining: bool
+    def __init__(self, kinds: _Optional[_Iterable[_Union[EnvironmentKind, _Mapping]]] = ..., slots: _Optional[int] = ..., slots_used: _Optional[int] = ..., draining: _Optional[bool] = ...) -> None: ...
 
 class EnvironmentKind(_message.Message):
     __slots__ = ("kind", "description", "args_schema_json", "action_schema_json", "capabilities")

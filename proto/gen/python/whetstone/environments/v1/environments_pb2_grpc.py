@@ -44,6 +44,11 @@ class EnvironmentServiceStub:
                 request_serializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionRequest.SerializeToString,
                 response_deserializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionResponse.FromString,
                 _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/whetstone.environments.v1.EnvironmentService/Drain',
+                request_serializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainRequest.SerializeToString,
+                response_deserializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainResponse.FromString,
+                _registered_method=True)
 
 
 class EnvironmentServiceServicer:
@@ -64,6 +69,14 @@ class EnvironmentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Drain(self, request, context):
+        """No new sessions from now on; what is open goes on until the deadline and is handed back then (error DRAINING). Asking again
+        never moves the deadline; it tells how far it is. SIGTERM does the same.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EnvironmentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +89,11 @@ def add_EnvironmentServiceServicer_to_server(servicer, server):
                     servicer.Session,
                     request_deserializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionRequest.FromString,
                     response_serializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainRequest.FromString,
+                    response_serializer=whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +150,33 @@ class EnvironmentService:
             '/whetstone.environments.v1.EnvironmentService/Session',
             whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionRequest.SerializeToString,
             whetstone_dot_environments_dot_v1_dot_environments__pb2.SessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.environments.v1.EnvironmentService/Drain',
+            whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainRequest.SerializeToString,
+            whetstone_dot_environments_dot_v1_dot_environments__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -187,3 +187,45 @@ class DeadLetter(_message.Message):
     error: str
     at: _timestamp_pb2.Timestamp
     def __init__(self, stream: _Optional[str] = ..., sequence: _Optional[int] = ..., payload: _Optional[bytes] = ..., deliveries: _Optional[int] = ..., error: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PoolRecord(_message.Message):
+    __slots__ = ("runners", "epoch", "wanted_runners")
+    RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WANTED_RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    runners: _containers.RepeatedCompositeFieldContainer[PoolRunner]
+    epoch: int
+    wanted_runners: int
+    def __init__(self, runners: _Optional[_Iterable[_Union[PoolRunner, _Mapping]]] = ..., epoch: _Optional[int] = ..., wanted_runners: _Optional[int] = ...) -> None: ...
+
+class PoolRunner(_message.Message):
+    __slots__ = ("id", "address", "slots", "draining")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    slots: int
+    draining: bool
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., slots: _Optional[int] = ..., draining: _Optional[bool] = ...) -> None: ...
+
+class PoolLoad(_message.Message):
+    __slots__ = ("orchestrator", "pool", "runners", "waiting")
+    ORCHESTRATOR_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    orchestrator: str
+    pool: str
+    runners: _containers.RepeatedCompositeFieldContainer[RunnerLoad]
+    waiting: int
+    def __init__(self, orchestrator: _Optional[str] = ..., pool: _Optional[str] = ..., runners: _Optional[_Iterable[_Union[RunnerLoad, _Mapping]]] = ..., waiting: _Optional[int] = ...) -> None: ...
+
+class RunnerLoad(_message.Message):
+    __slots__ = ("id", "sessions")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    sessions: int
+    def __init__(self, id: _Optional[str] = ..., sessions: _Optional[int] = ...) -> None: ...

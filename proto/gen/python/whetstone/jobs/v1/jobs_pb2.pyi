@@ -82,12 +82,14 @@ class AgentSpec(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class EnvironmentSpec(_message.Message):
-    __slots__ = ("kind", "args")
+    __slots__ = ("kind", "args", "pool")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ARGS_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
     kind: str
     args: _struct_pb2.Struct
-    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    pool: str
+    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., pool: _Optional[str] = ...) -> None: ...
 
 class SeedRange(_message.Message):
     __slots__ = ("first", "count")

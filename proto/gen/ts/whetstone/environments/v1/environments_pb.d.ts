@@ -6,13 +6,56 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
+import type { Duration, Value } from "@bufbuild/protobuf/wkt";
 import type { Module } from "../../types/v1/types_pb.js";
-import type { Value } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file whetstone/environments/v1/environments.proto.
  */
 export declare const file_whetstone_environments_v1_environments: GenFile;
+
+/**
+ * @generated from message whetstone.environments.v1.DrainRequest
+ */
+export declare type DrainRequest = Message<"whetstone.environments.v1.DrainRequest"> & {
+  /**
+   * From now. Absent: the service's own setting.
+   *
+   * @generated from field: google.protobuf.Duration deadline = 1;
+   */
+  deadline?: Duration | undefined;
+
+  /**
+   * Takes new sessions again; has no effect once the process was told to end.
+   *
+   * @generated from field: bool undo = 2;
+   */
+  undo: boolean;
+};
+
+/**
+ * Describes the message whetstone.environments.v1.DrainRequest.
+ * Use `create(DrainRequestSchema)` to create a new message.
+ */
+export declare const DrainRequestSchema: GenMessage<DrainRequest>;
+
+/**
+ * @generated from message whetstone.environments.v1.DrainResponse
+ */
+export declare type DrainResponse = Message<"whetstone.environments.v1.DrainResponse"> & {
+  /**
+   * Sessions open now.
+   *
+   * @generated from field: uint32 slots_used = 1;
+   */
+  slotsUsed: number;
+};
+
+/**
+ * Describes the message whetstone.environments.v1.DrainResponse.
+ * Use `create(DrainResponseSchema)` to create a new message.
+ */
+export declare const DrainResponseSchema: GenMessage<DrainResponse>;
 
 /**
  * @generated from message whetstone.environments.v1.DescribeRequest
@@ -54,6 +97,13 @@ export declare type DescribeResponse = Message<"whetstone.environments.v1.Descri
    * @generated from field: uint32 slots_used = 3;
    */
   slotsUsed: number;
+
+  /**
+   * Takes no new ones.
+   *
+   * @generated from field: bool draining = 4;
+   */
+  draining: boolean;
 };
 
 /**
@@ -390,6 +440,7 @@ export declare type EnvironmentError = Message<"whetstone.environments.v1.Enviro
   /**
    * TASK: the arguments or the task are broken. ENVIRONMENT: the environment failed. GRADER: the reward failed.
    * CANCELLED: as asked. MODULE: the module is not here, send its code. CRASHED: the process of the module's code ended.
+   * DRAINING: this runner is about to go; the episode is nobody's failure and is to be played elsewhere.
    *
    * @generated from field: string code = 1;
    */
@@ -450,6 +501,17 @@ export declare const EnvironmentService: GenService<{
     methodKind: "bidi_streaming";
     input: typeof SessionRequestSchema;
     output: typeof SessionResponseSchema;
+  },
+  /**
+   * No new sessions from now on; what is open goes on until the deadline and is handed back then (error DRAINING). Asking again
+   * never moves the deadline; it tells how far it is. SIGTERM does the same.
+   *
+   * @generated from rpc whetstone.environments.v1.EnvironmentService.Drain
+   */
+  drain: {
+    methodKind: "unary";
+    input: typeof DrainRequestSchema;
+    output: typeof DrainResponseSchema;
   },
 }>;
 

@@ -5,105 +5,119 @@
 /* eslint-disable */
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import { file_whetstone_types_v1_types } from "../../types/v1/types_pb.js";
 
 /**
  * Describes the file whetstone/environments/v1/environments.proto.
  */
 export const file_whetstone_environments_v1_environments = /*@__PURE__*/
-  fileDesc("Cix3aGV0c3RvbmUvZW52aXJvbm1lbnRzL3YxL2Vudmlyb25tZW50cy5wcm90bxIZd2hldHN0b25lLmVudmlyb25tZW50cy52MSI9Cg9EZXNjcmliZVJlcXVlc3QSKgoGbW9kdWxlGAEgASgLMhoud2hldHN0b25lLnR5cGVzLnYxLk1vZHVsZSJwChBEZXNjcmliZVJlc3BvbnNlEjkKBWtpbmRzGAEgAygLMioud2hldHN0b25lLmVudmlyb25tZW50cy52MS5FbnZpcm9ubWVudEtpbmQSDQoFc2xvdHMYAiABKA0SEgoKc2xvdHNfdXNlZBgDIAEoDSKpAQoPRW52aXJvbm1lbnRLaW5kEgwKBGtpbmQYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSGAoQYXJnc19zY2hlbWFfanNvbhgDIAEoCRIaChJhY3Rpb25fc2NoZW1hX2pzb24YBCABKAkSPQoMY2FwYWJpbGl0aWVzGAUgASgLMicud2hldHN0b25lLmVudmlyb25tZW50cy52MS5DYXBhYmlsaXRpZXMiXwoMQ2FwYWJpbGl0aWVzEhIKCmNvbmN1cnJlbnQYASABKAgSEAoIc2VlZGFibGUYAiABKAgSEQoJcmVzdW1hYmxlGAMgASgIEhYKDmNoZWNrcG9pbnRhYmxlGAQgASgIIuQBCg5TZXNzaW9uUmVxdWVzdBIxCgVyZXNldBgBIAEoCzIgLndoZXRzdG9uZS5lbnZpcm9ubWVudHMudjEuUmVzZXRIABIvCgRzdGVwGAIgASgLMh8ud2hldHN0b25lLmVudmlyb25tZW50cy52MS5TdGVwSAASMQoFY2xvc2UYAyABKAsyIC53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkNsb3NlSAASMwoGY2FuY2VsGAQgASgLMiEud2hldHN0b25lLmVudmlyb25tZW50cy52MS5DYW5jZWxIAEIGCgRraW5kIpcBCgVSZXNldBIMCgRraW5kGAEgASgJEiUKBGFyZ3MYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBHNlZWQYAyABKAQSEgoKZXBpc29kZV9pZBgEIAEoCRIqCgZtb2R1bGUYBSABKAsyGi53aGV0c3RvbmUudHlwZXMudjEuTW9kdWxlEgsKA2pvYhgGIAEoCSI8CgRTdGVwEg4KBmFjdGlvbhgBIAEoCRIkCgRkYXRhGAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlIgcKBUNsb3NlIggKBkNhbmNlbCLLAQoPU2Vzc2lvblJlc3BvbnNlEj0KC29ic2VydmF0aW9uGAEgASgLMiYud2hldHN0b25lLmVudmlyb25tZW50cy52MS5PYnNlcnZhdGlvbkgAEjwKBWVycm9yGAIgASgLMisud2hldHN0b25lLmVudmlyb25tZW50cy52MS5FbnZpcm9ubWVudEVycm9ySAASMwoGY2xvc2VkGAMgASgLMiEud2hldHN0b25lLmVudmlyb25tZW50cy52MS5DbG9zZWRIAEIGCgRraW5kIq8BCgtPYnNlcnZhdGlvbhIMCgR0ZXh0GAEgASgJEiQKBGRhdGEYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEwoGcmV3YXJkGAMgASgBSACIAQESEgoKdGVybWluYXRlZBgEIAEoCBIRCgl0cnVuY2F0ZWQYBSABKAgSJQoEaW5mbxgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCQoHX3Jld2FyZCJAChBFbnZpcm9ubWVudEVycm9yEgwKBGNvZGUYASABKAkSDQoFZmllbGQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSIICgZDbG9zZWQy3wEKEkVudmlyb25tZW50U2VydmljZRJjCghEZXNjcmliZRIqLndoZXRzdG9uZS5lbnZpcm9ubWVudHMudjEuRGVzY3JpYmVSZXF1ZXN0Gisud2hldHN0b25lLmVudmlyb25tZW50cy52MS5EZXNjcmliZVJlc3BvbnNlEmQKB1Nlc3Npb24SKS53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLlNlc3Npb25SZXF1ZXN0Gioud2hldHN0b25lLmVudmlyb25tZW50cy52MS5TZXNzaW9uUmVzcG9uc2UoATABYgZwcm90bzM", [file_google_protobuf_struct, file_whetstone_types_v1_types]);
+  fileDesc("Cix3aGV0c3RvbmUvZW52aXJvbm1lbnRzL3YxL2Vudmlyb25tZW50cy5wcm90bxIZd2hldHN0b25lLmVudmlyb25tZW50cy52MSJJCgxEcmFpblJlcXVlc3QSKwoIZGVhZGxpbmUYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEdW5kbxgCIAEoCCIjCg1EcmFpblJlc3BvbnNlEhIKCnNsb3RzX3VzZWQYASABKA0iPQoPRGVzY3JpYmVSZXF1ZXN0EioKBm1vZHVsZRgBIAEoCzIaLndoZXRzdG9uZS50eXBlcy52MS5Nb2R1bGUiggEKEERlc2NyaWJlUmVzcG9uc2USOQoFa2luZHMYASADKAsyKi53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkVudmlyb25tZW50S2luZBINCgVzbG90cxgCIAEoDRISCgpzbG90c191c2VkGAMgASgNEhAKCGRyYWluaW5nGAQgASgIIqkBCg9FbnZpcm9ubWVudEtpbmQSDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIYChBhcmdzX3NjaGVtYV9qc29uGAMgASgJEhoKEmFjdGlvbl9zY2hlbWFfanNvbhgEIAEoCRI9CgxjYXBhYmlsaXRpZXMYBSABKAsyJy53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkNhcGFiaWxpdGllcyJfCgxDYXBhYmlsaXRpZXMSEgoKY29uY3VycmVudBgBIAEoCBIQCghzZWVkYWJsZRgCIAEoCBIRCglyZXN1bWFibGUYAyABKAgSFgoOY2hlY2twb2ludGFibGUYBCABKAgi5AEKDlNlc3Npb25SZXF1ZXN0EjEKBXJlc2V0GAEgASgLMiAud2hldHN0b25lLmVudmlyb25tZW50cy52MS5SZXNldEgAEi8KBHN0ZXAYAiABKAsyHy53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLlN0ZXBIABIxCgVjbG9zZRgDIAEoCzIgLndoZXRzdG9uZS5lbnZpcm9ubWVudHMudjEuQ2xvc2VIABIzCgZjYW5jZWwYBCABKAsyIS53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkNhbmNlbEgAQgYKBGtpbmQilwEKBVJlc2V0EgwKBGtpbmQYASABKAkSJQoEYXJncxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSDAoEc2VlZBgDIAEoBBISCgplcGlzb2RlX2lkGAQgASgJEioKBm1vZHVsZRgFIAEoCzIaLndoZXRzdG9uZS50eXBlcy52MS5Nb2R1bGUSCwoDam9iGAYgASgJIjwKBFN0ZXASDgoGYWN0aW9uGAEgASgJEiQKBGRhdGEYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUiBwoFQ2xvc2UiCAoGQ2FuY2VsIssBCg9TZXNzaW9uUmVzcG9uc2USPQoLb2JzZXJ2YXRpb24YASABKAsyJi53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLk9ic2VydmF0aW9uSAASPAoFZXJyb3IYAiABKAsyKy53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkVudmlyb25tZW50RXJyb3JIABIzCgZjbG9zZWQYAyABKAsyIS53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkNsb3NlZEgAQgYKBGtpbmQirwEKC09ic2VydmF0aW9uEgwKBHRleHQYASABKAkSJAoEZGF0YRgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRITCgZyZXdhcmQYAyABKAFIAIgBARISCgp0ZXJtaW5hdGVkGAQgASgIEhEKCXRydW5jYXRlZBgFIAEoCBIlCgRpbmZvGAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIJCgdfcmV3YXJkIkAKEEVudmlyb25tZW50RXJyb3ISDAoEY29kZRgBIAEoCRINCgVmaWVsZBgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIggKBkNsb3NlZDK7AgoSRW52aXJvbm1lbnRTZXJ2aWNlEmMKCERlc2NyaWJlEioud2hldHN0b25lLmVudmlyb25tZW50cy52MS5EZXNjcmliZVJlcXVlc3QaKy53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkRlc2NyaWJlUmVzcG9uc2USZAoHU2Vzc2lvbhIpLndoZXRzdG9uZS5lbnZpcm9ubWVudHMudjEuU2Vzc2lvblJlcXVlc3QaKi53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLlNlc3Npb25SZXNwb25zZSgBMAESWgoFRHJhaW4SJy53aGV0c3RvbmUuZW52aXJvbm1lbnRzLnYxLkRyYWluUmVxdWVzdBooLndoZXRzdG9uZS5lbnZpcm9ubWVudHMudjEuRHJhaW5SZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_struct, file_whetstone_types_v1_types]);
+
+/**
+ * Describes the message whetstone.environments.v1.DrainRequest.
+ * Use `create(DrainRequestSchema)` to create a new message.
+ */
+export const DrainRequestSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_environments_v1_environments, 0);
+
+/**
+ * Describes the message whetstone.environments.v1.DrainResponse.
+ * Use `create(DrainResponseSchema)` to create a new message.
+ */
+export const DrainResponseSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_environments_v1_environments, 1);
 
 /**
  * Describes the message whetstone.environments.v1.DescribeRequest.
  * Use `create(DescribeRequestSchema)` to create a new message.
  */
 export const DescribeRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 0);
+  messageDesc(file_whetstone_environments_v1_environments, 2);
 
 /**
  * Describes the message whetstone.environments.v1.DescribeResponse.
  * Use `create(DescribeResponseSchema)` to create a new message.
  */
 export const DescribeResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 1);
+  messageDesc(file_whetstone_environments_v1_environments, 3);
 
 /**
  * Describes the message whetstone.environments.v1.EnvironmentKind.
  * Use `create(EnvironmentKindSchema)` to create a new message.
  */
 export const EnvironmentKindSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 2);
+  messageDesc(file_whetstone_environments_v1_environments, 4);
 
 /**
  * Describes the message whetstone.environments.v1.Capabilities.
  * Use `create(CapabilitiesSchema)` to create a new message.
  */
 export const CapabilitiesSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 3);
+  messageDesc(file_whetstone_environments_v1_environments, 5);
 
 /**
  * Describes the message whetstone.environments.v1.SessionRequest.
  * Use `create(SessionRequestSchema)` to create a new message.
  */
 export const SessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 4);
+  messageDesc(file_whetstone_environments_v1_environments, 6);
 
 /**
  * Describes the message whetstone.environments.v1.Reset.
  * Use `create(ResetSchema)` to create a new message.
  */
 export const ResetSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 5);
+  messageDesc(file_whetstone_environments_v1_environments, 7);
 
 /**
  * Describes the message whetstone.environments.v1.Step.
  * Use `create(StepSchema)` to create a new message.
  */
 export const StepSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 6);
+  messageDesc(file_whetstone_environments_v1_environments, 8);
 
 /**
  * Describes the message whetstone.environments.v1.Close.
  * Use `create(CloseSchema)` to create a new message.
  */
 export const CloseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 7);
+  messageDesc(file_whetstone_environments_v1_environments, 9);
 
 /**
  * Describes the message whetstone.environments.v1.Cancel.
  * Use `create(CancelSchema)` to create a new message.
  */
 export const CancelSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 8);
+  messageDesc(file_whetstone_environments_v1_environments, 10);
 
 /**
  * Describes the message whetstone.environments.v1.SessionResponse.
  * Use `create(SessionResponseSchema)` to create a new message.
  */
 export const SessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 9);
+  messageDesc(file_whetstone_environments_v1_environments, 11);
 
 /**
  * Describes the message whetstone.environments.v1.Observation.
  * Use `create(ObservationSchema)` to create a new message.
  */
 export const ObservationSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 10);
+  messageDesc(file_whetstone_environments_v1_environments, 12);
 
 /**
  * Describes the message whetstone.environments.v1.EnvironmentError.
  * Use `create(EnvironmentErrorSchema)` to create a new message.
  */
 export const EnvironmentErrorSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 11);
+  messageDesc(file_whetstone_environments_v1_environments, 13);
 
 /**
  * Describes the message whetstone.environments.v1.Closed.
  * Use `create(ClosedSchema)` to create a new message.
  */
 export const ClosedSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_environments_v1_environments, 12);
+  messageDesc(file_whetstone_environments_v1_environments, 14);
 
 /**
  * @generated from service whetstone.environments.v1.EnvironmentService

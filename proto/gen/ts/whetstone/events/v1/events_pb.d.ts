@@ -540,3 +540,137 @@ export declare type DeadLetter = Message<"whetstone.events.v1.DeadLetter"> & {
  */
 export declare const DeadLetterSchema: GenMessage<DeadLetter>;
 
+/**
+ * Where a pool's environments are: KV bucket ws-pools, key "<pool>". Writer: the controller that leads.
+ *
+ * @generated from message whetstone.events.v1.PoolRecord
+ */
+export declare type PoolRecord = Message<"whetstone.events.v1.PoolRecord"> & {
+  /**
+   * @generated from field: repeated whetstone.events.v1.PoolRunner runners = 1;
+   */
+  runners: PoolRunner[];
+
+  /**
+   * Of the leader that wrote it.
+   *
+   * @generated from field: uint64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * The wish: env-runners that shall be there. Above the number of runners while they start.
+   *
+   * @generated from field: uint32 wanted_runners = 3;
+   */
+  wantedRunners: number;
+};
+
+/**
+ * Describes the message whetstone.events.v1.PoolRecord.
+ * Use `create(PoolRecordSchema)` to create a new message.
+ */
+export declare const PoolRecordSchema: GenMessage<PoolRecord>;
+
+/**
+ * One env-runner of a pool.
+ *
+ * @generated from message whetstone.events.v1.PoolRunner
+ */
+export declare type PoolRunner = Message<"whetstone.events.v1.PoolRunner"> & {
+  /**
+   * Never used again for another one.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * EnvironmentService, "host:port".
+   *
+   * @generated from field: string address = 2;
+   */
+  address: string;
+
+  /**
+   * Sessions that it takes at once.
+   *
+   * @generated from field: uint32 slots = 3;
+   */
+  slots: number;
+
+  /**
+   * Takes no new ones.
+   *
+   * @generated from field: bool draining = 4;
+   */
+  draining: boolean;
+};
+
+/**
+ * Describes the message whetstone.events.v1.PoolRunner.
+ * Use `create(PoolRunnerSchema)` to create a new message.
+ */
+export declare const PoolRunnerSchema: GenMessage<PoolRunner>;
+
+/**
+ * Sessions that one orchestrator has open in a pool: subject ws-pools.load.<pool>, not stored, told at every change but at most
+ * once a second, and every few seconds without one. Writer: orchestrator.
+ *
+ * @generated from message whetstone.events.v1.PoolLoad
+ */
+export declare type PoolLoad = Message<"whetstone.events.v1.PoolLoad"> & {
+  /**
+   * Of the process, never used again.
+   *
+   * @generated from field: string orchestrator = 1;
+   */
+  orchestrator: string;
+
+  /**
+   * @generated from field: string pool = 2;
+   */
+  pool: string;
+
+  /**
+   * @generated from field: repeated whetstone.events.v1.RunnerLoad runners = 3;
+   */
+  runners: RunnerLoad[];
+
+  /**
+   * Tasks taken that wait for a slot of the pool.
+   *
+   * @generated from field: uint32 waiting = 4;
+   */
+  waiting: number;
+};
+
+/**
+ * Describes the message whetstone.events.v1.PoolLoad.
+ * Use `create(PoolLoadSchema)` to create a new message.
+ */
+export declare const PoolLoadSchema: GenMessage<PoolLoad>;
+
+/**
+ * @generated from message whetstone.events.v1.RunnerLoad
+ */
+export declare type RunnerLoad = Message<"whetstone.events.v1.RunnerLoad"> & {
+  /**
+   * PoolRunner.id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: uint32 sessions = 2;
+   */
+  sessions: number;
+};
+
+/**
+ * Describes the message whetstone.events.v1.RunnerLoad.
+ * Use `create(RunnerLoadSchema)` to create a new message.
+ */
+export declare const RunnerLoadSchema: GenMessage<RunnerLoad>;
+

@@ -83,6 +83,13 @@ export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec
    * @generated from field: google.protobuf.Struct args = 2;
    */
   args?: JsonObject | undefined;
+
+  /**
+   * The pool whose env-runners host it. Absent: "default", the only one outside Kubernetes.
+   *
+   * @generated from field: optional string pool = 3;
+   */
+  pool?: string | undefined;
 };
 
 /**
