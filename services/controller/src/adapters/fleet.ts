@@ -72,6 +72,7 @@ export class EngineFleet implements Fleet {
     await turn;
     try {
       const { engines } = await this.#options.client.listEngines({}, { signal, deadlineMs: 10_000 });
+      await this.#closeControlsBut(engines);
       const served = await Promise.all(engines.map((engine) => this.#bring(engine, signal)));
       return served.filter(Boolean).length;
     } finally {
@@ -104,7 +105,7 @@ export class EngineFleet implements Fleet {
   async #switch(engine: Engine, policy: PolicyRecord, signal: AbortSignal): Promise<void> {
     const { client, logger } = this.#options;
     const startedAt = performance.now();
-    const control = this.#controlOf(engine.url);
+    const control = this.#controlOf(controlUrlOf(engine));
     const label = labelOf(policy);
     await client.fenceEngine({ id: engine.id }, { signal });
     // A repeated pause would abort what was queued meanwhile, so it is only sent to an engine that runs.
@@ -134,6 +135,20 @@ export class EngineFleet implements Fleet {
     if (!control) this.#controls.set(url, (control = new EngineControl(url)));
     return control;
   }
+
+  /** Engines on pods come back under other addresses. */
+  async #closeControlsBut(engines: readonly Engine[]): Promise<void> {
+    const kept = new Set(engines.map(controlUrlOf));
+    for (const [url, control] of this.#controls) {
+      if (kept.has(url)) continue;
+      this.#controls.delete(url);
+      await control[Symbol.asyncDispose]();
+    }
+  }
+}
+
+function controlUrlOf(engine: Engine): string {
+  return engine.controlUrl || engine.url;
 }
 
 export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): string {

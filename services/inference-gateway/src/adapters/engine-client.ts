@@ -78,6 +78,14 @@ export class EngineClient implements EnginePort {
     }
   }
 
+  /** Closes the connections to an engine that nothing runs on any more. */
+  async forget(engine: EngineEntry): Promise<void> {
+    const pools = this.#pools.get(engine.id);
+    if (pools?.url !== engine.url) return;
+    this.#pools.delete(engine.id);
+    await Promise.all([pools.data.destroy(), pools.control.destroy()]);
+  }
+
   async close(): Promise<void> {
     const pools = [...this.#pools.values()].flatMap(({ data, control }) => [data, control]);
     this.#pools.clear();

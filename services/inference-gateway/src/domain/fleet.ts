@@ -18,6 +18,8 @@ export interface ServedModel {
 export interface EngineEntry {
   readonly id: string;
   readonly url: string;
+  /** Where it is steered; "": at `url`. The gateway only passes it on. */
+  controlUrl: string;
   state: EngineState;
   served: ServedModel | null;
   /** Why it is quarantined; "": it is not. */
@@ -60,6 +62,8 @@ interface Waiter {
 
 export class Fleet {
   readonly engines = new Map<string, EngineEntry>();
+  /** Policies that some engine was given and that were not forgotten: their calls wait, also while no engine is there. */
+  readonly #policies = new Set<string>();
   /** Calls that wait for an engine, by policy, in order of arrival. */
   readonly #waiting = new Map<string, Set<Waiter>>();
   readonly #options: FleetOptions;
@@ -72,13 +76,17 @@ export class Fleet {
   }
 
   /** Makes an engine known, fenced. An engine that comes back under another URL is a new one. */
-  register(id: string, url: string): EngineEntry {
+  register(id: string, url: string, controlUrl = ""): EngineEntry {
     const known = this.engines.get(id);
-    if (known?.url === url) return known;
+    if (known?.url === url) {
+      known.controlUrl = controlUrl;
+      return known;
+    }
     if (known !== undefined) this.quarantine(known, "replaced by a registration with another URL");
     const engine: EngineEntry = {
       id,
       url,
+      controlUrl,
       state: "fenced",
       served: null,
       reason: "",
@@ -89,6 +97,15 @@ export class Fleet {
     return engine;
   }
 
+  /** Takes an engine out: it gets no new calls and is listed no more. What runs there goes on until it is revoked. */
+  remove(id: string): EngineEntry | undefined {
+    const engine = this.engines.get(id);
+    if (engine === undefined) return undefined;
+    this.fence(engine);
+    this.engines.delete(id);
+    return engine;
+  }
+
   /** Stops dispatching. What runs there goes on: the engine's own pause ends it. A quarantine stays one. */
   fence(engine: EngineEntry): void {
     if (engine.state === "serving") engine.state = "fenced";
@@ -96,7 +113,10 @@ export class Fleet {
 
   /** Dispatches again, under a label that the caller has verified. */
   unfence(engine: EngineEntry, served: ServedModel, maxModelLen: number): void {
+    const former = engine.served?.policy;
     engine.served = served;
+    this.#policies.add(served.policy);
+    if (former !== undefined && !this.#isHeld(former)) this.#policies.delete(former);
     engine.maxModelLen = maxModelLen;
     engine.reason = "";
     engine.state = "serving";
@@ -147,14 +167,18 @@ export class Fleet {
     };
   }
 
-  /** Some engine has the policy, even if it takes no calls now. */
+  /** Some engine was given the policy, even if it takes no calls now, or has left. */
   serves(policy: string): boolean {
-    for (const engine of this.engines.values()) if (engine.served?.policy === policy) return true;
-    return false;
+    return this.#policies.has(policy);
+  }
+
+  #isHeld(policy: string): boolean {
+    return this.engines.values().some((engine) => engine.served?.policy === policy);
   }
 
   /** Takes a policy from the engines that have it; they are fenced until they are given another. Who waits is told. */
   forget(policy: string): void {
+    this.#policies.delete(policy);
     for (const engine of this.engines.values()) {
       if (engine.served?.policy !== policy) continue;
       this.fence(engine);
@@ -171,9 +195,9 @@ export class Fleet {
 
   /** What to answer to a call for a policy that no engine has. */
   unknownPolicy(policy: string): ApiError {
-    const untold = [...this.engines.values()].some((engine) => engine.served === null);
+    const untold = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === null);
     const message = `no engine serves the policy "${policy}"`;
-    // After a restart the engines wait for the controller; the policy may be one of theirs.
+    // After a restart engines wait for the controller, or come from it; the policy may be one of theirs.
     if (untold) return new ApiError(503, "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
     return new ApiError(404, "model_not_found", `${message}; see GET /v1/models`, { param: "model" });
   }

@@ -19,6 +19,8 @@ export interface FleetControlDeps {
 }
 
 const MODELS_TIMEOUT_MS = 10_000;
+/** How often a removal looks whether its caller has left. */
+const REMOVE_LOOK_MS = 250;
 
 /** What the controller does to the fleet. */
 export class FleetControl {
@@ -32,10 +34,31 @@ export class FleetControl {
     return this.#deps.fleet;
   }
 
-  register(id: string, url: string): EngineEntry {
-    const engine = this.fleet.register(id, url);
-    this.#deps.logger.info("engine_registered", { engine: id, url });
+  register(id: string, url: string, controlUrl = ""): EngineEntry {
+    const known = this.fleet.engines.get(id);
+    const engine = this.fleet.register(id, url, controlUrl);
+    if (engine !== known) this.#deps.logger.info("engine_registered", { engine: id, url });
     return engine;
+  }
+
+  /**
+   * Forgets an engine. What runs there may end within `drainMs`; the rest is taken back and goes on elsewhere.
+   * @returns how many calls were taken back.
+   */
+  async remove(id: string, drainMs: number, signal: AbortSignal): Promise<number> {
+    const engine = this.fleet.remove(id);
+    if (engine === undefined) return 0;
+    const until = performance.now() + drainMs;
+    while (engine.leases.size > 0 && performance.now() < until && !signal.aborted)
+      await this.#answersWithin(engine, Math.min(until - performance.now(), REMOVE_LOOK_MS));
+    const revoked = engine.leases.size;
+    while (engine.leases.size > 0) {
+      this.fleet.revokeAll(engine);
+      await this.#answersWithin(engine, REMOVE_LOOK_MS);
+    }
+    await this.#deps.engines.forget(engine);
+    this.#deps.logger.info("engine_removed", { engine: id, revoked });
+    return revoked;
   }
 
   fence(id: string): EngineEntry {
@@ -64,6 +87,8 @@ export class FleetControl {
   async unfence(id: string, served: ServedModel): Promise<EngineEntry> {
     const engine = this.#engine(id);
     const [codec, maxModelLen] = await Promise.all([this.#codec(served), this.#maxModelLen(engine)]);
+    if (this.#engine(id) !== engine)
+      throw new WhetstoneError("CONFLICT", `engine "${id}" was registered anew meanwhile`, { retry: "safe" });
     this.#deps.codecs.set(served.policy, codec);
     this.fleet.unfence(engine, served, maxModelLen);
     this.#deps.logger.info("engine_unfenced", { engine: id, label: served.label });

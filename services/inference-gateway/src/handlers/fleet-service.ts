@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { ConfigError } from "@whetstone/core";
 import { EngineState as WireState, FleetService } from "@whetstone/proto/inference/v1/inference";
 import type { EngineSchema, ServedPolicy } from "@whetstone/proto/inference/v1/inference";
@@ -17,7 +18,11 @@ const WIRE_STATE = {
 /** FleetService over the gateway's fleet. */
 export function fleetService(control: FleetControl): ServiceImplementation {
   return implement(FleetService, {
-    registerEngine: ({ id, url }) => ({ engine: wireEngine(control.register(nonEmpty("id", id), httpUrl(url))) }),
+    registerEngine: ({ id, url, controlUrl }) => {
+      const steered = controlUrl === "" ? "" : httpUrl("control_url", controlUrl);
+      return { engine: wireEngine(control.register(nonEmpty("id", id), httpUrl("url", url), steered)) };
+    },
+    removeEngine: async ({ id, drain }, { signal }) => ({ revoked: await control.remove(id, millis(drain), signal) }),
     listEngines: () => ({
       engines: [...control.fleet.engines.values()].map(wireEngine),
       waitingCalls: Object.fromEntries(control.fleet.waiting()),
@@ -35,6 +40,7 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
   return {
     id: engine.id,
     url: engine.url,
+    controlUrl: engine.controlUrl,
     state: WIRE_STATE[engine.state],
     ...(policy === null ? {} : { policy }),
     inFlight: engine.leases.size,
@@ -58,8 +64,12 @@ function nonEmpty(path: string, value: string): string {
   return value;
 }
 
-function httpUrl(value: string): string {
+function millis(duration: Duration | undefined): number {
+  return duration === undefined ? 0 : durationMs(duration);
+}
+
+function httpUrl(path: string, value: string): string {
   const url = URL.parse(value);
-  if (url?.protocol !== "http:") throw new ConfigError([{ path: "url", reason: `"${value}" is not an http:// URL` }]);
+  if (url?.protocol !== "http:") throw new ConfigError([{ path, reason: `"${value}" is not an http:// URL` }]);
   return url.origin;
 }
