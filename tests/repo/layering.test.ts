@@ -7,16 +7,18 @@ import { globSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
-const LIBS = ["core", "telemetry", "rpc", "messaging", "sdk", "modules", "testkit"];
+const LIBS = ["core", "telemetry", "tls", "rpc", "messaging", "sdk", "modules", "kube", "testkit"];
 /** What a library may import of ours. */
 const ALLOWED: Record<string, readonly string[]> = {
   core: [],
   telemetry: ["core"],
-  rpc: ["core", "telemetry", "proto"],
-  messaging: ["core", "telemetry", "proto"],
+  tls: ["core", "telemetry"],
+  rpc: ["core", "telemetry", "tls", "proto"],
+  messaging: ["core", "telemetry", "tls", "proto"],
   sdk: ["core"],
   modules: ["core", "telemetry", "sdk"],
-  testkit: ["core", "telemetry", "messaging", "rpc", "proto"],
+  kube: ["core", "telemetry"],
+  testkit: ["core", "telemetry", "tls", "messaging", "rpc", "proto"],
 };
 
 interface Import {
