@@ -3,6 +3,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { type Metadata, status } from "@grpc/grpc-js";
 import { Deadline, WhetstoneError } from "@whetstone/core";
 import type { Logger, Metrics } from "@whetstone/telemetry";
+import { type AuthContext, callerOf } from "./callers.ts";
 import type { CallContext } from "./types.ts";
 
 /** What all four kinds of server call share. */
@@ -10,6 +11,7 @@ interface ServerCall {
   readonly metadata: Metadata;
   getDeadline(): Date | number;
   getPeer(): string;
+  getAuthContext(): AuthContext;
   on(event: "cancelled" | "error", listener: () => void): unknown;
 }
 
@@ -80,7 +82,17 @@ function contextOf(call: ServerCall, method: string, signal: AbortSignal, logger
   for (const [key, value] of Object.entries(call.metadata.getMap())) {
     if (typeof value === "string") metadata[key] = value;
   }
-  return { signal: deadline.signal, deadline, metadata, peer: call.getPeer(), logger: logger.child({ method }) };
+  return {
+    signal: deadline.signal,
+    deadline,
+    metadata,
+    peer: call.getPeer(),
+    // Reading a certificate costs more than the rest of this: only for those who ask.
+    get caller() {
+      return callerOf(call);
+    },
+    logger: logger.child({ method }),
+  };
 }
 
 function createRecorder(metrics: Metrics | undefined): CallRecorder {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { type ChannelCredentials, Client, credentials as grpcCredentials } from "@grpc/grpc-js";
+import type { TlsPeer } from "@whetstone/tls";
+import { limitAttempts } from "./connect-limit.ts";
 import { clientStream, type Connection, type Fields, streamCall, unaryCall } from "./client-calls.ts";
+import { channelCredentials } from "./secure.ts";
 import type { CallOptions, ServiceClient } from "./types.ts";
 import { CHANNEL_OPTIONS } from "./wire.ts";
 
@@ -10,8 +13,12 @@ export interface ClientOptions {
   readonly deadlineMs?: number | undefined;
   /** How long a stream waits for the connection; default 30,000. Unary calls wait within their deadline. */
   readonly connectTimeoutMs?: number | undefined;
+  /** Of one attempt to connect, after which the address is looked up again; default 5,000. */
+  readonly attemptTimeoutMs?: number | undefined;
   /** Sent with every call. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Whom we mean to reach, and who we are: `identity.to("trainer")`. Default: plain text. */
+  readonly tls?: TlsPeer | undefined;
   readonly credentials?: ChannelCredentials | undefined;
 }
 
@@ -31,9 +38,11 @@ export function createClient<S extends DescService>(
   address: string,
   options: ClientOptions = {},
 ): RpcClient<S> {
-  const client = new Client(address, options.credentials ?? grpcCredentials.createInsecure(), {
+  const unlimit = limitAttempts(address, options.attemptTimeoutMs ?? 5_000);
+  const client = new Client(address, credentialsOf(options), {
     ...CHANNEL_OPTIONS,
     ...RECONNECT,
+    ...(options.tls && { "grpc.ssl_target_name_override": options.tls.serverName }),
   });
   const connection: Connection = {
     client,
@@ -49,9 +58,14 @@ export function createClient<S extends DescService>(
     [Symbol.asyncDispose]: () => {
       for (const call of connection.calls) call.cancel();
       client.close();
+      unlimit();
       return Promise.resolve();
     },
   } as RpcClient<S>;
+}
+
+function credentialsOf({ credentials, tls }: ClientOptions): ChannelCredentials {
+  return credentials ?? (tls ? channelCredentials(tls) : grpcCredentials.createInsecure());
 }
 
 function bindMethod(connection: Connection, method: DescMethod): unknown {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+export type { Callers } from "./callers.ts";
 export { type ClientOptions, createClient, type RpcClient } from "./client.ts";
 export { ERROR_TRAILER, fromStatus, toStatus } from "./error-mapping.ts";
 export { type RpcServer, type ServerOptions, startServer } from "./server.ts";

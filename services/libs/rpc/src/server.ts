@@ -2,9 +2,12 @@
 import { Server, ServerCredentials, type ServiceDefinition, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger, Metrics } from "@whetstone/telemetry";
+import type { TlsIdentity } from "@whetstone/tls";
 import { HealthImplementation } from "grpc-health-check";
 import { type CallScope, createCallScope } from "./call-scope.ts";
+import { type Callers, guard } from "./callers.ts";
 import { addReflection } from "./reflection.ts";
+import { serverCredentials } from "./secure.ts";
 import { adapt } from "./server-calls.ts";
 import type { ServiceImplementation } from "./types.ts";
 import { CHANNEL_OPTIONS, deserializer, pathOf, serializer } from "./wire.ts";
@@ -17,7 +20,11 @@ export interface ServerOptions {
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
   /** Default: plain text, for loopback and for meshes that encrypt. */
-  readonly credentials?: ServerCredentials | undefined;
+  readonly tls?: TlsIdentity | undefined;
+  /** Who may call, by certificate; default: everybody who has one. Without `tls` nobody is asked. */
+  readonly callers?: Callers | undefined;
+  /** Answers health, and nothing else, in plain text: probes of the kubelet have no certificates. */
+  readonly healthPort?: number | undefined;
 }
 
 export interface RpcServer extends AsyncDisposable {
@@ -25,6 +32,8 @@ export interface RpcServer extends AsyncDisposable {
   /** `host:port`, for `createClient`. */
   readonly address: string;
   readonly activeCalls: number;
+  /** What health checks of one service hear; the process as a whole ("") stays healthy. */
+  setServing(service: string, serving: boolean): void;
   /**
    * Reports NOT_SERVING and refuses new calls; calls in progress have `graceMs` to end, then their signals abort with
    * UNAVAILABLE. Disposing is `close(0)`. Idempotent.
@@ -39,14 +48,19 @@ const ABORT_GRACE_MS = 250;
 export async function startServer(options: ServerOptions): Promise<RpcServer> {
   const server = new Server(CHANNEL_OPTIONS);
   const scope = createCallScope(options.logger, options.metrics);
-  for (const implementation of options.services) addService(server, implementation, scope);
+  const callers = options.tls && options.callers;
+  for (const implementation of options.services) addService(server, implementation, scope, callers);
   const health = new HealthImplementation(servingStatus(options.services, "SERVING"));
   health.addToServer(server);
   addReflection(
     server,
     options.services.map(({ service }) => service),
   );
-  const port = await bind(server, options);
+  const probed = options.healthPort ? await serveHealth(health, options.host, options.healthPort) : undefined;
+  const port = await bind(server, options).catch((error: unknown) => {
+    probed?.forceShutdown();
+    throw error;
+  });
   const address = hostPort(options.host, port);
   options.logger.info("rpc_server_listening", { address });
   let closing: Promise<void> | undefined;
@@ -54,7 +68,7 @@ export async function startServer(options: ServerOptions): Promise<RpcServer> {
     for (const [name, state] of Object.entries(servingStatus(options.services, "NOT_SERVING"))) {
       health.setStatus(name, state);
     }
-    closing ??= shutDown(server, scope, graceMs);
+    closing ??= shutDown(server, scope, graceMs).finally(() => probed?.forceShutdown());
     return closing;
   };
   return {
@@ -62,6 +76,9 @@ export async function startServer(options: ServerOptions): Promise<RpcServer> {
     address,
     get activeCalls() {
       return scope.active;
+    },
+    setServing: (service, serving) => {
+      if (closing === undefined) health.setStatus(service, serving ? "SERVING" : "NOT_SERVING");
     },
     close,
     [Symbol.asyncDispose]: () => close(0),
@@ -77,7 +94,20 @@ function servingStatus(
   return Object.fromEntries(["", ...services.map(({ service }) => service.typeName)].map((name) => [name, state]));
 }
 
-function addService(server: Server, { service, handlers }: ServiceImplementation, scope: CallScope): void {
+/** A server of its own: all services of one server are on all of its ports. */
+async function serveHealth(health: HealthImplementation, host: string, port: number): Promise<Server> {
+  const server = new Server();
+  health.addToServer(server);
+  await bind(server, { host, port });
+  return server;
+}
+
+function addService(
+  server: Server,
+  { service, handlers }: ServiceImplementation,
+  scope: CallScope,
+  callers: Callers | undefined,
+): void {
   const definition: Record<string, ServiceDefinition[string]> = {};
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
@@ -91,14 +121,17 @@ function addService(server: Server, { service, handlers }: ServiceImplementation
       responseDeserialize: deserializer(method.output),
     };
     const handler = handlers[method.localName]; // A missing one is answered by grpc-js with UNIMPLEMENTED.
-    if (handler !== undefined) implementation[method.localName] = adapt(method, handler, scope);
+    if (handler === undefined) continue;
+    const adapted = adapt(method, handler, scope);
+    implementation[method.localName] = callers === undefined ? adapted : guard(adapted, method, callers);
   }
   server.addService(definition, implementation);
 }
 
-function bind(server: Server, { host, port, credentials }: ServerOptions): Promise<number> {
+function bind(server: Server, { host, port, tls }: Pick<ServerOptions, "host" | "port" | "tls">): Promise<number> {
+  const credentials = tls ? serverCredentials(tls) : ServerCredentials.createInsecure();
   return new Promise((resolve, reject) => {
-    server.bindAsync(hostPort(host, port), credentials ?? ServerCredentials.createInsecure(), (cause, bound) => {
+    server.bindAsync(hostPort(host, port), credentials, (cause, bound) => {
       if (cause === null) {
         resolve(bound);
         return;

@@ -2,6 +2,7 @@
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type { Deadline } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
+import type { Role } from "@whetstone/tls";
 
 /** What a handler knows about its call. */
 export interface CallContext {
@@ -13,6 +14,8 @@ export interface CallContext {
   readonly metadata: Readonly<Record<string, string>>;
   /** Address of the caller, as gRPC sees it. */
   readonly peer: string;
+  /** Who the caller is by its certificate; undefined without TLS. */
+  readonly caller: Role | undefined;
   /** Has the method bound. */
   readonly logger: Logger;
 }
