@@ -6,10 +6,10 @@ step() { printf 'check: %s\n' "$1"; shift; "$@" || failed+=("$*"); }
 
 generated_is_current() {
   local before after
-  before=$(find proto/gen -type f -exec sha256sum {} + | sort)
+  before=$(find proto/gen charts/whetstone-crds/generated -type f -exec sha256sum {} + | sort)
   make -s gen >/dev/null || return 1
-  after=$(find proto/gen -type f -exec sha256sum {} + | sort)
-  [ "$before" = "$after" ] || { echo "proto/gen is not what \`make gen\` makes; run it and commit the result" >&2; return 1; }
+  after=$(find proto/gen charts/whetstone-crds/generated -type f -exec sha256sum {} + | sort)
+  [ "$before" = "$after" ] || { echo "generated code is not what \`make gen\` makes; run it and commit the result" >&2; return 1; }
 }
 contract_is_compatible() { (cd proto && buf breaking --against baseline.binpb); }
 python_types() { (cd python-trainer && pyright --pythonpath ../.venv/bin/python); }

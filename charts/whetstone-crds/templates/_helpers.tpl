@@ -12,3 +12,52 @@ annotations:
   helm.sh/resource-policy: keep
 {{- end }}
 {{- end -}}
+
+{{/* A deadline: from a second to ten years. */}}
+{{- define "whetstone-crds.seconds" -}}
+type: integer
+minimum: 1
+maximum: 315360000
+{{- end -}}
+
+{{/* The closed list of services/controller/src/domain/training-job.ts; a test compares the two. */}}
+{{- define "whetstone-crds.trainingJobReasons" -}}
+- Accepted
+- InvalidSpec
+- InvalidWorld
+- ModuleMissing
+- CannotCheck
+- NameTaken
+- KueueMissing
+- KubeRayMissing
+- BackendUnavailable
+- NotQueued
+- WaitingForQuota
+- QuotaReserved
+- Evicted
+- Pending
+- Ready
+- NotReady
+- Unreachable
+- NotNeeded
+- Progressing
+- NoProgress
+- Waiting
+- Ended
+- InSync
+- Syncing
+- NoPolicy
+- Running
+- SuspendedByUser
+- Held
+- Restarting
+- Finished
+- NotFinished
+- NotFailed
+- Cancelled
+- JobFailed
+- DeadlineExceeded
+- PreRunningDeadlineExceeded
+- ActiveDeadlineExceeded
+- Deleting
+{{- end -}}
