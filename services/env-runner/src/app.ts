@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
@@ -6,6 +7,7 @@ import type { EnvRunnerConfig } from "./config.ts";
 import { frozenLake } from "./environments/frozenlake.ts";
 import { math, mathRevise } from "./environments/math.ts";
 import { tool } from "./environments/tool.ts";
+import { Drain } from "./handlers/drain.ts";
 import { environmentService } from "./handlers/environment-service.ts";
 import { runnerMetrics } from "./handlers/metrics.ts";
 import { ModuleEnvironments } from "./host/module-environments.ts";
@@ -18,6 +20,7 @@ export interface EnvRunnerApp extends AsyncDisposable {
   readonly openSessions: number;
   /** Processes of jobs' own code. */
   readonly modulePids: readonly number[];
+  /** Sessions may go on for `drainMs`, then they are handed back. */
   readonly close: () => Promise<void>;
 }
 
@@ -29,6 +32,9 @@ export interface AppDeps {
 
 export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake, math, mathRevise, tool];
 
+/** How long sessions may take to end once they were handed back. */
+const HAND_BACK_MS = 2_000;
+
 /** Starts an env-runner; it answers as soon as this resolves. */
 export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<EnvRunnerApp> {
   const { logger } = deps;
@@ -37,13 +43,19 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const metrics = runnerMetrics(registered, slots);
   const registry = createRegistry("environment", deps.environments ?? BUILT_IN);
   const modules = new ModuleEnvironments(config, { logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
-  const service = environmentService({ registry, modules, slots, config, logger, metrics });
+  const drain = new Drain((draining) => {
+    rpc.setServing(EnvironmentService.typeName, !draining); // Readiness; the process as a whole is well.
+    logger.info("draining", { draining, sessions: slots.used });
+  });
+  const service = environmentService({ registry, modules, slots, drain, config, logger, metrics });
   const rpc = await startServer({ host: config.host, port: config.grpcPort, services: [service], logger });
   const scrape =
     config.metricsPort === 0
       ? undefined
       : await serveMetrics(registered, { host: config.host, port: config.metricsPort });
   const close = async (): Promise<void> => {
+    drain.end(config.drainMs);
+    await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
   };
   return {

@@ -12,6 +12,8 @@ export const ConfigSchema = z.strictObject({
   sessionTimeoutMs: z.number().int().min(1).default(3_600_000),
   /** How long an environment may take to close. */
   closeTimeoutMs: z.number().int().min(1).default(5_000),
+  /** At SIGTERM open sessions may go on for so long before they are handed back. 0: handed back at once. */
+  drainMs: z.number().int().min(0).default(0),
   /** Most memory of one job's own code, MiB; more than that ends its process. */
   moduleMemoryMib: z.number().int().min(64).default(2048),
   /** A job's own code that does not answer for this long counts as hanging and is ended. */

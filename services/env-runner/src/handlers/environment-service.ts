@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Duration } from "@bufbuild/protobuf/wkt";
 import { type DescribeResponseSchema, EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { RegisteredEnvironment, Registry } from "@whetstone/sdk";
@@ -7,6 +8,7 @@ import type { Logger } from "@whetstone/telemetry";
 import type { EnvRunnerConfig } from "../config.ts";
 import type { KindDescription } from "../host/calls.ts";
 import type { ModuleEnvironments } from "../host/module-environments.ts";
+import type { Drain } from "./drain.ts";
 import type { RunnerMetrics } from "./metrics.ts";
 import { Session } from "./session.ts";
 import type { Slots } from "./slots.ts";
@@ -15,7 +17,8 @@ export interface ServiceDeps {
   readonly registry: Registry<RegisteredEnvironment>;
   readonly modules: ModuleEnvironments;
   readonly slots: Slots;
-  readonly config: Pick<EnvRunnerConfig, "sessionTimeoutMs" | "closeTimeoutMs">;
+  readonly drain: Drain;
+  readonly config: Pick<EnvRunnerConfig, "sessionTimeoutMs" | "closeTimeoutMs" | "drainMs">;
   readonly metrics: RunnerMetrics;
   readonly logger: Logger;
 }
@@ -27,10 +30,20 @@ export function environmentService(deps: ServiceDeps): ServiceImplementation {
   return implement(EnvironmentService, {
     describe: async ({ module }, { signal }) => {
       const kinds = module && (await deps.modules.describe(module, signal)).map(describeKind);
-      return { kinds: kinds ?? builtIn, slots: deps.slots.total, slotsUsed: deps.slots.used };
+      const { total, used } = deps.slots;
+      return { kinds: kinds ?? builtIn, slots: total, slotsUsed: used, draining: deps.drain.draining };
+    },
+    drain: ({ deadline, undo }) => {
+      if (undo) deps.drain.undo();
+      else deps.drain.start(deadline === undefined ? deps.config.drainMs : msOf(deadline));
+      return { slotsUsed: deps.slots.used };
     },
     session: (requests, context) => new Session(deps, context.signal).run(requests),
   });
+}
+
+function msOf({ seconds, nanos }: Duration): number {
+  return Number(seconds) * 1000 + nanos / 1e6;
 }
 
 type KindInit = NonNullable<MessageInitShape<typeof DescribeResponseSchema>["kinds"]>[number];

@@ -8,7 +8,7 @@ import { classify, type ResetResult, type StepResult } from "@whetstone/sdk";
 import { ModuleMissingError } from "../host/module-environments.ts";
 
 export type SessionAnswer = MessageInitShape<typeof SessionResponseSchema>;
-export type ErrorCode = "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED" | "MODULE" | "CRASHED";
+export type ErrorCode = "TASK" | "ENVIRONMENT" | "GRADER" | "CANCELLED" | "MODULE" | "CRASHED" | "DRAINING";
 
 export interface SessionError {
   readonly code: ErrorCode;

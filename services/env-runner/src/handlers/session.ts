@@ -11,7 +11,7 @@ import { errorAnswer, type ErrorCode, observationAnswer, type SessionAnswer } fr
 
 // S1: one environment a stream; however the stream ends, it is closed, once, within a bound (I9). S2: a session holds its
 // slot until its environment is closed. S3: an answer of kind error or closed is the last. S4: while a step runs, the next
-// request is read already, so that a cancel reaches it.
+// request is read already, so that a cancel reaches it. S5: a session that is handed back says so, whatever it is doing.
 
 type Requests = AsyncIterator<SessionRequest>;
 
@@ -31,20 +31,34 @@ export class Session {
   }
 
   async *run(stream: AsyncIterable<SessionRequest>): AsyncGenerator<SessionAnswer, void, undefined> {
+    if (this.#deps.drain.draining) {
+      yield this.#failed(DRAINING);
+      return;
+    }
     using _slot = this.#deps.slots.take(); // S2
     const requests = stream[Symbol.asyncIterator]();
     using _limit = this.#limit(requests);
     try {
       for (;;) {
-        const request = await this.#read(requests);
-        if (request === undefined) return;
-        const answer = await this.#answer(request, requests, this.#stop.signal);
+        const answer = await this.#turn(requests);
+        if (answer === undefined) return;
         yield answer;
         if (answer.kind?.case !== "observation") return; // S3
       }
     } finally {
       await this.#close();
       this.#deps.metrics.session(this.#end);
+    }
+  }
+
+  /** @returns nothing at the stream's end */
+  async #turn(requests: Requests): Promise<SessionAnswer | undefined> {
+    try {
+      const request = await this.#read(requests);
+      return request && (await this.#answer(request, requests, this.#stop.signal));
+    } catch (error) {
+      if (this.#stop.signal.reason === HANDED_BACK) return this.#failed(DRAINING); // S5
+      throw error;
     }
   }
 
@@ -62,8 +76,12 @@ export class Session {
       stop(this.#call.reason);
     };
     this.#call.addEventListener("abort", onAbort, { once: true });
+    const draining = this.#deps.drain.watch(() => {
+      stop(HANDED_BACK);
+    });
     return {
       [Symbol.dispose]: () => {
+        draining[Symbol.dispose]();
         clearTimeout(timer);
         this.#call.removeEventListener("abort", onAbort);
       },
@@ -171,6 +189,9 @@ export class Session {
     }
   }
 }
+
+const HANDED_BACK = new WhetstoneError("HANDED_BACK", "this env-runner goes; play the episode elsewhere");
+const DRAINING = { code: "DRAINING", field: "", message: HANDED_BACK.message } as const;
 
 /** The caller broke the protocol: its call fails; the environment is not to blame. */
 class ProtocolError extends WhetstoneError {}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError } from "@whetstone/core";
+import { sleep, WhetstoneError } from "@whetstone/core";
 
 /** Sessions at once. Nobody queues here: callers wait at home, where their deadline is known. */
 export class Slots {
   readonly total: number;
   #used = 0;
+  #onIdle: () => void = () => undefined;
 
   constructor(total: number) {
     this.total = total;
@@ -12,6 +13,17 @@ export class Slots {
 
   get used(): number {
     return this.#used;
+  }
+
+  /** Resolves when no session is open, or after this time. For one caller. */
+  async idle(withinMs: number): Promise<void> {
+    if (this.#used === 0) return;
+    const stop = new AbortController();
+    await Promise.race([
+      new Promise<void>((resolve) => (this.#onIdle = resolve)),
+      sleep(withinMs, stop.signal).catch(() => undefined),
+    ]);
+    stop.abort();
   }
 
   /** @throws RESOURCE_EXHAUSTED, retry later. */
@@ -27,6 +39,7 @@ export class Slots {
       [Symbol.dispose]: () => {
         if (held) this.#used -= 1;
         held = false;
+        if (this.#used === 0) this.#onIdle();
       },
     };
   }

@@ -29,6 +29,7 @@ export const ERROR_CODES = [
   "MODULE_CRASHED",
   "MODULE_HUNG",
   "MODULE_TOO_LARGE",
+  "HANDED_BACK",
 ] as const;
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
@@ -59,6 +60,7 @@ const DEFAULT_RETRY: Partial<Record<ErrorCode, RetryClass>> = {
   MODULE_HUNG: "safe",
   MODULE_TOO_LARGE: "safe",
   RESOURCE_EXHAUSTED: "later",
+  HANDED_BACK: "later",
 };
 
 export class WhetstoneError extends Error {

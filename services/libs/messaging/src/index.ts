@@ -26,6 +26,8 @@ export {
   JOBS_BUCKET,
   type JobStreamLimits,
   LEDGER_BUCKET,
+  poolLoadSubject,
+  POOLS_BUCKET,
   taskStream,
   taskSubject,
 } from "./topology.ts";

@@ -25,6 +25,8 @@ export const LEDGER_BUCKET = "ws-ledger";
 export const CLAIMS_BUCKET = "ws-claims";
 /** Modules of user code, by digest. */
 export const BUNDLES_BUCKET = "ws-bundles";
+/** Env-runners by pool. */
+export const POOLS_BUCKET = "ws-pools";
 export const DEFAULT_POOL = "default";
 
 const TOKEN = /^[-_A-Za-z0-9]{1,128}$/;
@@ -50,6 +52,10 @@ export const episodeTaskSubject = (job: string, group: string, sample: number, p
 export const eventSubject = (job: string, kind: string): string =>
   `ws.${jobId(job)}.event.${token("event kind", kind)}`;
 export const deadSubject = (job: string, stream: string): string => `ws.${jobId(job)}.dead.${token("stream", stream)}`;
+
+/** What orchestrators have open in a pool; not stored. Without a pool: of all. */
+export const poolLoadSubject = (pool?: string): string =>
+  `ws-pools.load.${pool === undefined ? "*" : token("pool", pool)}`;
 
 export interface JobStreamLimits {
   /** Tasks waiting or in flight; beyond, a publish is RESOURCE_EXHAUSTED, retry later. Default 10,000. */
@@ -154,7 +160,7 @@ export async function ensurePlatform(
   for (const config of platformConfigs(replicas)) await ensureStream(manager, config);
   const buckets = new Kvm(connection);
   // Reads go to the leader: a follower may lag, and the ledger is compared and set.
-  for (const bucket of [JOBS_BUCKET, LEDGER_BUCKET]) {
+  for (const bucket of [JOBS_BUCKET, LEDGER_BUCKET, POOLS_BUCKET]) {
     await buckets.create(bucket, { history: 5, replicas, storage: StorageType.File, allow_direct: false });
   }
   for (const bucket of [CLAIMS_BUCKET, BUNDLES_BUCKET]) {

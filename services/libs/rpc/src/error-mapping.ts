@@ -45,6 +45,7 @@ const TO_STATUS = {
   MODULE_CRASHED: status.UNAVAILABLE,
   MODULE_HUNG: status.UNAVAILABLE,
   MODULE_TOO_LARGE: status.UNAVAILABLE,
+  HANDED_BACK: status.UNAVAILABLE,
 } as const satisfies Record<ErrorCode, status>;
 
 /** For peers that send no trailer of ours: the first code that maps to a status speaks for it. */
