@@ -94,6 +94,8 @@ interface World {
   readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
+  /** How often a job that failed is started again. */
+  maxRestarts(job: string): number;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly logger: Logger;
 }
@@ -130,6 +132,7 @@ async function openWorld(config: Config, nats: Nats, logger: Logger, stack: Asyn
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger }),
     rollouts,
     bundles: openBundleStore(nats),
+    maxRestarts: () => 0,
   };
 }
 
@@ -140,7 +143,7 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     bundles: world.bundles,
     rollouts: world.rollouts,
     checkWorld: (spec, module) => checkWorld(spec, module, world),
-    wake: (job) => scheduler.noteWish(job.spec?.name ?? "", job.wish),
+    wake: (job) => scheduler.note(job),
   });
   return startServer({
     host: config.host,
@@ -162,11 +165,9 @@ async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shu
   } catch (error) {
     if (signals.shutdown.aborted) return { phase: "left" };
     world.logger.error("job_not_started", { job: name, error });
-    return {
-      phase: JobPhase.FAILED,
-      reason: "NotStarted",
-      message: error instanceof Error ? error.message : String(error),
-    };
+    const message = error instanceof Error ? error.message : String(error);
+    if (mayRestart(world, job)) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
+    return { phase: JobPhase.FAILED, reason: "NotStarted", message };
   }
 }
 
@@ -185,7 +186,12 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
     validation: await tasksOf(job.spec?.validation?.dataset),
     board: new StatusBoard(sinksOf(world, name, ledger.epoch), job.status?.validations ?? []),
     logger,
+    mayRestart: () => mayRestart(world, job),
   };
+}
+
+function mayRestart(world: World, job: Job): boolean {
+  return (job.status?.restarts ?? 0) < world.maxRestarts(job.spec?.name ?? "");
 }
 
 async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): Promise<TaskList> {
@@ -217,20 +223,18 @@ async function tell(world: World, job: string, kind: EventKind, msgId: string): 
   });
 }
 
-async function setPhase(
-  world: World,
-  name: string,
-  to: Pick<JobStatus, "phase" | "reason" | "message">,
-): Promise<void> {
+async function setPhase(world: World, name: string, to: Pick<JobStatus, "phase" | "reason" | "message">): Promise<Job> {
   let from = JobPhase.UNSPECIFIED;
-  await world.store.change(name, (job) => {
+  const stored = await world.store.change(name, (job) => {
     if (!job.status) return;
     from = job.status.phase;
     Object.assign(job.status, to);
     if (to.phase === JobPhase.RUNNING) job.status.startedAt ??= timestampNow();
     if (isFinished(to.phase)) job.status.finishedAt = timestampNow();
+    if (to.reason === "Restarting") job.status.restarts++;
   });
   world.logger.info("job_phase", { job: name, from: JobPhase[from], to: JobPhase[to.phase], reason: to.reason });
   const value = create(PhaseChangedSchema, { from, to: to.phase, reason: to.reason, message: to.message });
   await tell(world, name, { case: "phaseChanged", value }, `${name}/phase/${Date.now()}`);
+  return stored;
 }

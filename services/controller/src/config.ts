@@ -9,6 +9,12 @@ export const ConfigSchema = z.strictObject({
   grpcPort: port.default(0),
   metricsPort: port.default(0),
   natsUrl: z.string().default("nats://127.0.0.1:4222"),
+  /** Credentials file of a NATS server that is not ours. */
+  natsCredentials: z.string().optional(),
+  /** Authorities of that server's certificate. Default, with a `tls://` URL: those of tlsPath. */
+  natsCa: z.string().optional(),
+  /** Copies of every stream and bucket: 1, or 3 on a cluster of NATS servers. */
+  streamReplicas: z.coerce.number().int().min(1).max(5).default(1),
   /** host:port of the gateway's FleetService. */
   fleetAddress: z.string(),
   trainerAddress: z.string(),
@@ -16,6 +22,10 @@ export const ConfigSchema = z.strictObject({
   orchestratorAddress: z.string(),
   /** Folder for runs: weights and checkpoints. Trainer and engines see it under the same path. */
   dataPath: z.string(),
+  /** Folder with ca.crt, tls.crt and tls.key: every connection is then encrypted, and both ends prove their roles. */
+  tlsPath: z.string().optional(),
+  /** Answers gRPC health in plain text, for probes; 0: off. */
+  healthPort: port.default(0),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).default("info"),
   supervised: z.string().default("0"),
   /** Bounds of the JetStream streams of one job. */

@@ -13,10 +13,13 @@ const QUICK_MS = 60_000;
  */
 export class EngineControl implements AsyncDisposable {
   readonly #url: string;
-  readonly #agent = new Agent({ connections: 2, keepAliveTimeout: 4000 });
+  readonly #agent: Agent;
 
-  constructor(url: string) {
+  /** @param connect  of an engine with an https:// URL; default: as any server. */
+  constructor(url: string, connect?: Agent.Options["connect"]) {
     this.#url = url.replace(/\/$/, "");
+    const secured = url.startsWith("https:") && connect ? { connect } : {};
+    this.#agent = new Agent({ connections: 2, keepAliveTimeout: 4000, ...secured });
   }
 
   async isPaused(signal: AbortSignal): Promise<boolean> {

@@ -16,6 +16,8 @@ interface Options {
   readonly client: RpcClient<typeof FleetService>;
   readonly logger: Logger;
   readonly onQuarantine: (engine: string, reason: string) => void;
+  /** Of engines with https:// control URLs. */
+  readonly connect?: ConstructorParameters<typeof EngineControl>[1];
 }
 
 /**
@@ -132,7 +134,7 @@ export class EngineFleet implements Fleet {
 
   #controlOf(url: string): EngineControl {
     let control = this.#controls.get(url);
-    if (!control) this.#controls.set(url, (control = new EngineControl(url)));
+    if (!control) this.#controls.set(url, (control = new EngineControl(url, this.#options.connect)));
     return control;
   }
 

@@ -14,7 +14,7 @@ export function nextJob(jobs: readonly Job[]): Job | undefined {
   return (
     open.find((job) => job.status?.phase === JobPhase.RUNNING) ??
     open.find((job) => job.wish === JobWish.CANCEL) ??
-    open.find((job) => job.wish === JobWish.RUN && job.status?.phase !== JobPhase.SUSPENDED)
+    open.find((job) => job.wish === JobWish.RUN && job.holdReason === "" && job.status?.phase !== JobPhase.SUSPENDED)
   );
 }
 

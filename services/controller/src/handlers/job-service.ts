@@ -33,7 +33,7 @@ export interface JobServiceDeps {
   /** @param module  the job's own code, if it has any */
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
   readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
-  /** Tells the scheduler that something about a job has changed. */
+  /** Tells the scheduler that a job's record has changed. */
   wake(job: Job): void;
 }
 

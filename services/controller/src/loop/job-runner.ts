@@ -34,6 +34,8 @@ export interface JobParts {
   readonly validation: TaskList;
   readonly board: StatusBoard;
   readonly logger: Logger;
+  /** Whether a failure is followed by another start from the newest checkpoint. */
+  mayRestart(): boolean;
 }
 
 export type Ending =
@@ -43,6 +45,8 @@ export type Ending =
       readonly message: string;
     }
   | { readonly phase: JobPhase.FAILED; readonly reason: string; readonly message: string }
+  /** It failed and is started again. */
+  | { readonly phase: JobPhase.QUEUED; readonly reason: "Restarting"; readonly message: string }
   /** The process goes; the job stays as it is and is taken up by the next one. */
   | { readonly phase: "left" };
 
@@ -93,13 +97,31 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
   };
 }
 
-/** The abort reason that tells a running job of its user's new wish. */
-export function wishChanged(wish: JobWish): WhetstoneError {
-  return new WhetstoneError("CANCELLED", `the user wants the job to ${JobWish[wish]}`, { context: { wish } });
+/** The abort reason that tells a running job to stop, as its record says. Undefined: it may go on. */
+export function stopOrder(job: Job): WhetstoneError | undefined {
+  const { holdReason, endReason, endMessage } = job;
+  const wish = job.wish === JobWish.RUN && holdReason !== "" ? JobWish.SUSPEND : job.wish;
+  if (wish === JobWish.RUN) return undefined;
+  const order: Order = { wish, holdReason: job.wish === JobWish.RUN ? holdReason : "", endReason, endMessage };
+  return new WhetstoneError("CANCELLED", `the job is to ${JobWish[wish]}`, { context: { order } });
 }
 
-function wishOf(signal: AbortSignal): JobWish | undefined {
-  return signal.reason instanceof WhetstoneError ? (signal.reason.context["wish"] as JobWish) : undefined;
+type Order = Pick<Job, "wish" | "holdReason" | "endReason" | "endMessage">;
+
+function orderOf(signal: AbortSignal): Order | undefined {
+  return signal.reason instanceof WhetstoneError ? (signal.reason.context["order"] as Order) : undefined;
+}
+
+/** How a job is called that stopped and goes on later. */
+function suspended(holdReason: string): Ending {
+  const phase = JobPhase.SUSPENDED;
+  if (holdReason === "") return { phase, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
+  return { phase, reason: holdReason, message: "It goes on by itself." };
+}
+
+function ended({ endReason, endMessage }: Order): Ending {
+  if (endReason === "") return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
 }
 
 /** `AbortSignal.timeout` throws a TimeoutError, which no other part of a running job does. */
@@ -118,15 +140,20 @@ async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
   const { parts, signals } = stopped;
   if (signals.shutdown.aborted) return { phase: "left" };
   await parts.queue.purge();
-  if (signals.wish.aborted && isAbort(error) && wishOf(signals.wish) === JobWish.SUSPEND)
-    return { phase: JobPhase.SUSPENDED, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
-  await voidInFlight(stopped);
-  if (signals.wish.aborted && isAbort(error))
-    return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  const order = signals.wish.aborted && isAbort(error) ? orderOf(signals.wish) : undefined;
+  if (order?.wish === JobWish.SUSPEND) return suspended(order.holdReason);
+  const ending = order ? ended(order) : failure(error, parts);
+  if (ending.phase !== JobPhase.QUEUED) await voidInFlight(stopped);
+  return ending;
+}
+
+function failure(error: unknown, parts: JobParts): Ending {
   if (isTimeout(error))
     return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
   parts.logger.error("job_failed", { error });
-  return { phase: JobPhase.FAILED, reason: "Failed", message: error instanceof Error ? error.message : String(error) };
+  const message = error instanceof Error ? error.message : String(error);
+  if (parts.mayRestart()) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
+  return { phase: JobPhase.FAILED, reason: "Failed", message };
 }
 
 /** I2: what was dispatched and will never be trained is voided, by manifests without entries. */

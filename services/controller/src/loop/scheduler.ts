@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
-import { sleep } from "@whetstone/core";
+import { exponentialBackoff, sleep } from "@whetstone/core";
 import { isFinished } from "../domain/job-phase.ts";
 import { nextJob } from "../domain/next-job.ts";
-import { type Ending, wishChanged } from "./job-runner.ts";
+import { type Ending, stopOrder } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
   /** Makes what others look for once the job is RUNNING: its streams. */
   prepare(job: Job): Promise<void>;
-  setPhase(name: string, phase: JobPhase, reason: string, message: string): Promise<void>;
+  /** @returns the job as it is now stored */
+  setPhase(name: string, phase: JobPhase, reason: string, message: string): Promise<Job>;
   /** Runs a job to its end; never throws for the job's own failures. */
   run(job: Job, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending>;
   readonly logger: Logger;
 }
+
+/** `end_reason` of a job whose object is being deleted. */
+export const DELETED = "Deleted";
+
+/** How long a job that failed rests before it is started again: what it failed of may need a while to come back. */
+const REST = exponentialBackoff({ initialMs: 1000, maxMs: 60_000 });
 
 /**
  * Runs one job at a time, oldest first: the engines hold the weights of one policy. The truth is the job records; this
@@ -22,8 +29,12 @@ export interface SchedulerDeps {
  */
 export class Scheduler {
   readonly #deps: SchedulerDeps;
+  readonly #resting = new Set<string>();
   #running: { name: string; wish: AbortController } | undefined;
   #wakeUp = Promise.withResolvers<void>();
+  /** Choosing a job and settling the others' wishes never happen at once. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #settling: Promise<void> | undefined;
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
@@ -38,51 +49,106 @@ export class Scheduler {
     shutdown.addEventListener("abort", () => this.wake(), { once: true });
     while (!shutdown.aborted) {
       try {
-        await this.#settleIdleWishes();
-        const job = nextJob(await this.#deps.jobs());
+        await this.#settle();
+        const job = await this.#inTurn(() => this.#start(shutdown));
         if (job) await this.#runOne(job, shutdown);
         else await this.#awake();
       } catch (error) {
         if (shutdown.aborted) return;
+        this.#running = undefined;
         this.#deps.logger.error("scheduler_pass_failed", { error });
         await sleep(1000, shutdown).catch(() => undefined);
       }
     }
   }
 
-  /** Passes a changed wish on to the running job. */
-  noteWish(name: string, wish: JobWish): void {
-    if (this.#running?.name === name && wish !== JobWish.RUN) this.#running.wish.abort(wishChanged(wish));
+  /** Passes a changed record on: to the running job at once, else to the settling of the waiting ones. */
+  note(job: Job): void {
+    const order = stopOrder(job);
+    if (this.#running?.name === job.spec?.name && order) this.#running?.wish.abort(order);
+    else if (this.#running?.name !== job.spec?.name) this.#settle().catch(() => undefined); // The next pass says why.
     this.wake();
+  }
+
+  /** Chooses a job and makes it RUNNING. */
+  async #start(shutdown: AbortSignal): Promise<Job | undefined> {
+    const jobs = await this.#deps.jobs();
+    const chosen = shutdown.aborted
+      ? undefined
+      : nextJob(jobs.filter((job) => !this.#resting.has(job.spec?.name ?? "")));
+    if (!chosen) return undefined;
+    const name = chosen.spec?.name ?? "";
+    this.#running = { name, wish: new AbortController() };
+    await this.#deps.prepare(chosen);
+    return this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
   }
 
   async #runOne(job: Job, shutdown: AbortSignal): Promise<void> {
     const name = job.spec?.name ?? "";
-    const wish = new AbortController();
-    this.#running = { name, wish };
-    if (job.wish !== JobWish.RUN) wish.abort(wishChanged(job.wish));
-    await this.#deps.prepare(job);
-    await this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
+    const wish = this.#running?.wish ?? new AbortController();
+    const order = stopOrder(job);
+    if (order) wish.abort(order);
     const ending = await this.#deps.run(job, { wish: wish.signal, shutdown });
     this.#running = undefined;
-    if (ending.phase !== "left") await this.#deps.setPhase(name, ending.phase, ending.reason, ending.message);
+    if (ending.phase === "left") return;
+    if (ending.phase === JobPhase.QUEUED) this.#rest(name, job.status?.restarts ?? 0, shutdown);
+    await this.#deps.setPhase(name, ending.phase, ending.reason, ending.message);
   }
 
-  /** Jobs that nobody runs are suspended, resumed and cancelled by a word. */
+  #rest(name: string, restarts: number, shutdown: AbortSignal): void {
+    this.#resting.add(name);
+    const over = (): void => {
+      this.#resting.delete(name);
+      this.wake();
+    };
+    void sleep(REST(restarts + 1), shutdown).then(over, over);
+  }
+
+  /** Jobs that nobody runs are suspended, resumed and cancelled by a word. Callers that come while one waits share it. */
+  #settle(): Promise<void> {
+    this.#settling ??= this.#inTurn(() => {
+      this.#settling = undefined;
+      return this.#settleIdleWishes();
+    });
+    return this.#settling;
+  }
+
   async #settleIdleWishes(): Promise<void> {
     for (const job of await this.#deps.jobs()) {
       const name = job.spec?.name ?? "";
       const phase = job.status?.phase ?? JobPhase.QUEUED;
-      if (isFinished(phase) || phase === JobPhase.RUNNING) continue;
-      if (job.wish === JobWish.SUSPEND && phase !== JobPhase.SUSPENDED)
-        await this.#deps.setPhase(name, JobPhase.SUSPENDED, "SuspendedByUser", "Resume it with `whet jobs resume`.");
-      if (job.wish === JobWish.RUN && phase === JobPhase.SUSPENDED)
-        await this.#deps.setPhase(name, JobPhase.QUEUED, "Resumed", "");
+      if (isFinished(phase) || phase === JobPhase.RUNNING || name === this.#running?.name) continue;
+      const to = settled(job, phase);
+      if (to) await this.#deps.setPhase(name, to.phase, to.reason, to.message);
     }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
   }
 
   async #awake(): Promise<void> {
     await this.#wakeUp.promise;
     this.#wakeUp = Promise.withResolvers<void>();
   }
+}
+
+/** Where a job that nobody runs belongs. Undefined: it is there, or its books have to be closed by a run. */
+function settled(
+  job: Job,
+  phase: JobPhase,
+): Pick<Ending & { phase: JobPhase }, "phase" | "reason" | "message"> | undefined {
+  const { wish, holdReason, endReason, endMessage } = job;
+  const isSuspended = phase === JobPhase.SUSPENDED;
+  if (wish === JobWish.SUSPEND && !isSuspended)
+    return { phase: JobPhase.SUSPENDED, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
+  if (wish === JobWish.RUN && isSuspended && holdReason === "")
+    return { phase: JobPhase.QUEUED, reason: "Resumed", message: "" };
+  // Where nothing was dispatched, or all of it goes, there are no books to close.
+  if (wish !== JobWish.CANCEL || (job.status?.startedAt && endReason !== DELETED)) return undefined;
+  if (endReason !== "" && endReason !== DELETED)
+    return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
+  return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+import { clone, create } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { isFinished } from "../domain/job-phase.ts";
+import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { silentLogger } from "@whetstone/telemetry";
+import { waitFor } from "@whetstone/testkit";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { stopOrder } from "./job-runner.ts";
+import { type Ending } from "./job-runner.ts";
+import { DELETED, Scheduler } from "./scheduler.ts";
+
+let jobs: Map<string, Job>;
+let stop: AbortController;
+let scheduler: Scheduler;
+let over: Promise<void>;
+/** What the next runs end with, once they are let go or told to stop. */
+let endings: Ending[];
+let started: string[];
+let letGo: PromiseWithResolvers<void>;
+
+const succeeded: Ending = { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
+
+beforeEach(() => {
+  [jobs, stop, endings, started, letGo] = [new Map(), new AbortController(), [], [], Promise.withResolvers()];
+  scheduler = new Scheduler({
+    logger: silentLogger,
+    jobs: () => Promise.resolve([...jobs.values()].map((job) => clone(JobSchema, job))),
+    prepare: () => Promise.resolve(),
+    setPhase: (name, phase, reason, message) =>
+      Promise.resolve(change(name, (job) => setPhase(job, phase, reason, message))),
+    run: (job, signals) => run(job, signals.wish),
+  });
+  over = scheduler.run(stop.signal);
+});
+
+afterEach(async () => {
+  letGo.resolve();
+  stop.abort();
+  await over;
+});
+
+function setPhase(job: Job, phase: JobPhase, reason: string, message: string): void {
+  if (!job.status) return;
+  Object.assign(job.status, { phase, reason, message });
+  if (phase === JobPhase.RUNNING) job.status.startedAt ??= timestampNow();
+  if (reason === "Restarting") job.status.restarts++;
+}
+
+/** A run that goes on until the test lets it go, or its record says stop. */
+async function run(job: Job, wish: AbortSignal): Promise<Ending> {
+  started.push(job.spec?.name ?? "");
+  const told = new Promise<void>((resolve) => {
+    if (wish.aborted) resolve();
+    wish.addEventListener("abort", () => resolve(), { once: true });
+  });
+  await Promise.race([told, letGo.promise]);
+  if (!wish.aborted) return endings.shift() ?? succeeded;
+  const order = (wish.reason as ReturnType<typeof stopOrder>)?.context["order"] as Job;
+  if (order.wish === JobWish.SUSPEND) return { phase: JobPhase.SUSPENDED, reason: order.holdReason, message: "" };
+  return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+}
+
+function add(name: string, age: number): void {
+  const spec = { name };
+  const createdAt = timestampFromMs(1e9 - age);
+  jobs.set(name, create(JobSchema, { spec, createdAt, wish: JobWish.RUN, status: { phase: JobPhase.QUEUED } }));
+  scheduler.wake();
+}
+
+function change(name: string, apply: (job: Job) => void): Job {
+  const job = jobs.get(name);
+  if (!job) throw new Error(`no job ${name}`);
+  apply(job);
+  return clone(JobSchema, job);
+}
+
+const note = (name: string, apply: (job: Job) => void): void => scheduler.note(change(name, apply));
+const status = (name: string) => jobs.get(name)?.status;
+const isIn = (name: string, phase: JobPhase) => waitFor(() => status(name)?.phase === phase);
+
+describe("Scheduler", () => {
+  it("suspends and cancels waiting jobs while another one runs", async () => {
+    add("first", 9);
+    await isIn("first", JobPhase.RUNNING);
+    add("second", 5);
+    add("third", 4);
+    note("second", (job) => (job.wish = JobWish.SUSPEND));
+    note("third", (job) => (job.wish = JobWish.CANCEL));
+    await isIn("second", JobPhase.SUSPENDED);
+    await isIn("third", JobPhase.CANCELLED);
+    expect(started).toEqual(["first"]);
+  });
+
+  it("does not start a job that is held, stops one that becomes so, and goes on when it may", async () => {
+    add("held", 9);
+    await isIn("held", JobPhase.RUNNING);
+    note("held", (job) => (job.holdReason = "WaitingForQuota"));
+    await isIn("held", JobPhase.SUSPENDED);
+    expect(status("held")?.reason).toBe("WaitingForQuota");
+    add("other", 5);
+    await isIn("other", JobPhase.RUNNING);
+    letGo.resolve();
+    await isIn("other", JobPhase.SUCCEEDED);
+    expect(started).toEqual(["held", "other"]);
+    note("held", (job) => (job.holdReason = ""));
+    await isIn("held", JobPhase.SUCCEEDED);
+  });
+
+  it("ends a waiting job for the reason that the controller gave", async () => {
+    add("first", 9);
+    await isIn("first", JobPhase.RUNNING);
+    add("late", 5);
+    note("late", (job) => Object.assign(job, { wish: JobWish.CANCEL, endReason: "PreRunningDeadlineExceeded" }));
+    await isIn("late", JobPhase.FAILED);
+    expect(status("late")?.reason).toBe("PreRunningDeadlineExceeded");
+  });
+
+  it("closes the books of what ran before by a run, except when all of it is deleted", async () => {
+    add("first", 9);
+    await isIn("first", JobPhase.RUNNING);
+    for (const name of ["ran", "gone"]) {
+      add(name, 5);
+      change(name, (job) => setPhase(job, JobPhase.SUSPENDED, "", ""));
+      change(name, (job) => job.status && (job.status.startedAt = timestampNow()));
+    }
+    note("ran", (job) => (job.wish = JobWish.CANCEL));
+    note("gone", (job) => Object.assign(job, { wish: JobWish.CANCEL, endReason: DELETED }));
+    await isIn("gone", JobPhase.CANCELLED);
+    expect(status("ran")?.phase).toBe(JobPhase.SUSPENDED);
+    letGo.resolve();
+    await isIn("ran", JobPhase.CANCELLED);
+    expect(started).toEqual(["first", "ran"]);
+  });
+
+  it("starts a job that failed and may restart again, and counts it", async () => {
+    endings = [{ phase: JobPhase.QUEUED, reason: "Restarting", message: "boom" }];
+    letGo.resolve();
+    add("phoenix", 9);
+    await waitFor(() => isFinished(status("phoenix")?.phase ?? JobPhase.QUEUED), { timeoutMs: 10_000 });
+    expect(started).toEqual(["phoenix", "phoenix"]);
+    expect(status("phoenix")?.restarts).toBe(1);
+  });
+});
