@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+export { httpStatus, retryAfterMs } from "./api-error.ts";
+export { type Condition, type ConditionChange, findCondition, isTrue, setCondition } from "./conditions.ts";
+export { elect, type ElectOptions, type Leadership } from "./election.ts";
+export { type News, recordEvent } from "./events.ts";
+export { addFinalizer, hasFinalizer, isBeingDeleted, removeFinalizer } from "./finalizers.ts";
+export {
+  type ApplyOptions,
+  type CallOptions,
+  type DeleteOptions,
+  Kube,
+  type KubeOptions,
+  type ListOptions,
+  openKube,
+} from "./kube.ts";
+export {
+  CONFIG_MAPS,
+  type ConfigMap,
+  type Deployment,
+  DEPLOYMENTS,
+  DISRUPTION_BUDGETS,
+  type Draft,
+  type KubeObject,
+  type Lease,
+  LEASES,
+  NAMESPACES,
+  type Node,
+  NODES,
+  type ObjectMeta,
+  ownedBy,
+  type OwnerReference,
+  type PersistentVolumeClaim,
+  type Plain,
+  type Pod,
+  type PodDisruptionBudget,
+  PODS,
+  resource,
+  type ResourceType,
+  type Secret,
+  SECRETS,
+  type Service,
+  SERVICES,
+  type Stored,
+  VOLUME_CLAIMS,
+} from "./objects.ts";
+export { type Again, type Reconciler, type ReconcilerOptions, runReconciler } from "./reconciler.ts";
+export { reflect, type ReflectOptions, type Reflector } from "./reflector.ts";
+export { type RetryLimitOptions, RetryLimits } from "./retry-limits.ts";
+export { type Priority, WorkQueue } from "./work-queue.ts";
