@@ -21,8 +21,9 @@ import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
 import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
-import { createClient, type RpcServer, startServer } from "@whetstone/rpc";
+import { type Callers, createClient, type RpcServer, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { loadDataset } from "./adapters/dataset-file.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
 import { JobRecords } from "./adapters/job-records.ts";
@@ -43,6 +44,8 @@ import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
 
+const CALLERS: Callers = { client: true, console: true };
+
 export interface App {
   readonly port: number;
   close(): Promise<void>;
@@ -52,10 +55,11 @@ export interface App {
 export async function startApp(config: Config, logger: Logger): Promise<App> {
   const stack = new AsyncDisposableStack();
   const shutdown = new AbortController();
-  const nats = stack.use(await connectNats({ servers: config.natsUrl, name: "controller", logger }));
+  const tls = stack.use(openTls(config.tlsPath, { logger }));
+  const nats = stack.use(await openNats(config, tls, logger));
   requireServerVersion(nats, NATS_NEEDED);
-  await ensurePlatform(nats);
-  const world = await openWorld(config, nats, logger, stack);
+  await ensurePlatform(nats, { replicas: config.streamReplicas });
+  const world = await openWorld({ config, nats, logger, tls }, stack);
   const scheduler = new Scheduler({
     logger,
     jobs: () => world.store.all(),
@@ -63,6 +67,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
       ensureJobStreams(nats, job.spec?.name ?? "", {
         maxTasks: config.maxTasks,
         maxEpisodeBytes: config.maxEpisodeBytes,
+        replicas: config.streamReplicas,
       }),
     setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
     run: (job, signals) => playJob(world, job, signals),
@@ -83,9 +88,14 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
 
 type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
-interface World {
+interface Ground {
   readonly config: Config;
   readonly nats: Nats;
+  readonly logger: Logger;
+  readonly tls: TlsIdentity | undefined;
+}
+
+interface World extends Ground {
   readonly streams: TypedStreams;
   readonly store: JobStore;
   readonly records: JobRecords;
@@ -97,15 +107,22 @@ interface World {
   /** How often a job that failed is started again. */
   maxRestarts(job: string): number;
   readonly metrics: ReturnType<typeof createMetrics>;
-  readonly logger: Logger;
 }
 
-async function openWorld(config: Config, nats: Nats, logger: Logger, stack: AsyncDisposableStack): Promise<World> {
+function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger): Promise<Nats> {
+  const { natsUrl: servers, natsCredentials: credentialsPath, natsCa: caPath } = config;
+  return connectNats({ servers, name: "controller", logger, tls, credentialsPath, caPath });
+}
+
+async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<World> {
+  const { config, nats, logger, tls } = parts;
   const streams = await openStreams(nats, { logger });
-  const fleetClient = stack.use(createClient(FleetService, config.fleetAddress));
-  const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress));
-  const environments = stack.use(createClient(EnvironmentService, config.envAddress));
-  const rollouts = stack.use(createClient(RolloutService, config.orchestratorAddress));
+  const fleetClient = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
+  const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
+  const environments = stack.use(createClient(EnvironmentService, config.envAddress, { tls: tls?.to("env-runner") }));
+  const rollouts = stack.use(
+    createClient(RolloutService, config.orchestratorAddress, { tls: tls?.to("orchestrator") }),
+  );
   const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
   const metrics = createMetrics({ component: "controller" });
   const quarantines = metrics.counter({
@@ -113,10 +130,8 @@ async function openWorld(config: Config, nats: Nats, logger: Logger, stack: Asyn
     help: "Engines found quarantined, by reason",
   });
   return {
-    config,
-    nats,
+    ...parts,
     streams,
-    logger,
     metrics,
     environments,
     store: await JobStore.open(nats),
@@ -124,6 +139,7 @@ async function openWorld(config: Config, nats: Nats, logger: Logger, stack: Asyn
     fleet: new EngineFleet({
       client: fleetClient,
       logger,
+      connect: tls && connectorTo(tls.to("engine")),
       onQuarantine: (engine, reason) => {
         quarantines.inc();
         logger.warn("engine_quarantined", { engine, reason });
@@ -151,6 +167,9 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     services: [service],
     logger: world.logger,
     metrics: world.metrics,
+    tls: world.tls,
+    callers: CALLERS,
+    healthPort: config.healthPort,
   });
 }
 

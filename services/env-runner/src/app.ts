@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
-import { startServer } from "@whetstone/rpc";
+import { type Callers, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { openTls } from "@whetstone/tls";
 import type { EnvRunnerConfig } from "./config.ts";
 import { frozenLake } from "./environments/frozenlake.ts";
 import { math, mathRevise } from "./environments/math.ts";
@@ -32,6 +33,8 @@ export interface AppDeps {
 
 export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake, math, mathRevise, tool];
 
+const CALLERS: Callers = { controller: true, orchestrator: true };
+
 /** How long sessions may take to end once they were handed back. */
 const HAND_BACK_MS = 2_000;
 
@@ -48,7 +51,16 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     logger.info("draining", { draining, sessions: slots.used });
   });
   const service = environmentService({ registry, modules, slots, drain, config, logger, metrics });
-  const rpc = await startServer({ host: config.host, port: config.grpcPort, services: [service], logger });
+  const tls = openTls(config.tlsPath, { logger });
+  const rpc = await startServer({
+    host: config.host,
+    port: config.grpcPort,
+    services: [service],
+    logger,
+    tls,
+    callers: CALLERS,
+    healthPort: config.healthPort,
+  });
   const scrape =
     config.metricsPort === 0
       ? undefined
@@ -57,6 +69,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
+    tls?.[Symbol.dispose]();
   };
   return {
     address: rpc.address,

@@ -20,6 +20,10 @@ export const ConfigSchema = z.strictObject({
   moduleHangMs: z.number().int().min(100).default(10_000),
   /** A job's process without an open session for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(300_000),
+  /** Folder with ca.crt, tls.crt and tls.key: every connection is then encrypted, and both ends prove their roles. */
+  tlsPath: z.string().optional(),
+  /** Answers gRPC health in plain text, for probes; 0: off. */
+  healthPort: z.number().int().min(0).max(65_535).default(0),
   /** 0: off. */
   metricsPort: z.number().int().min(0).max(65_535).default(0),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),

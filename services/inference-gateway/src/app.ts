@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { deriveSeed } from "@whetstone/core";
-import { startServer } from "@whetstone/rpc";
-import { createMetrics } from "@whetstone/telemetry";
-import type { Logger } from "@whetstone/telemetry";
+import { type Callers, startServer } from "@whetstone/rpc";
+import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { EngineClient } from "./adapters/engine-client.ts";
 import { HealthProbe } from "./adapters/health-probe.ts";
 import { ModelFolders } from "./adapters/model-folder.ts";
@@ -30,7 +30,8 @@ export interface GatewayApp extends AsyncDisposable {
 /** Starts a gateway; it answers as soon as this resolves. */
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
-  const { fleet, sessions, engines, control, http } = assemble(config, logger);
+  const tls = openTls(config.tlsPath, { logger });
+  const { fleet, sessions, engines, control, http, registered } = assemble(config, logger, tls);
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -42,43 +43,52 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     port: config.grpcPort,
     services: [fleetService(control)],
     logger,
+    tls,
+    callers: CALLERS,
+    healthPort: config.healthPort,
   });
+  const scrape = config.metricsPort
+    ? await serveMetrics(registered, { host: config.host, port: config.metricsPort })
+    : undefined;
   await http.listen({ host: config.host, port: config.httpPort, backlog: BACKLOG });
   const close = async (): Promise<void> => {
     probe.stop();
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await http.close();
-    await Promise.all([rpc.close(0), engines.close()]);
+    await Promise.all([rpc.close(0), engines.close(), scrape?.[Symbol.asyncDispose]()]);
+    tls?.[Symbol.dispose]();
   };
   const { port } = http.server.address() as AddressInfo;
-  const httpUrl = `http://${config.host}:${String(port)}`;
+  const httpUrl = `${tls ? "https" : "http"}://${config.host}:${String(port)}`;
   return { httpUrl, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
 }
 
 /** The parts, wired; nothing listens or ticks yet. */
-function assemble(config: GatewayConfig, logger: Logger) {
+function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | undefined) {
   const { drainQuietMs, requestTimeoutMs } = config;
   const fleet = new Fleet(config);
   fleet.onQuarantine = ({ id, reason }) => {
     logger.warn("engine_quarantined", { engine: id, reason });
   };
   const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
-  const engines = new EngineClient(config.maxInFlightPerEngine);
+  const engines = new EngineClient(config.maxInFlightPerEngine, tls && connectorTo(tls.to("engine")));
   const codecs = new Map<string, Codec>();
   const folders = new ModelFolders();
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
-  const metrics = gatewayMetrics(createMetrics({ component: "inference-gateway" }), fleet, sessions);
+  const registered = createMetrics({ component: "inference-gateway" });
+  const metrics = gatewayMetrics(registered, fleet, sessions);
   const chat: ChatDeps = { ...effects(metrics), fleet, engines, codecs };
   const logError = (event: string, error: unknown): void => {
     logger.error(event, { error });
   };
-  const options = { maxBodyBytes: config.maxBodyBytes, idPrefix: `${randomBytes(4).toString("hex")}-` };
+  const options = { tls, maxBodyBytes: config.maxBodyBytes, idPrefix: `${randomBytes(4).toString("hex")}-` };
   const load = new LoadReporter(fleet, engines);
   const http = createHttpServer({ chat, sessions, metrics, load, requestTimeoutMs, logError }, options);
-  return { fleet, sessions, engines, control, http };
+  return { fleet, sessions, engines, control, http, registered };
 }
 
+const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };
 const SWEEP_MS = 10_000;
 /** An orchestrator opens hundreds of connections in one moment. */
 const BACKLOG = 4096;

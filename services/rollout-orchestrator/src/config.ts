@@ -7,6 +7,10 @@ export const ConfigSchema = z.strictObject({
   /** RolloutService. 0 picks a free one. */
   grpcPort: z.number().int().min(0).max(65_535).default(9082),
   natsUrl: z.string().min(1).default("nats://127.0.0.1:4222"),
+  /** Credentials file of a NATS server that is not ours. */
+  natsCredentials: z.string().optional(),
+  /** Authorities of that server's certificate. Default, with a `tls://` URL: those of tlsPath. */
+  natsCa: z.string().optional(),
   /** Base URL of the gateway's HTTP side. */
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
   /** EnvironmentService, "host:port". */
@@ -40,6 +44,10 @@ export const ConfigSchema = z.strictObject({
   moduleHangMs: z.number().int().min(100).default(10_000),
   /** A job's process without an episode for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(600_000),
+  /** Folder with ca.crt, tls.crt and tls.key: every connection is then encrypted, and both ends prove their roles. */
+  tlsPath: z.string().optional(),
+  /** Answers gRPC health in plain text, for probes; 0: off. */
+  healthPort: z.number().int().min(0).max(65_535).default(0),
   /** 0: off. */
   metricsPort: z.number().int().min(0).max(65_535).default(0),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),

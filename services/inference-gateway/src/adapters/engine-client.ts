@@ -24,9 +24,12 @@ interface EnginePools {
 export class EngineClient implements EnginePort {
   readonly #pools = new Map<string, EnginePools>();
   readonly #connections: number;
+  readonly #connect: Pool.Options["connect"];
 
-  constructor(maxInFlightPerEngine: number) {
+  /** @param connect  of engines with an https:// URL; default: as any server. */
+  constructor(maxInFlightPerEngine: number, connect?: Pool.Options["connect"]) {
     this.#connections = maxInFlightPerEngine;
+    this.#connect = connect;
   }
 
   attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens: OnTokens | null): Promise<AttemptEnd> {
@@ -103,7 +106,8 @@ export class EngineClient implements EnginePort {
     if (known?.url === engine.url) return known;
     if (known !== undefined) void Promise.all([known.data.destroy(), known.control.destroy()]);
     // A generation may take minutes before its first byte; the call's own deadline bounds it.
-    const common = { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0, bodyTimeout: 0 };
+    const connect = engine.url.startsWith("https:") && this.#connect ? { connect: this.#connect } : {};
+    const common = { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0, bodyTimeout: 0, ...connect };
     const pools = {
       url: engine.url,
       data: new Pool(engine.url, { ...common, connections: this.#connections, pipelining: 1 }),

@@ -70,6 +70,7 @@ function millis(duration: Duration | undefined): number {
 
 function httpUrl(path: string, value: string): string {
   const url = URL.parse(value);
-  if (url?.protocol !== "http:") throw new ConfigError([{ path, reason: `"${value}" is not an http:// URL` }]);
+  if (url?.protocol !== "http:" && url?.protocol !== "https:")
+    throw new ConfigError([{ path, reason: `"${value}" is not an http:// or https:// URL` }]);
   return url.origin;
 }

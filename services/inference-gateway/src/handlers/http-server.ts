@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import Fastify from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Role, TlsIdentity } from "@whetstone/tls";
+import { admit, httpsOptions } from "./https.ts";
 import { ApiError } from "../domain/api-error.ts";
 import { parseMessages } from "../domain/chat-message.ts";
 import { parseFields, parseModel } from "../domain/chat-request.ts";
@@ -12,16 +14,23 @@ import type { HttpContext, SessionParams } from "./http-context.ts";
 import { sendError } from "./send.ts";
 
 export interface HttpServerOptions {
+  /** Callers must then prove one of CALLERS. */
+  readonly tls?: TlsIdentity | undefined;
   readonly maxBodyBytes: number;
   readonly idPrefix: string;
 }
+
+const CALLERS: readonly Role[] = ["orchestrator", "client", "console"];
 
 /** The interface for agents. */
 export function createHttpServer(context: HttpContext, options: HttpServerOptions): FastifyInstance {
   // Bodies are parsed by hand and nothing is validated or serialised by schema: that is what costs in fastify.
   // The server must not be the first to close an idle connection: a request may be on its way.
   const connections = { forceCloseConnections: true, keepAliveTimeout: 75_000 };
-  const server = Fastify({ logger: false, bodyLimit: options.maxBodyBytes, ...connections });
+  const { tls, maxBodyBytes: bodyLimit } = options;
+  const https = tls ? httpsOptions(tls) : null;
+  const server = Fastify({ logger: false, bodyLimit, ...connections, https }) as unknown as FastifyInstance;
+  if (tls) admit(server, tls, CALLERS);
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
     done(null, body);

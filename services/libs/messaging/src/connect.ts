@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { NatsConnection } from "@nats-io/nats-core";
+import { join } from "node:path";
+import { credsAuthenticator, type NatsConnection } from "@nats-io/nats-core";
+import { readFileSync } from "node:fs";
 import { connect, type NodeConnectionOptions } from "@nats-io/transport-node";
 import { exponentialBackoff, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
+import { roleName, type TlsIdentity } from "@whetstone/tls";
 
 export interface ConnectOptions {
   readonly servers: string | readonly string[];
@@ -12,7 +15,13 @@ export interface ConnectOptions {
   /** Of the first connection; default 5,000. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
-  /** Credentials and TLS, as the client takes them. */
+  /** Who we are, to a server that maps certificates to users. */
+  readonly tls?: TlsIdentity | undefined;
+  /** A credentials file, for a server that is not ours; then `tls` is not used. */
+  readonly credentialsPath?: string | undefined;
+  /** Authorities of that server's certificate, PEM. */
+  readonly caPath?: string | undefined;
+  /** More, as the client takes it. */
   readonly connection?: Partial<NodeConnectionOptions>;
 }
 
@@ -29,6 +38,7 @@ export async function connectNats(options: ConnectOptions): Promise<Nats> {
   const connecting = connect({
     pingInterval: 10_000,
     maxPingOut: 2,
+    ...securityOf(options),
     ...options.connection,
     servers,
     name: options.name,
@@ -42,6 +52,19 @@ export async function connectNats(options: ConnectOptions): Promise<Nats> {
   });
   void logStatus(connection, options.logger, () => (attempt = 0));
   return Object.assign(connection, { [Symbol.asyncDispose]: () => close(connection) });
+}
+
+/** Files, not their contents: a reconnect must use the newest. */
+function securityOf({ tls, credentialsPath, caPath }: ConnectOptions): Partial<NodeConnectionOptions> {
+  const credentials = credentialsPath
+    ? { authenticator: credsAuthenticator(() => readFileSync(credentialsPath)) }
+    : undefined;
+  if (credentials || caPath) return { ...credentials, ...(caPath && { tls: { caFile: caPath } }) };
+  if (tls === undefined) return {};
+  const in_ = (name: string): string => join(tls.folder, name);
+  const files = { caFile: in_("ca.crt"), certFile: in_("tls.crt"), keyFile: in_("tls.key") };
+  // The client hands what it does not know to node:tls. A role and not an address: servers of a cluster name each other by IP.
+  return { tls: { ...files, servername: roleName("nats") } as NonNullable<NodeConnectionOptions["tls"]> };
 }
 
 function refused(servers: readonly string[], cause: unknown): WhetstoneError {

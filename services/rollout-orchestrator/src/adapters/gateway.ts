@@ -9,19 +9,28 @@ const PROTOBUF = "application/x-protobuf";
 const ATTEMPTS = 10;
 const DISCARD_MS = 5_000;
 
+/** Of a gateway that wants to know who calls. */
+export interface GatewaySecurity {
+  readonly connect?: Parameters<typeof createChatPool>[2];
+  /** What agents with clients of their own are told, since those know no certificates. */
+  readonly relayUrl?: string | undefined;
+}
+
 /** The gateway's session interface, over the one pool that the agents' calls use, too. */
 export class Gateway implements AsyncDisposable {
   readonly pool: ConnectionPool;
   readonly #url: URL;
+  readonly #publicOrigin: string;
 
-  constructor(url: string, connections: number) {
+  constructor(url: string, connections: number, { connect, relayUrl }: GatewaySecurity = {}) {
     this.#url = new URL(url);
-    this.pool = createChatPool(this.#url.origin, connections);
+    this.#publicOrigin = relayUrl ?? this.#url.origin;
+    this.pool = createChatPool(this.#url.origin, connections, connect);
   }
 
   /** What an agent's client takes as its base URL. */
   sessionUrl(session: string): string {
-    return `${this.#url.origin}${this.#path(session)}`;
+    return `${this.#publicOrigin}${this.#path(session)}`;
   }
 
   /** All calls of a session, token-exact; the session is gone afterwards. */

@@ -3,7 +3,7 @@ import { abortReason, sleep, type WhetstoneError } from "@whetstone/core";
 import { EpisodeError, PromptTooLongError } from "../failure.ts";
 import type { ChatOptions, ModelAnswer, ModelEndpoint, RolloutClient } from "../rollout-client.ts";
 import type { ChatMessage } from "../types.ts";
-import { ConnectionPool } from "./connection-pool.ts";
+import { ConnectionPool, type ConnectionPoolOptions } from "./connection-pool.ts";
 import { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
 import { encodeRequest, readAnswer, readError } from "./openai-wire.ts";
 
@@ -22,8 +22,12 @@ export interface ChatClientOptions {
 const CONNECTIONS = 16_384;
 
 /** A pool for one server, `connections` at most, opened as needed. */
-export function createChatPool(origin: string, connections = CONNECTIONS): ConnectionPool {
-  return new ConnectionPool(origin, { connections });
+export function createChatPool(
+  origin: string,
+  connections = CONNECTIONS,
+  connect?: ConnectionPoolOptions["connect"],
+): ConnectionPool {
+  return new ConnectionPool(origin, { connections, connect });
 }
 
 /** Talks to any server with an OpenAI-compatible `/v1/chat/completions`. One client per session: calls are numbered. */

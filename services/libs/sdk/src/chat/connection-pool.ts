@@ -17,6 +17,8 @@ export interface ConnectionPoolOptions {
   readonly connections: number;
   /** Requests beyond this that wait for a connection are refused. Default 100,000. */
   readonly maxWaiting?: number;
+  /** How to connect; default: as any server. */
+  readonly connect?: buildConnector.connector | undefined;
 }
 
 interface Waiting {
@@ -43,11 +45,12 @@ export class ConnectionPool {
   #nextWaiting = 0;
   #closed = false;
 
-  constructor(origin: string, { connections, maxWaiting = 100_000 }: ConnectionPoolOptions) {
+  constructor(origin: string, options: ConnectionPoolOptions) {
+    const { connections, maxWaiting = 100_000 } = options;
     this.#origin = origin;
     this.#limit = connections;
     this.#maxWaiting = maxWaiting;
-    const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS });
+    const connect = options.connect ?? buildConnector({ timeout: CONNECT_TIMEOUT_MS });
     // No timeouts of its own: deadlines come with each request.
     const common = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: IDLE_MS };
     this.#options = { ...common, connect, pipelining: 1, allowH2: false };
