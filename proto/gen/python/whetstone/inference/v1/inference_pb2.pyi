@@ -70,14 +70,16 @@ class Engine(_message.Message):
     def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ..., control_url: _Optional[str] = ...) -> None: ...
 
 class RegisterEngineRequest(_message.Message):
-    __slots__ = ("id", "url", "control_url")
+    __slots__ = ("id", "url", "control_url", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     CONTROL_URL_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
     url: str
     control_url: str
-    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., control_url: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., control_url: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterEngineResponse(_message.Message):
     __slots__ = ("engine",)
@@ -105,10 +107,12 @@ class ListEnginesResponse(_message.Message):
     def __init__(self, engines: _Optional[_Iterable[_Union[Engine, _Mapping]]] = ..., waiting_calls: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class FenceEngineRequest(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class FenceEngineResponse(_message.Message):
     __slots__ = ("engine",)
@@ -117,10 +121,12 @@ class FenceEngineResponse(_message.Message):
     def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
 
 class DrainEngineRequest(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class DrainEngineResponse(_message.Message):
     __slots__ = ("engine",)
@@ -129,12 +135,14 @@ class DrainEngineResponse(_message.Message):
     def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
 
 class UnfenceEngineRequest(_message.Message):
-    __slots__ = ("id", "policy")
+    __slots__ = ("id", "policy", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
     policy: ServedPolicy
-    def __init__(self, id: _Optional[str] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ...) -> None: ...
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class UnfenceEngineResponse(_message.Message):
     __slots__ = ("engine",)
@@ -143,12 +151,14 @@ class UnfenceEngineResponse(_message.Message):
     def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
 
 class RemoveEngineRequest(_message.Message):
-    __slots__ = ("id", "drain")
+    __slots__ = ("id", "drain", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
     drain: _duration_pb2.Duration
-    def __init__(self, id: _Optional[str] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RemoveEngineResponse(_message.Message):
     __slots__ = ("revoked",)
@@ -157,10 +167,12 @@ class RemoveEngineResponse(_message.Message):
     def __init__(self, revoked: _Optional[int] = ...) -> None: ...
 
 class ForgetPolicyRequest(_message.Message):
-    __slots__ = ("policy",)
+    __slots__ = ("policy", "epoch")
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     policy: str
-    def __init__(self, policy: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, policy: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ForgetPolicyResponse(_message.Message):
     __slots__ = ("sessions",)
