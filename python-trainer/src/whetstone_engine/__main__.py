@@ -18,6 +18,7 @@ from pathlib import Path
 from whetstone_engine import logs
 from whetstone_engine.memory import keep_freed_memory
 from whetstone_models.errors import ModelError
+from whetstone_tls import TlsError
 
 log = logging.getLogger("whetstone_engine")
 SWITCH_INTERVAL_S = 0.0005
@@ -29,8 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     logs.configure()
     try:
         asyncio.run(_run(options))
-    except (ModelError, OSError) as error:
-        field = error.field if isinstance(error, ModelError) else "address"
+    except (ModelError, TlsError, OSError) as error:
+        field = error.field if isinstance(error, ModelError) else "tls" if isinstance(error, TlsError) else "address"
         reason = error.reason if isinstance(error, ModelError) else str(error)
         print(json.dumps({"error": {"field": field, "reason": reason}}), file=sys.stderr)
         return 2
@@ -47,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
         "--control-port", type=int, help="port of its own for pause, load, label and abort; --port then refuses them"
     )
     result.add_argument("--control-host", help="default: --host")
+    result.add_argument(
+        "--health-port",
+        type=int,
+        default=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
+        help="port of its own for /health and /metrics in plain text, where WHETSTONE_TLS_PATH is set; 0: none",
+    )
     result.add_argument("--served-model-name", default="policy")
     result.add_argument("--max-num-seqs", type=int, default=256, help="sequences computed together")
     result.add_argument("--max-model-len", type=int, default=0)
@@ -65,7 +72,8 @@ async def _run(options: argparse.Namespace) -> None:
     import torch
 
     from whetstone_engine.engine import Engine, EngineOptions
-    from whetstone_engine.server import Listen, serve
+    from whetstone_engine.server import CONTROL_CALLERS, DATA_CALLERS, Listen, serve
+    from whetstone_tls import TlsIdentity
 
     torch.set_num_threads(options.threads)
     torch.set_num_interop_threads(1)
@@ -90,10 +98,18 @@ async def _run(options: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    folder = os.environ.get("WHETSTONE_TLS_PATH")
+    identity = TlsIdentity(folder) if folder else None
+    context = identity.server_context() if identity else None
+    data = Listen(options.host, options.port, context, DATA_CALLERS)
     control = None
     if options.control_port is not None:
-        control = Listen(options.control_host or options.host, options.control_port)
-    await serve(engine, Listen(options.host, options.port), control, stop)
+        control = Listen(options.control_host or options.host, options.control_port, context, CONTROL_CALLERS)
+    probes = Listen(options.host, options.health_port) if options.health_port else None
+    watching = asyncio.create_task(identity.watch()) if identity else None
+    await serve(engine, data, control, stop, probes)
+    if watching is not None:
+        watching.cancel()
     log.info("stopped")
 
 

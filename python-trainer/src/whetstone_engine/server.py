@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from whetstone_engine.control import Control, reply
 from whetstone_engine.data_plane import DataPlane
 from whetstone_engine.engine import Engine
 from whetstone_engine.errors import ApiError, internal
+from whetstone_tls.identity import role_of_transport
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 log = logging.getLogger("whetstone_engine")
@@ -42,12 +44,20 @@ DATA_PATHS = frozenset(
 )
 
 
+# Of /metrics and liveness, in plain text: probes and Prometheus have no certificates.
+OPEN_PATHS = frozenset(("/health", "/metrics"))
+DATA_CALLERS = frozenset(("gateway", "controller"))
+CONTROL_CALLERS = frozenset(("controller",))
+
+
 @dataclass(frozen=True)
 class Listen:
-    """An address to serve on; port 0 picks a free one."""
+    """An address to serve on; port 0 picks a free one. With `tls`, each connection must prove one of `callers`."""
 
     host: str
     port: int
+    tls: ssl.SSLContext | None = None
+    callers: frozenset[str] = frozenset()
 
 
 def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
@@ -107,10 +117,13 @@ def make_handler(table: dict[tuple[str, str], Handler], data_only: bool) -> Hand
     return handle
 
 
-async def serve(engine: Engine, data: Listen, control: Listen | None, stop: asyncio.Event) -> None:
+async def serve(
+    engine: Engine, data: Listen, control: Listen | None, stop: asyncio.Event, probes: Listen | None = None
+) -> None:
     """Serves until `stop` is set, then closes every connection. Raises OSError if an address is taken.
 
     With `control`, that address has every route and `data` only those of DATA_PATHS; without, `data` has them all.
+    `probes` has those of OPEN_PATHS.
     """
     table = routes(engine)
     async with contextlib.AsyncExitStack() as stack:
@@ -120,6 +133,8 @@ async def serve(engine: Engine, data: Listen, control: Listen | None, stop: asyn
         if control is not None:
             host, port = await _listen(stack, make_handler(table, data_only=False), control)
             fields = {"control_host": host, "control_port": port}
+        if probes is not None:
+            await _listen(stack, only(OPEN_PATHS, make_handler(table, data_only=True)), probes)
         host, port = await _listen(stack, make_handler(table, data_only=control is not None), data)
         log.info("listening", extra={"fields": {"host": host, "port": port, **fields}})
         await stop.wait()
@@ -128,7 +143,29 @@ async def serve(engine: Engine, data: Listen, control: Listen | None, stop: asyn
             await asyncio.wait_for(engine.pause("abort", clear_cache=False), SHUTDOWN_S)
 
 
+def only(paths: frozenset[str], handler: Handler) -> Handler:
+    """A handler that knows no other paths."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return await handler(request) if request.path in paths else reply({"detail": "Not Found"}, 404)
+
+    return handle
+
+
+def _guarded(handler: Handler, callers: frozenset[str]) -> Handler:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        role = role_of_transport(request.transport)
+        if role in callers:
+            return await handler(request)
+        who = role or "a certificate without a role"
+        return reply(ApiError(403, f"{who} may not call {request.path} here", "Forbidden").body(), 403)
+
+    return handle
+
+
 async def _listen(stack: contextlib.AsyncExitStack, handler: Handler, address: Listen) -> tuple[str, int]:
+    if address.tls is not None:
+        handler = _guarded(handler, address.callers)
     # handler_cancellation: a client that goes away cancels its handler, which frees the slot (I9).
     server = web.Server(
         handler,
@@ -140,7 +177,9 @@ async def _listen(stack: contextlib.AsyncExitStack, handler: Handler, address: L
     runner = web.ServerRunner(server)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, address.host, address.port, backlog=4096, shutdown_timeout=SHUTDOWN_S).start()
+    await web.TCPSite(
+        runner, address.host, address.port, backlog=4096, shutdown_timeout=SHUTDOWN_S, ssl_context=address.tls
+    ).start()
     return runner.addresses[0][:2]
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 import torch
 
+from whetstone_tls import TlsIdentity
 from whetstone_trainer.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
@@ -76,7 +77,18 @@ async def serve(arguments: argparse.Namespace) -> None:
         _stop_with_parent(loop, stop)
     on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda" if on_cuda else "cpu")
-    config = ServerConfig(arguments.host, arguments.port, arguments.nats, device, DTYPES[arguments.dtype])
+    folder = os.environ.get("WHETSTONE_TLS_PATH")
+    config = ServerConfig(
+        arguments.host,
+        arguments.port,
+        arguments.nats,
+        device,
+        DTYPES[arguments.dtype],
+        tls=TlsIdentity(folder) if folder else None,
+        health_port=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
+        nats_credentials=os.environ.get("WHETSTONE_NATS_CREDENTIALS"),
+        nats_ca=os.environ.get("WHETSTONE_NATS_CA"),
+    )
     server = await start_server(config)
     log.info("ready", extra={"host": arguments.host, "port": server.port, "device": device.type})
     await stop.wait()
