@@ -21,15 +21,18 @@ import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
 import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
+import type { Kube } from "@whetstone/kube";
 import { type Callers, createClient, type RpcServer, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { loadDataset } from "./adapters/dataset-file.ts";
+import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
 import { JobRecords } from "./adapters/job-records.ts";
 import { JobStore } from "./adapters/job-store.ts";
 import { checkWorld } from "./adapters/job-world.ts";
 import { KvLedger, readLedger } from "./adapters/kv-ledger.ts";
+import { Lead } from "./adapters/lead.ts";
 import { NatsTaskQueue } from "./adapters/nats-task-queue.ts";
 import { StreamEpisodeIndex } from "./adapters/stream-episode-index.ts";
 import { TrainerClient } from "./adapters/trainer-client.ts";
@@ -40,6 +43,8 @@ import { jobService } from "./handlers/job-service.ts";
 import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
+import { type Duty, holdOffice, openCluster } from "./operator/office.ts";
+import { startOperator } from "./operator/operator.ts";
 
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
@@ -48,10 +53,12 @@ const CALLERS: Callers = { client: true, console: true };
 
 export interface App {
   readonly port: number;
+  /** Rejects when this controller may act no longer: the process has to end. */
+  readonly ended: Promise<void>;
   close(): Promise<void>;
 }
 
-/** Starts the controller: JobService, and the scheduler that runs jobs. */
+/** Starts the controller: JobService, and while this replica leads the scheduler that runs jobs. */
 export async function startApp(config: Config, logger: Logger): Promise<App> {
   const stack = new AsyncDisposableStack();
   const shutdown = new AbortController();
@@ -72,15 +79,17 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
     run: (job, signals) => playJob(world, job, signals),
   });
-  const running = scheduler.run(shutdown.signal);
   const server = await serveJobs(config, world, scheduler);
+  const ended = holdOffice(world, duties(world, scheduler), shutdown.signal);
+  ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
     port: server.port,
+    ended,
     async close() {
       await server.close(1000);
       shutdown.abort();
-      await running;
+      await ended.catch(() => undefined);
       await stack.disposeAsync();
     },
   };
@@ -99,7 +108,11 @@ interface World extends Ground {
   readonly streams: TypedStreams;
   readonly store: JobStore;
   readonly records: JobRecords;
+  readonly lead: Lead;
+  /** Absent: not on Kubernetes. */
+  readonly kube: Kube | undefined;
   readonly fleet: EngineFleet;
+  readonly fleetClient: FleetClient;
   readonly trainer: TrainerClient;
   readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
@@ -117,7 +130,9 @@ function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger):
 async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<World> {
   const { config, nats, logger, tls } = parts;
   const streams = await openStreams(nats, { logger });
-  const fleetClient = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
+  const lead = new Lead();
+  const gateway = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
+  const fleetClient = fencedFleet(gateway, lead);
   const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
   const environments = stack.use(createClient(EnvironmentService, config.envAddress, { tls: tls?.to("env-runner") }));
   const rollouts = stack.use(
@@ -129,8 +144,13 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     name: "engine_quarantines_total",
     help: "Engines found quarantined, by reason",
   });
+  const kube = await openCluster(config, logger, metrics);
+  if (kube) stack.use(kube);
   return {
     ...parts,
+    lead,
+    kube,
+    fleetClient,
     streams,
     metrics,
     environments,
@@ -152,6 +172,31 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
   };
 }
 
+/** What the leader does. */
+function duties(world: World, scheduler: Scheduler): Duty {
+  return async (signal, kube) => {
+    const end = new AbortController();
+    const all = AbortSignal.any([signal, end.signal]);
+    const work = [scheduler.run(all), followJobs(world.store, scheduler, all)];
+    if (kube) work.push(startOperator({ ...world, kube }, all));
+    try {
+      await Promise.all(work);
+    } finally {
+      end.abort();
+      await Promise.allSettled(work);
+    }
+  };
+}
+
+/** Jobs are submitted, suspended and cancelled by any replica. */
+async function followJobs(store: JobStore, scheduler: Scheduler, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const job of store.watchAll(signal)) scheduler.note(job);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
 function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<RpcServer> {
   const service = jobService({
     store: world.store,
@@ -159,7 +204,9 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     bundles: world.bundles,
     rollouts: world.rollouts,
     checkWorld: (spec, module) => checkWorld(spec, module, world),
-    wake: (job) => scheduler.note(job),
+    wake: (job) => {
+      if (world.lead.isHeld) scheduler.note(job); // The leader sees what other replicas change in the records.
+    },
   });
   return startServer({
     host: config.host,

@@ -26,6 +26,12 @@ export const ConfigSchema = z.strictObject({
   tlsPath: z.string().optional(),
   /** Answers gRPC health in plain text, for probes; 0: off. */
   healthPort: port.default(0),
+  /** Run on Kubernetes: leader election, and the objects of whetstone.dev. In a pod, or with KUBECONFIG. */
+  kube: z.stringbool().default(false),
+  /** Default: of the pod, or of the kubeconfig's context. */
+  kubeNamespace: z.string().optional(),
+  /** Name of the Lease that the replicas elect their leader by. */
+  lease: z.string().default("whetstone-controller"),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).default("info"),
   supervised: z.string().default("0"),
   /** Bounds of the JetStream streams of one job. */

@@ -8,4 +8,9 @@ const config = loadConfig(ConfigSchema, { env: process.env });
 const logger = createLogger({ component: "controller", level: config.logLevel });
 const app = await startApp(config, logger);
 logger.info("ready", { port: app.port });
+app.ended.catch((error: unknown) => {
+  // Another controller leads: nothing of this one may go on, and its successor is this process started again.
+  logger.error("stopped_leading", { error });
+  process.exit(1);
+});
 stopOnSignal(() => app.close(), { supervised: config.supervised === "1" });

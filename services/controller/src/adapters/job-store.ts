@@ -77,4 +77,9 @@ export class JobStore {
   async *watch(name: string, signal: AbortSignal): AsyncGenerator<Job> {
     for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
   }
+
+  /** Every job now, then each after every change of it. */
+  async *watchAll(signal: AbortSignal): AsyncGenerator<Job> {
+    for await (const change of this.#kv.watch("", signal)) if (change.kind === "put") yield change.value;
+  }
 }

@@ -112,16 +112,17 @@ class Election {
     const renewing = this.#renew(lead, stop.signal);
     const watching = lead.watch(stop.signal);
     const work = (async () => onLead(lead))();
+    let failure: WhetstoneError | undefined;
     try {
       await Promise.race([work, lead.lost]);
     } catch (error) {
-      if (!signal.aborted || lead.isLost) await this.#ended(work, lead);
-      throw lead.error ?? error;
-    } finally {
-      stop.abort();
-      await Promise.all([renewing, watching]);
+      failure = lead.error ?? WhetstoneError.from(error);
+      if (lead.isLost) await this.#ended(work, lead);
     }
+    stop.abort();
+    await Promise.all([renewing, watching]);
     await this.#release(lead);
+    if (failure && (lead.isLost || !signal.aborted)) throw failure;
   }
 
   async #ended(work: Promise<void>, lead: Lead): Promise<void> {

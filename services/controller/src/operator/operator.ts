@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+import { once } from "node:events";
+import type { Kube } from "@whetstone/kube";
+import type { BundleStore, Nats, TypedStreams } from "@whetstone/messaging";
+import type { Logger, Metrics } from "@whetstone/telemetry";
+import type { FleetClient } from "../adapters/fenced-fleet.ts";
+import type { EngineFleet } from "../adapters/fleet.ts";
+import type { JobRecords } from "../adapters/job-records.ts";
+import type { JobStore } from "../adapters/job-store.ts";
+import type { Lead } from "../adapters/lead.ts";
+import type { Config } from "../config.ts";
+
+/** What reconcilers work with, while this replica leads. */
+export interface OperatorParts {
+  /** Calls that change something are refused once this replica leads no longer. */
+  readonly kube: Kube;
+  readonly lead: Lead;
+  readonly config: Config;
+  readonly nats: Nats;
+  readonly streams: TypedStreams;
+  readonly store: JobStore;
+  readonly records: JobRecords;
+  readonly bundles: BundleStore;
+  readonly fleet: EngineFleet;
+  readonly fleetClient: FleetClient;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** Starts one kind's reflectors and reconciler; what it returns is disposed when the lead ends. */
+export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Promise<AsyncDisposable>;
+
+/** One line each. */
+const RECONCILERS: readonly StartReconciler[] = [];
+
+/** Reconciles until the signal aborts; rejects when a reconciler cannot start. */
+export async function startOperator(
+  parts: OperatorParts,
+  signal: AbortSignal,
+  reconcilers: readonly StartReconciler[] = RECONCILERS,
+): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  for (const start of reconcilers) {
+    if (signal.aborted) return;
+    stack.use(await start(parts, signal));
+  }
+  if (!signal.aborted) await once(signal, "abort");
+}
