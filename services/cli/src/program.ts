@@ -7,6 +7,7 @@ import manifest from "../package.json" with { type: "json" };
 
 import type { CommandContext } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
+import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./domain/completion.ts";
 import { SHELLS, completionScript } from "./domain/completion.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
@@ -18,13 +19,25 @@ export interface Outcome {
 
 const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anything else.";
 
-export function buildProgram(context: CommandContext, argv: readonly string[], outcome: Outcome): Command {
+/** @param opened  closed when the command has ended, also by an error */
+export function buildProgram(
+  context: CommandContext,
+  argv: readonly string[],
+  outcome: Outcome,
+  opened: AsyncDisposableStack,
+): Command {
   const program = new Command("whet")
     .description("Post-trains language agents by reinforcement learning, on this machine or against a controller.")
     .version(manifest.version)
+    .option(
+      "--context <name>",
+      "a Kubernetes cluster, by its kubectl context (default: WHETSTONE_CONTEXT; none: this machine)",
+    )
+    .option("--namespace <name>", "where Whetstone is in the cluster (default: WHETSTONE_NAMESPACE or the context's)")
+    .option("--release <name>", "which installation, if the namespace has several (default: WHETSTONE_RELEASE)")
     .addHelpText("after", EXIT_CODES)
     .exitOverride();
-  shareDataDirectory(program, context);
+  prepareCommands(program, context, opened);
   addProjectCommands(program, context);
   addRuntimeCommands(program, context, argv, outcome);
   addTrainingCommands(program, context, outcome);
@@ -43,15 +56,23 @@ function command(parent: Command, name: string, description: string): Command {
     .description(description)
     .option("--json", "print JSON, also for errors")
     .option("--data <dir>", "data directory of the local runtime (default: WHETSTONE_DATA or .whetstone)")
+    .configureHelp({ showGlobalOptions: true })
     .exitOverride();
 }
 
-/** `--data` is WHETSTONE_DATA for this one command: what it runs looks for Python there. */
-function shareDataDirectory(program: Command, { environment }: CommandContext): void {
-  program.hook("preAction", (_program, action) => {
+/** `--data` is WHETSTONE_DATA for this one command: what it runs looks for Python there. `--context` is WHETSTONE_ENDPOINT. */
+function prepareCommands(program: Command, context: CommandContext, opened: AsyncDisposableStack): void {
+  program.hook("preAction", async (_program, action) => {
     const { data } = action.opts<{ data?: string }>();
-    if (data !== undefined) environment["WHETSTONE_DATA"] = data;
+    if (data !== undefined) context.environment["WHETSTONE_DATA"] = data;
+    opened.use(await useCluster(topLevelName(action), program.opts(), context));
   });
+}
+
+/** "jobs" of `whet jobs ls`. */
+function topLevelName(action: Command): string {
+  const parent = action.parent;
+  return parent?.parent ? topLevelName(parent) : action.name();
 }
 
 function addProjectCommands(program: Command, context: CommandContext): void {

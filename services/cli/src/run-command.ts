@@ -12,8 +12,9 @@ import { reportError } from "./report-error.ts";
 export async function runCommand(argv: readonly string[], context: CommandContext): Promise<number> {
   const json = argv.includes("--json");
   const outcome: Outcome = { exitCode: EXIT.ok };
+  await using opened = new AsyncDisposableStack();
   try {
-    await buildProgram(context, argv, outcome).parseAsync([...argv], { from: "user" });
+    await buildProgram(context, argv, outcome, opened).parseAsync([...argv], { from: "user" });
     return outcome.exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return usageError(error, json, context);

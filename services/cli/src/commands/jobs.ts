@@ -92,7 +92,7 @@ export async function listCheckpoints(name: string, flags: CommonOptions, contex
 }
 
 export function connect(flags: CommonOptions, context: CommandContext): JobClient {
-  return jobClient(controllerAddress(flags.data, context.environment));
+  return jobClient(controllerAddress(flags.data, context.environment), context.environment);
 }
 
 function present(job: Job | undefined): Job {

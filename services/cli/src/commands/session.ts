@@ -19,14 +19,14 @@ export interface Session extends AsyncDisposable {
 /** Uses the running controller, else starts a runtime whose engines begin with `flags.model`, a folder checked before. */
 export async function openSession(flags: RuntimeFlags, context: CommandContext): Promise<Session> {
   const address = findController(flags.data, context.environment);
-  if (address !== undefined) return session(address, undefined);
+  if (address !== undefined) return session(address, undefined, context.environment);
   if (flags.json !== true) context.terminal.line("no runtime is up: starting one for this command");
   const runtime = await openRuntime(flags, context, { modelIsChecked: true });
-  return session(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime);
+  return session(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime, {});
 }
 
-function session(address: string, runtime: Runtime | undefined): Session {
-  const jobs = jobClient(address);
+function session(address: string, runtime: Runtime | undefined, environment: NodeJS.ProcessEnv): Session {
+  const jobs = jobClient(address, environment);
   const close = async (): Promise<void> => {
     await jobs[Symbol.asyncDispose]();
     await runtime?.stop();

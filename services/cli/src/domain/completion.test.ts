@@ -9,7 +9,7 @@ import { completionScript } from "./completion.ts";
 
 const signal = new AbortController().signal;
 const context = { terminal: fakeTerminal(), environment: {}, signal, force: signal };
-const tree = treeOf(buildProgram(context, [], { exitCode: 0 }));
+const tree = treeOf(buildProgram(context, [], { exitCode: 0 }, new AsyncDisposableStack()));
 
 /** Bash's own answer to `<line><TAB>`. */
 function complete(line: string): string[] {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `--context` and WHETSTONE_CONTEXT: the command speaks to the controller of that cluster, as if it ran here. */
+import { badInput } from "../domain/cli-error.ts";
+import type { ClusterWish } from "../domain/cluster-names.ts";
+import type { CommandContext } from "./context.ts";
+
+export interface ClusterFlags {
+  readonly context?: string;
+  readonly namespace?: string;
+  readonly release?: string;
+}
+
+/** Commands of this machine, which a cluster is no part of. */
+const LOCAL = new Set(["init", "setup", "up", "down", "doctor", "models", "datasets", "completion"]);
+/** They look at the cluster themselves. */
+const OWN = new Set(["install", "uninstall"]);
+
+/**
+ * Sets WHETSTONE_ENDPOINT (and WHETSTONE_TLS_PATH) of the context for as long as the answer is open. Undefined: no cluster is meant.
+ * @param name  the top-level command, e.g. "jobs"
+ */
+export async function useCluster(
+  name: string,
+  flags: ClusterFlags,
+  { environment }: CommandContext,
+): Promise<AsyncDisposable | undefined> {
+  const wish = wishOf(flags, environment);
+  if (wish === undefined || OWN.has(name)) return undefined;
+  if (LOCAL.has(name)) {
+    if (flags.context === undefined) return undefined;
+    throw badInput([{ path: "--context", reason: `\`whet ${name}\` is about this machine; it takes no cluster` }]);
+  }
+  const { openCluster } = await import("../adapters/cluster/cluster.ts");
+  const cluster = await openCluster(wish, environment);
+  environment["WHETSTONE_ENDPOINT"] = cluster.endpoint;
+  if (cluster.tlsPath !== undefined) environment["WHETSTONE_TLS_PATH"] = cluster.tlsPath;
+  return cluster;
+}
+
+export function wishOf(flags: ClusterFlags, environment: NodeJS.ProcessEnv): ClusterWish | undefined {
+  const named = (option: string | undefined, variable: string): string | undefined =>
+    option ?? (environment[variable] || undefined);
+  const context = named(flags.context, "WHETSTONE_CONTEXT");
+  if (context === undefined) {
+    refuseAlone(flags);
+    return undefined;
+  }
+  const namespace = named(flags.namespace, "WHETSTONE_NAMESPACE");
+  const release = named(flags.release, "WHETSTONE_RELEASE");
+  return { context, ...(namespace && { namespace }), ...(release && { release }) };
+}
+
+function refuseAlone(flags: ClusterFlags): void {
+  const reason = "says where in a cluster: give --context too (`current` is kubectl's)";
+  for (const option of ["namespace", "release"] as const)
+    if (flags[option] !== undefined) throw badInput([{ path: `--${option}`, reason }]);
+}
