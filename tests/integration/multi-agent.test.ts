@@ -4,10 +4,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
-import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { type Episode, FailureClass, Purpose } from "@whetstone/proto/types/v1/types";
-import { createClient } from "@whetstone/rpc";
 import { createRegistry, deriveSeed, readModule, type RegisteredActor } from "@whetstone/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as generatorCritic from "../../examples/generator-critic/agent.ts";
@@ -18,6 +16,8 @@ import { type Gateway as App, serve, startGateway, TINY } from "../../services/i
 import { playTask } from "../../services/rollout-orchestrator/src/adapters/episode-player.ts";
 import { ExternalModels } from "../../services/rollout-orchestrator/src/adapters/external-models.ts";
 import { Gateway } from "../../services/rollout-orchestrator/src/adapters/gateway.ts";
+import { RunnerClients } from "../../services/rollout-orchestrator/src/adapters/runner-clients.ts";
+import { fixedRunner } from "../../services/rollout-orchestrator/src/domain/runners.ts";
 
 const END = 260;
 let engine: FakeEngine;
@@ -46,7 +46,7 @@ function answerWith(say: (prompt: string) => string): void {
 
 let played = 0;
 
-function play(exports: object, seed: number): Promise<Episode> {
+async function play(exports: object, seed: number): Promise<Episode> {
   const { actors } = readModule(exports as Record<string, unknown>);
   expect(actors).toHaveLength(1);
   const task = create(RolloutTaskSchema, {
@@ -61,9 +61,10 @@ function play(exports: object, seed: number): Promise<Episode> {
     limits: { maxPromptTokens: 256 },
   });
   const registry = createRegistry<RegisteredActor>("agent", actors);
-  const environments = createClient(EnvironmentService, "127.0.0.1:1");
+  await using environments = new RunnerClients();
   const deps = { actors: registry, environments, gateway, externals: new ExternalModels({}) };
-  return playTask(deps, { task, attempt: 1, waitingMs: 0 }, new AbortController().signal);
+  const runners = fixedRunner("127.0.0.1:1");
+  return await playTask(deps, { task, attempt: 1, waitingMs: 0, runners }, new AbortController().signal);
 }
 
 function shape(episode: Episode) {

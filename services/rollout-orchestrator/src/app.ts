@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-import { withTimeout } from "@whetstone/core";
+import { WhetstoneError, withTimeout } from "@whetstone/core";
 import { connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { Episode } from "@whetstone/proto/types/v1/types";
 import { createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
-import { playTask } from "./adapters/episode-player.ts";
+import { type PlacedDelivery, playTask } from "./adapters/episode-player.ts";
 import { ExternalModels } from "./adapters/external-models.ts";
+import { fixedPool } from "./adapters/fixed-pool.ts";
 import { FrontOffice } from "./adapters/front-office.ts";
 import { Gateway } from "./adapters/gateway.ts";
 import { type OnStance, watchJobs } from "./adapters/job-watch.ts";
+import { poolOf, type Pools } from "./adapters/pools.ts";
+import { RunnerClients } from "./adapters/runner-clients.ts";
 import { SlotControl } from "./adapters/slot-control.ts";
+import { WatchedPools } from "./adapters/watched-pools.ts";
 import { builtInActors } from "./agents/built-in.ts";
 import type { OrchestratorConfig } from "./config.ts";
 import type { LimitReason } from "./domain/adaptive-limit.ts";
@@ -53,7 +58,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const streams = await openStreams(nats, { logger });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
   const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks));
-  const environments = opened.use(createClient(EnvironmentService, config.envAddress));
+  const environments = opened.use(new RunnerClients());
   const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
   const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
@@ -63,12 +68,20 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const modules = opened.use(
     new ModulePlayer(config, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
   );
-  const play: Play = (delivery, signal) =>
-    needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal);
+  const pools = config.watchPools
+    ? opened.use(new WatchedPools(nats, logger))
+    : fixedPool(config.envAddress, {
+        gate,
+        environments: opened.use(createClient(EnvironmentService, config.envAddress)),
+      });
+  const play = placed(pools, (delivery, signal) =>
+    needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),
+  );
   const office = new FrontOffice({
     streams,
     config,
     gate,
+    pools,
     metrics,
     logger,
     flush: () => withTimeout(() => nats.flush(), { timeoutMs: FLUSH_MS }).catch(() => undefined),
@@ -91,8 +104,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   void watchJobs(nats, onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
     logger.error("job_watch_failed", { error });
   });
-  const { allNeedEnvironment } = office;
-  const control = new SlotControl({ config, gate, environments, allNeedEnvironment, onLimit: metrics.limit, logger });
+  const { environmentSlots } = office;
+  const control = new SlotControl({ config, gate, environmentSlots, onLimit: metrics.limit, logger });
   opened.use(control);
   const all = opened.move();
   let closing: Promise<void> | undefined;
@@ -113,5 +126,16 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     },
     close,
     [Symbol.asyncDispose]: close,
+  };
+}
+
+/** Finds a place for each play. */
+function placed(pools: Pools, play: (delivery: PlacedDelivery, signal: AbortSignal) => Promise<Episode>): Play {
+  return async (delivery, signal) => {
+    const { kind, pool } = delivery.task.environment ?? {};
+    using lease = pools.of(poolOf({ pool })).lease();
+    // Workflows may open environments that their task does not name.
+    if (lease === undefined && kind) throw new WhetstoneError("HANDED_BACK", "no env-runner takes it now");
+    return await play({ ...delivery, runners: lease ?? { addresses: [], elastic: true } }, signal);
   };
 }

@@ -13,8 +13,10 @@ export const ConfigSchema = z.strictObject({
   natsCa: z.string().optional(),
   /** Base URL of the gateway's HTTP side. */
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
-  /** EnvironmentService, "host:port". */
+  /** EnvironmentService, "host:port", of the one env-runner there is. Not used where pools are watched. */
   envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
+  /** Env-runners come and go, in pools that the controller keeps: learn of them from it. */
+  watchPools: z.boolean().default(false),
   /** Most episodes in flight. How many it is follows the load of engines and environments. */
   maxEpisodes: z.number().int().min(1).max(20_000).default(256),
   /** Fewest, however busy the engines. */
@@ -29,11 +31,11 @@ export const ConfigSchema = z.strictObject({
   callbackHost: z.string().optional(),
   /** How those agents reach it, "http://host:port". Default: the address it listens on. */
   callbackUrl: z.url({ protocol: /^https?$/ }).optional(),
-  /** Takes the tasks of this pool only. */
+  /** Takes the tasks of this pool only. Default: of all. */
   pool: z
     .string()
     .regex(/^[-_A-Za-z0-9]{1,128}$/)
-    .default("default"),
+    .optional(),
   /** A task that is neither finished nor reported as worked on is delivered again after this time. */
   ackWaitMs: z.number().int().min(500).default(15_000),
   /** Deliveries of one task that are played; the next is sealed as failed. */

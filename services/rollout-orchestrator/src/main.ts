@@ -7,5 +7,5 @@ import { ConfigSchema } from "./config.ts";
 const config = loadConfig(ConfigSchema, { env: process.env });
 const logger = createLogger({ component: "rollout-orchestrator", level: config.logLevel });
 const app = await startApp(config, { logger });
-logger.info("ready", { address: app.address, pool: config.pool, maxEpisodes: config.maxEpisodes });
+logger.info("ready", { address: app.address, pool: config.pool ?? "all", maxEpisodes: config.maxEpisodes });
 stopOnSignal(() => app.close(), { supervised: config.supervised });

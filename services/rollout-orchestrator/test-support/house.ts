@@ -15,12 +15,20 @@ import {
   openBundleStore,
   openKv,
   openStreams,
+  poolLoadSubject,
+  POOLS_BUCKET,
   sha256Hex,
   type StoredMessage,
   taskStream,
   type TypedStreams,
 } from "@whetstone/messaging";
-import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import {
+  PoolLoadSchema,
+  PoolRecordSchema,
+  type PoolRunner,
+  type RolloutTask,
+  RolloutTaskSchema,
+} from "@whetstone/proto/events/v1/events";
 import { JobPhase, JobSchema, type JobSpec, type JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type Episode,
@@ -39,6 +47,10 @@ import { type FakeAnswer, type FakeGateway, type SeenCall, startFakeGateway } fr
 export type TaskFields = Omit<Exclude<MessageInitShape<typeof RolloutTaskSchema>, RolloutTask>, "$typeName">;
 
 export type SpecFields = Omit<Exclude<MessageInitShape<typeof JobSpecSchema>, JobSpec>, "$typeName" | "name">;
+
+export interface PoolFields {
+  readonly runners: Omit<PoolRunner, "$typeName">[];
+}
 
 export interface Sealed {
   readonly message: StoredMessage<Episode>;
@@ -112,6 +124,21 @@ export class House implements AsyncDisposable {
     return app;
   }
 
+  /** What the controller would write of a pool. */
+  async setPool(pool: string, runners: PoolFields["runners"], epoch = 1): Promise<void> {
+    const bucket = await openKv(this.#nats, POOLS_BUCKET, PoolRecordSchema);
+    await bucket.put(pool, { runners, epoch: BigInt(epoch), wantedRunners: runners.length });
+  }
+
+  /** What orchestrators tell of their sessions, by runner, until it is as wanted. */
+  async loadOf(pool: string, wanted: (loads: Record<string, number>) => boolean): Promise<void> {
+    const subscription = this.#nats.subscribe(poolLoadSubject(pool));
+    for await (const { data } of subscription) {
+      const { runners } = fromBinary(PoolLoadSchema, data);
+      if (wanted(Object.fromEntries(runners.map(({ id, sessions }) => [id, sessions])))) return;
+    }
+  }
+
   /** An orchestrator in its own process, to be killed. */
   startReplica(ackWaitMs = 1_000): Replica {
     const child = spawn(process.execPath, [join(import.meta.dirname, "../src/main.ts")], {
@@ -166,7 +193,11 @@ export class House implements AsyncDisposable {
   /** Dispatches `<job>/g0/s<sample>`. */
   async send(job: string, sample: number, fields: TaskFields = {}): Promise<void> {
     const task = taskOf(job, sample, fields);
-    await this.streams.publish(episodeTaskSubject(job, task.group, sample), RolloutTaskSchema, task);
+    await this.streams.publish(
+      episodeTaskSubject(job, task.group, sample, task.environment?.pool),
+      RolloutTaskSchema,
+      task,
+    );
   }
 
   async sealed(job: string, sample: number, timeoutMs = 10_000): Promise<Sealed> {
@@ -180,10 +211,10 @@ export class House implements AsyncDisposable {
     return this.streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, "g0", sample));
   }
 
-  /** Tasks that orchestrators hold: playing, or waiting there for a slot. */
-  async tasksTaken(job: string): Promise<number> {
-    const answer = await this.#nats.request(`$JS.API.CONSUMER.INFO.${taskStream(job)}.orchestrator-default`);
-    return answer.json<{ num_ack_pending: number }>().num_ack_pending;
+  /** Tasks that orchestrators hold: playing, or waiting there for a slot. Undefined: nobody ever took any. */
+  async tasksTaken(job: string, pool = "default"): Promise<number | undefined> {
+    const answer = await this.#nats.request(`$JS.API.CONSUMER.INFO.${taskStream(job)}.orchestrator-${pool}`);
+    return answer.json<{ num_ack_pending?: number }>().num_ack_pending;
   }
 
   /** Tasks waiting or in flight. */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
-import type { RpcClient } from "@whetstone/rpc";
 import {
   AgentExecutionEngine,
   AgentWorkflowEngine,
@@ -23,10 +21,12 @@ import type { ExternalModels } from "./external-models.ts";
 import type { Gateway } from "./gateway.ts";
 import { GatewaySession } from "./gateway-session.ts";
 import { RemoteEnvironment } from "./remote-environment.ts";
+import type { RunnerClients } from "./runner-clients.ts";
+import type { RunnerDoor } from "./runner-door.ts";
 
 export interface PlayerDeps {
   readonly actors: Registry<RegisteredActor>;
-  readonly environments: RpcClient<typeof EnvironmentService>;
+  readonly environments: RunnerClients;
   readonly gateway: Gateway;
   readonly externals: ExternalModels;
   /** The job's code, where it has any. */
@@ -35,11 +35,18 @@ export interface PlayerDeps {
   readonly log?: ((message: string, fields: Info) => void) | undefined;
 }
 
-/** The engine for the form of the task's actor. @param sessions  gets the gateway session of each try. */
+/** What one play has beside its task. */
+export interface PlayScope {
+  /** Gets the gateway session of each try. */
+  readonly sessions: GatewaySession[];
+  readonly door: RunnerDoor;
+}
+
+/** The engine for the form of the task's actor. */
 export function engineFor(
   deps: PlayerDeps,
   delivery: Delivery,
-  sessions: GatewaySession[],
+  { sessions, door }: PlayScope,
 ): Pick<AgentExecutionEngine, "runEpisode"> {
   const { task, recorded } = delivery;
   const actor = actorOf(deps, task);
@@ -50,7 +57,8 @@ export function engineFor(
     rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
     environmentArgs: task.environment?.args,
   };
-  const openKind = (kind: string, args: Info, run: EpisodeRun) => openEnvironment(deps, task.job, { kind, args, run });
+  const openKind = (kind: string, args: Info, run: EpisodeRun) =>
+    openEnvironment(deps, door, { kind, args, job: task.job, run });
   const kind = task.environment?.kind ?? "";
   const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
   if (actor === undefined || actor.form === "agent") {
@@ -97,12 +105,15 @@ function openSession(
   return session;
 }
 
-function openEnvironment(
-  { environments, module }: PlayerDeps,
-  job: string,
-  { kind, args, run }: { readonly kind: string; readonly args: Info; readonly run: EpisodeRun },
-): Environment {
+interface Opening {
+  readonly kind: string;
+  readonly args: Info;
+  readonly job: string;
+  readonly run: EpisodeRun;
+}
+
+function openEnvironment({ module }: PlayerDeps, door: RunnerDoor, { kind, args, job, run }: Opening): Environment {
   if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
   const own = module?.kinds.has(kind) ? module : undefined;
-  return new RemoteEnvironment(environments, { kind, args, job, module: own }, run);
+  return new RemoteEnvironment(door, { kind, args, job, module: own }, run);
 }

@@ -23,7 +23,7 @@ const module = (): EnvironmentModule =>
 describe("a module that the env-runner may want", () => {
   it("is sent once, however many ask at the same time", async () => {
     const [runner, own] = [new Runner(), module()];
-    const ask = (): Promise<string> => own.ask((code) => runner.reset(code));
+    const ask = (): Promise<string> => own.ask("r", (code) => runner.reset(code));
     const answers = await Promise.all(Array.from({ length: 500 }, ask));
     expect(new Set(answers)).toEqual(new Set(["observation"]));
     expect(runner.sent).toBe(1);
@@ -36,7 +36,7 @@ describe("a module that the env-runner may want", () => {
     const [runner, own] = [new Runner(), module()];
     let failures = 1;
     const ask = (): Promise<string> =>
-      own.ask(async (code) => {
+      own.ask("r", async (code) => {
         if (code !== undefined && failures-- > 0) throw new Error("no slot");
         return runner.reset(code);
       });
@@ -44,8 +44,17 @@ describe("a module that the env-runner may want", () => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual([...Array<string>(4).fill("fulfilled"), "rejected"]);
   });
 
+  it("is sent to each env-runner", async () => {
+    const [one, other, own] = [new Runner(), new Runner(), module()];
+    const asks = [one, other].flatMap((runner, i) =>
+      Array.from({ length: 20 }, () => own.ask(`r${i}`, (code) => runner.reset(code))),
+    );
+    await Promise.all(asks);
+    expect([one.sent, other.sent]).toEqual([1, 1]);
+  });
+
   it("gives up on an env-runner that always wants it", async () => {
     const own = module();
-    await expect(own.ask(() => Promise.reject(new ModuleWanted("again")))).rejects.toThrow("again");
+    await expect(own.ask("r", () => Promise.reject(new ModuleWanted("again")))).rejects.toThrow("again");
   });
 });

@@ -14,12 +14,12 @@ export interface EnvironmentModuleOptions extends ModuleCode {
   readonly kinds: ReadonlySet<string>;
 }
 
-/** A module as the env-runner is told of it: by digest, and by code where that is wanted, one sender at a time. */
+/** A module as env-runners are told of it: by digest, and by code where that is wanted, one sender at a time for each. */
 export class EnvironmentModule {
   readonly digest: string;
   readonly code: Uint8Array;
   readonly kinds: ReadonlySet<string>;
-  #sending: Promise<void> | undefined;
+  readonly #sending = new Map<string, Promise<void>>();
 
   constructor({ digest, code, kinds }: EnvironmentModuleOptions) {
     this.digest = digest;
@@ -30,26 +30,32 @@ export class EnvironmentModule {
   /**
    * Asks without code; where that is wanted, the first who heard so sends it and the others wait for its outcome: a module of
    * 16 MiB does not go out once for each of thousands of episodes.
+   *
+   * @param runner  which env-runner it is
    */
-  async ask<T>(send: (code: Uint8Array | undefined) => Promise<T>): Promise<T> {
+  async ask<T>(runner: string, send: (code: Uint8Array | undefined) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await send(undefined);
       } catch (error) {
         if (!(error instanceof ModuleWanted) || attempt === ATTEMPTS) throw error;
       }
-      if (this.#sending === undefined) return await this.#lead(send);
-      await this.#sending;
+      const sending = this.#sending.get(runner);
+      if (sending === undefined) return await this.#lead(runner, send);
+      await sending;
     }
   }
 
-  async #lead<T>(send: (code: Uint8Array) => Promise<T>): Promise<T> {
+  async #lead<T>(runner: string, send: (code: Uint8Array) => Promise<T>): Promise<T> {
     const sent = send(this.code);
     const settled = sent.then(
       () => undefined,
       () => undefined,
     );
-    this.#sending = settled.finally(() => (this.#sending = undefined));
+    this.#sending.set(
+      runner,
+      settled.finally(() => this.#sending.delete(runner)),
+    );
     return sent;
   }
 }

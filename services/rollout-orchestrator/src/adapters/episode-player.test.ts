@@ -4,10 +4,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { type Episode, FailureClass, Purpose, TerminationReason } from "@whetstone/proto/types/v1/types";
-import { createClient, type RpcClient } from "@whetstone/rpc";
 import {
   createRegistry,
   defineRollout,
@@ -21,19 +19,21 @@ import { type EnvRunnerProcess, startEnvRunner } from "../../test-support/env-ru
 import { type FakeAnswer, type FakeGateway, type SeenCall, startFakeGateway } from "../../test-support/fake-gateway.ts";
 import type { TaskFields } from "../../test-support/house.ts";
 import { builtInActors } from "../agents/built-in.ts";
+import { fixedRunner } from "../domain/runners.ts";
 import { playTask } from "./episode-player.ts";
 import { ExternalModels } from "./external-models.ts";
 import { Gateway } from "./gateway.ts";
+import { RunnerClients } from "./runner-clients.ts";
 
 let runner: EnvRunnerProcess;
-let environments: RpcClient<typeof EnvironmentService>;
+let environments: RunnerClients;
 let fake: FakeGateway;
 let gateway: Gateway;
 let script: (call: SeenCall) => FakeAnswer;
 
 beforeAll(async () => {
   runner = await startEnvRunner();
-  environments = createClient(EnvironmentService, runner.address);
+  environments = new RunnerClients();
 });
 afterAll(async () => {
   await environments[Symbol.asyncDispose]();
@@ -92,7 +92,11 @@ function play(actors: readonly RegisteredActor[], fields: TaskFields): Promise<E
   const registry = createRegistry<RegisteredActor>("agent", [...builtInActors(), ...actors]);
   const externals = new ExternalModels({ JUDGE_KEY: "secret" });
   const deps = { actors: registry, environments, gateway, externals };
-  return playTask(deps, { task, attempt: 1, waitingMs: 0 }, new AbortController().signal);
+  return playTask(
+    deps,
+    { task, attempt: 1, waitingMs: 0, runners: fixedRunner(runner.address) },
+    new AbortController().signal,
+  );
 }
 
 function shape({ trajectories }: Episode) {

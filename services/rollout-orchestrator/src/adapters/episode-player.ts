@@ -9,26 +9,42 @@ import { limitsOf } from "../domain/limits.ts";
 import { seal } from "../domain/seal.ts";
 import { actorOf, engineFor, type PlayerDeps } from "./actor-engine.ts";
 import { demonstrate } from "./demonstration.ts";
+import type { Runners } from "../domain/runners.ts";
 import type { GatewaySession } from "./gateway-session.ts";
+import { RunnerDoor } from "./runner-door.ts";
 
 export type { PlayerDeps } from "./actor-engine.ts";
 
 /** How long the calls of an episode that hit its deadline may take to be fetched. */
 const SALVAGE_MS = 5_000;
 
-/** Plays a task to its end and returns the episode, whatever came of it. @throws CANCELLED when the signal aborted it. */
-export async function playTask(deps: PlayerDeps, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
+export type PlacedDelivery = Delivery & { readonly runners: Runners };
+
+/**
+ * Plays a task to its end and returns the episode, whatever came of it.
+ * @throws CANCELLED when the signal aborted it; HANDED_BACK when its env-runner went: it is to be played again, elsewhere
+ */
+export async function playTask(deps: PlayerDeps, delivery: PlacedDelivery, signal: AbortSignal): Promise<Episode> {
   const { task, recorded } = delivery;
   if (task.purpose === Purpose.DEMONSTRATION) return demonstrate(deps.gateway, delivery, signal);
   const isRollout = actorOf(deps, task)?.form === "rollout";
   if (recorded !== undefined && isRollout) throw notReplayable(task);
   const sessions: GatewaySession[] = [];
-  const engine = engineFor(deps, delivery, sessions);
+  const door = new RunnerDoor(deps.environments, delivery.runners);
+  const engine = engineFor(deps, delivery, { sessions, door });
   const { id = "", payload = {} } = task.task ?? {};
   const request = { id: task.episodeId, task: { id, payload }, seed: seedOf(task) };
-  const played = await engine.runEpisode(request, { signal });
+  const played = await engine.runEpisode(request, { signal: AbortSignal.any([signal, door.moved]) });
+  if (!signal.aborted) throwIfMoved(door, sessions);
   const calls = recorded?.calls ?? (await lastCalls(sessions, played.terminationReason));
   return seal(delivery, isRollout ? stepsFromCalls(played, calls, limitsOf(task).gamma) : played, calls);
+}
+
+/** Whatever came of it is void. */
+function throwIfMoved({ moved }: RunnerDoor, sessions: readonly GatewaySession[]): void {
+  if (!moved.aborted) return;
+  for (const session of sessions) session.discard();
+  throw WhetstoneError.from(moved.reason);
 }
 
 function notReplayable({ episodeId, agent }: RolloutTask): WhetstoneError {

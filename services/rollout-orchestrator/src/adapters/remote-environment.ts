@@ -4,12 +4,10 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import {
   type EnvironmentError,
-  type EnvironmentService,
   type Observation,
   type SessionRequestSchema,
   type SessionResponse,
 } from "@whetstone/proto/environments/v1/environments";
-import type { RpcClient } from "@whetstone/rpc";
 import {
   type Environment,
   EpisodeError,
@@ -22,13 +20,16 @@ import {
 } from "@whetstone/sdk";
 import { type EnvironmentModule, ModuleWanted } from "./environment-module.ts";
 import { RequestChannel } from "./request-channel.ts";
+import type { HeldClient } from "./runner-clients.ts";
+import type { RunnerDoor } from "./runner-door.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
-type Client = Pick<RpcClient<typeof EnvironmentService>, "session">;
 
 /** The hop's deadline ends a little after ours, so that ours speaks first; it is there for when we are gone. */
 const GRACE_MS = 1_000;
 const SLOT_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 1_000 });
+/** Where runners come and go, others may have room by then: about five seconds. */
+const ROUNDS = 10;
 
 export interface WantedEnvironment {
   readonly kind: string;
@@ -38,37 +39,53 @@ export interface WantedEnvironment {
   readonly module?: EnvironmentModule | undefined;
 }
 
-/** An environment behind EnvironmentService: one stream an episode, over one shared connection. */
+/** This env-runner is about to go. */
+class DrainingError extends WhetstoneError {}
+
+/** An environment behind EnvironmentService: one stream an episode, over a connection that is shared. */
 export class RemoteEnvironment implements Environment {
-  readonly #client: Client;
+  readonly #door: RunnerDoor;
   readonly #wanted: WantedEnvironment;
   readonly #run: EpisodeRun;
   #stream: OpenStream | undefined;
 
-  constructor(client: Client, wanted: WantedEnvironment, run: EpisodeRun) {
-    this.#client = client;
+  constructor(door: RunnerDoor, wanted: WantedEnvironment, run: EpisodeRun) {
+    this.#door = door;
     this.#wanted = wanted;
     this.#run = run;
   }
 
-  /** All slots taken is back pressure, not failure: it waits within the episode's deadline. */
+  /** All slots taken is back pressure, not failure: it waits within the episode's deadline, or is played elsewhere. */
   async reset({ seed }: ResetOptions): Promise<ResetResult> {
-    const { module } = this.#wanted;
-    const send = (code?: Uint8Array): Promise<ResetResult> => this.#reset(BigInt(seed), code);
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await (module === undefined ? send() : module.ask(send));
-      } catch (error) {
-        if (!(error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED")) throw error;
-        await sleep(SLOT_BACKOFF(attempt), this.#run.signal);
+    const door = this.#door;
+    for (let round = 1; door.addresses.length > 0; round += 1) {
+      for (const address of door.addresses) {
+        const result = await this.#tryAt(address, BigInt(seed));
+        if (result !== undefined) return result;
       }
+      if (door.elastic && round === ROUNDS) break;
+      if (door.addresses.length > 0) await sleep(SLOT_BACKOFF(round), this.#run.signal);
+    }
+    throw door.handBack("no env-runner takes it now");
+  }
+
+  /** Undefined: it has no slot, or is gone or about to go. */
+  async #tryAt(address: string, seed: bigint): Promise<ResetResult | undefined> {
+    const { module } = this.#wanted;
+    const send = (code?: Uint8Array): Promise<ResetResult> => this.#reset(address, seed, code);
+    try {
+      return await (module === undefined ? send() : module.ask(address, send));
+    } catch (error) {
+      if (error instanceof DrainingError || this.#door.isAway(error)) this.#door.drop(address);
+      else if (!(error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED")) throw error;
+      return undefined;
     }
   }
 
-  async #reset(seed: bigint, code: Uint8Array | undefined): Promise<ResetResult> {
+  async #reset(address: string, seed: bigint, code: Uint8Array | undefined): Promise<ResetResult> {
     const { kind, args, job, module } = this.#wanted;
     const own = module && { job, module: { digest: module.digest, ...(code && { code }) } };
-    this.#stream = openStream(this.#client, this.#run);
+    this.#stream = openStream(this.#door.hold(address), this.#run);
     const value = { kind, args: args as JsonObject, seed, episodeId: this.#run.id, ...own };
     return resetResult(await ask(this.#stream, { kind: { case: "reset", value } }));
   }
@@ -77,7 +94,12 @@ export class RemoteEnvironment implements Environment {
     if (this.#stream === undefined) throw new WhetstoneError("FAILED_PRECONDITION", "step needs a reset first");
     const value =
       typeof action === "string" ? { action } : { data: fromJson(ValueSchema, (action ?? null) as JsonValue) };
-    return stepResult(await ask(this.#stream, { kind: { case: "step", value } }));
+    try {
+      return stepResult(await ask(this.#stream, { kind: { case: "step", value } }));
+    } catch (error) {
+      if (error instanceof DrainingError) throw this.#door.handBack(error.message);
+      throw error;
+    }
   }
 
   /** The stream's end closes the environment; waits until the server has ended its side, too. */
@@ -85,6 +107,7 @@ export class RemoteEnvironment implements Environment {
     const stream = this.#stream;
     this.#stream = undefined;
     if (stream === undefined || stream.finished) return;
+    using _held = stream.held;
     stream.requests.end();
     if (this.#run.signal.aborted)
       stream.abort.abort(); // Somebody may still be at work there: cancel, do not wait.
@@ -93,6 +116,7 @@ export class RemoteEnvironment implements Environment {
 }
 
 interface OpenStream {
+  readonly held: HeldClient;
   readonly requests: RequestChannel<Request>;
   readonly answers: AsyncIterator<SessionResponse, undefined>;
   readonly abort: AbortController;
@@ -100,13 +124,13 @@ interface OpenStream {
   finished: boolean;
 }
 
-function openStream(client: Client, run: EpisodeRun): OpenStream {
+function openStream(held: HeldClient, run: EpisodeRun): OpenStream {
   const requests = new RequestChannel<Request>();
   const abort = new AbortController();
   const deadlineMs = run.remainingMs() + GRACE_MS;
-  const session = client.session(requests, { signal: abort.signal, deadlineMs });
+  const session = held.client.session(requests, { signal: abort.signal, deadlineMs });
   const answers = session[Symbol.asyncIterator]() as AsyncIterator<SessionResponse, undefined>;
-  return { requests, answers, abort, finished: false };
+  return { held, requests, answers, abort, finished: false };
 }
 
 async function ask(stream: OpenStream, request: Request): Promise<Observation> {
@@ -122,6 +146,7 @@ async function ask(stream: OpenStream, request: Request): Promise<Observation> {
     return kind.value;
   } finally {
     stream.finished = finished;
+    if (finished) stream.held[Symbol.dispose]();
   }
 }
 
@@ -134,6 +159,7 @@ const CLASS_OF_CODE: Readonly<Record<string, FailureClass>> = {
 function failed({ code, field, message }: EnvironmentError): WhetstoneError {
   if (code === "CANCELLED") return new WhetstoneError("CANCELLED", message);
   if (code === "MODULE") return new ModuleWanted(message);
+  if (code === "DRAINING") return new DrainingError("HANDED_BACK", message);
   if (code === "CRASHED") return new EpisodeError("ENVIRONMENT", message, { code: "MODULE_CRASHED" });
   return new EpisodeError(CLASS_OF_CODE[code] ?? "ENVIRONMENT", field === "" ? message : `${field}: ${message}`);
 }

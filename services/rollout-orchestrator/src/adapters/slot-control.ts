@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
-import type { RpcClient } from "@whetstone/rpc";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
 import {
@@ -19,9 +17,8 @@ export interface SlotControlDeps {
     "gatewayUrl" | "maxEpisodes" | "minEpisodes" | "loadIntervalMs" | "targetWaiting" | "targetKvUse"
   >;
   readonly gate: FairGate;
-  readonly environments: Pick<RpcClient<typeof EnvironmentService>, "describe">;
-  /** Every job that plays here has an environment. */
-  readonly allNeedEnvironment: () => boolean;
+  /** Sessions that episodes here may have. Undefined: not known, or jobs play that need none. */
+  readonly environmentSlots: () => Promise<number | undefined>;
   readonly onLimit: (state: LimitState) => void;
   readonly logger: Logger;
 }
@@ -60,7 +57,10 @@ export class SlotControl implements Disposable {
     if (this.#asking) return;
     this.#asking = true;
     const { config, gate, onLimit, logger } = this.#deps;
-    const [engines, environmentSlots] = await Promise.all([engineLoad(config.gatewayUrl), slotsFor(this.#deps)]);
+    const [engines, environmentSlots] = await Promise.all([
+      engineLoad(config.gatewayUrl),
+      this.#deps.environmentSlots(),
+    ]);
     this.#asking = false;
     if (this.#disposed) return;
     const sample = { playing: gate.active, queued: gate.queued, engines, environmentSlots };
@@ -89,17 +89,6 @@ async function engineLoad(gatewayUrl: string): Promise<EngineLoad | undefined> {
     return Number.isFinite(serving + running + waiting)
       ? { serving, running, waiting, kvUse: kvUse ?? undefined }
       : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Sessions that we may have: all but those of others. An episode of ours counts as one of ours, whatever it does now. */
-async function slotsFor({ environments, gate, allNeedEnvironment }: SlotControlDeps): Promise<number | undefined> {
-  if (!allNeedEnvironment()) return undefined;
-  try {
-    const { slots, slotsUsed } = await environments.describe({}, { deadlineMs: ANSWER_MS });
-    return slots - Math.max(0, slotsUsed - gate.active);
   } catch {
     return undefined;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sleep, WhetstoneError } from "@whetstone/core";
+import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import { PullWindow, type Task, taskStream, taskSubject, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { Episode } from "@whetstone/proto/types/v1/types";
@@ -11,16 +11,19 @@ import type { FairGate } from "../domain/fair-gate.ts";
 import { sealUnplayed } from "../domain/seal.ts";
 import { publishEpisode } from "./episode-publisher.ts";
 import type { JobStance } from "./job-watch.ts";
+import type { Pool } from "./pools.ts";
 
 // D1: a task is acknowledged only after its episode is in the stream. D2: every task that was taken is settled: ack when
 // sealed, nak when its job pauses or this process goes, term when its job has ended. D3: never more than maxEpisodes play.
 // D4: a task is played at most maxDeliver times; then it is sealed as failed, so that no batch waits for it for ever.
 // D5: beside what plays, only a few tasks are taken, enough that a free slot finds one: the others stay where another
-// replica can take them, and do not age here.
+// replica can take them, and do not age here. D6: where a pool has no env-runner that takes sessions, no task is taken; those
+// that were taken wait here, outside any slot. D7: an episode that its env-runner handed back is played again here, as the same
+// delivery: it costs neither a retry nor a delivery.
 
 export interface DeskDeps {
   readonly streams: TypedStreams;
-  readonly config: Pick<OrchestratorConfig, "pool" | "ackWaitMs" | "maxDeliver">;
+  readonly config: Pick<OrchestratorConfig, "ackWaitMs" | "maxDeliver">;
   /** Shared by the desks of all jobs (D3). */
   readonly gate: FairGate;
   /** Resolves when the server has got all that was sent; never rejects. */
@@ -30,10 +33,22 @@ export interface DeskDeps {
   readonly logger: Logger;
 }
 
+export interface DeskJob {
+  readonly name: string;
+  /** Name of its pool. */
+  readonly poolName: string;
+  readonly pool: Pool;
+  /** It plays in environments: a task needs room in the pool before it gets a slot. */
+  readonly needsRoom: boolean;
+}
+
 /** Takes one job's tasks while the job runs. */
 export class TaskDesk {
   readonly #deps: DeskDeps;
   readonly #job: string;
+  readonly #poolName: string;
+  readonly #pool: Pool | undefined;
+  readonly #unlisten: () => void;
   readonly #stopPulling = new AbortController();
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
@@ -41,10 +56,16 @@ export class TaskDesk {
   readonly #pulling: Promise<void>;
   #after: Exclude<JobStance, "play"> = "pause";
 
-  constructor(deps: DeskDeps, job: string) {
-    this.#deps = { ...deps, logger: deps.logger.child({ job }) };
-    this.#job = job;
+  constructor(deps: DeskDeps, { name, poolName, pool, needsRoom }: DeskJob) {
+    this.#deps = { ...deps, logger: deps.logger.child({ job: name }) };
+    this.#job = name;
+    this.#poolName = poolName;
+    this.#pool = needsRoom ? pool : undefined;
     this.#window = new PullWindow(this.#wanted());
+    this.#unlisten =
+      this.#pool?.onChange(() => {
+        this.#window.resize(this.#wanted());
+      }) ?? (() => undefined);
     this.#pulling = this.#pullForEver();
   }
 
@@ -52,27 +73,31 @@ export class TaskDesk {
   async close(after: Exclude<JobStance, "play">): Promise<void> {
     const reason = new WhetstoneError("CANCELLED", `job ${this.#job} is not running here any more`);
     this.#after = after;
+    this.#unlisten();
     this.#stopPulling.abort(reason);
     await this.#pulling;
     await this.#deps.flush();
     this.#stop.abort(reason);
     await Promise.all(this.#running);
     this.#deps.gate.forget(this.#job);
+    this.#pool?.forget(this.#job);
   }
 
-  /** D5 */
+  /** D5, D6 */
   #wanted(): number {
     const { gate } = this.#deps;
+    if (this.#pool?.isOpen === false) return 0;
     return gate.activeOf(this.#job) + Math.max(LEAST_AHEAD, Math.ceil(gate.limit * AHEAD));
   }
 
   async #pull(): Promise<void> {
     const { streams, config } = this.#deps;
     const { signal } = this.#stopPulling;
+    const pool = this.#poolName;
     const tasks = streams.pullTasks({
       stream: taskStream(this.#job),
-      durable: `orchestrator-${config.pool}`,
-      filterSubject: `${taskSubject(this.#job, config.pool)}.>`,
+      durable: `orchestrator-${pool}`,
+      filterSubject: `${taskSubject(this.#job, pool)}.>`,
       schema: RolloutTaskSchema,
       maxInFlight: this.#window,
       ackWaitMs: config.ackWaitMs,
@@ -117,17 +142,29 @@ export class TaskDesk {
     }
   }
 
+  /** D7: until it was played to an end. */
   async #inSlot(task: Task<RolloutTask>): Promise<void> {
     const takenAt = performance.now();
-    using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
-    this.#window.resize(this.#wanted());
-    await this.#playAndSeal(task, performance.now() - takenAt);
+    for (let moves = 0; ; moves += 1) {
+      try {
+        using _room = await this.#pool?.enter(this.#job, this.#stop.signal);
+        using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
+        this.#window.resize(this.#wanted());
+        const delivery = { task: task.message, attempt: task.attempt, replay: moves * REPLAYS_BETWEEN };
+        await this.#playAndSeal(task, { ...delivery, waitingMs: performance.now() - takenAt });
+        return;
+      } catch (error) {
+        if (WhetstoneError.from(error).code !== "HANDED_BACK") throw error;
+        this.#deps.metrics.handedBack();
+        await sleep(MOVE_BACKOFF(moves + 1), this.#stop.signal);
+      }
+    }
   }
 
-  async #playAndSeal(task: Task<RolloutTask>, waitingMs: number): Promise<void> {
+  async #playAndSeal(task: Task<RolloutTask>, delivery: Delivery): Promise<void> {
     const { streams, metrics, logger } = this.#deps;
     const { signal } = this.#stop;
-    const episode = await this.#play({ task: task.message, attempt: task.attempt, waitingMs });
+    const episode = await this.#play(delivery);
     const { duplicate } = await publishEpisode(streams, episode, signal, logger);
     metrics.sealed(episode, duplicate);
     await task.ack(); // D1
@@ -147,6 +184,10 @@ export class TaskDesk {
   }
 }
 
+/** Of an episode that was handed back. */
+const MOVE_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 5_000 });
+/** Further than any play counts by itself: no two plays share a gateway session. */
+const REPLAYS_BETWEEN = 1_000;
 /** Tasks taken ahead of a slot, as a share of the open slots, and at least. */
 const AHEAD = 1 / 8;
 const LEAST_AHEAD = 16;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { Episode } from "@whetstone/proto/types/v1/types";
+import type { Runners } from "./runners.ts";
 
 /** One delivery of one task. */
 export interface Delivery {
+  /** Where its environment may be. Absent: wherever there is room. */
+  readonly runners?: Runners | undefined;
   readonly task: RolloutTask;
   /** Deliveries so far, from 1. */
   readonly attempt: number;

@@ -194,7 +194,7 @@ describe("FairGate", () => {
     await expect(gate.acquire("a")).rejects.toMatchObject({ code: "RESOURCE_EXHAUSTED" });
     void gate.acquire("b");
     expect(gate.queuedOf("b")).toBe(1);
-    expect(() => (gate.limit = 0)).toThrow("at least 1");
+    expect(() => (gate.limit = -1)).toThrow("at least 0");
     expect(() => gate.setWeight("a", 0)).toThrow("above 0");
   });
 });

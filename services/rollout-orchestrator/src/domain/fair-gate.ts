@@ -41,7 +41,7 @@ export class FairGate {
   #estimate: number | undefined;
 
   constructor(limit: number, options: FairGateOptions) {
-    this.#limit = atLeastOne(limit);
+    this.#limit = atLeastNone(limit);
     this.#maxQueued = options.maxQueuedPerJob ?? 20_000;
     this.#now = options.now;
   }
@@ -69,7 +69,7 @@ export class FairGate {
 
   /** Slots above a lower limit are not taken back; none is granted until enough are given back. */
   set limit(limit: number) {
-    this.#limit = atLeastOne(limit);
+    this.#limit = atLeastNone(limit);
     this.#grant();
   }
 
@@ -199,7 +199,8 @@ function waitFor({ waiters }: Account, signal: AbortSignal | undefined): Promise
   });
 }
 
-function atLeastOne(limit: number): number {
-  if (Number.isSafeInteger(limit) && limit >= 1) return limit;
-  throw new WhetstoneError("INVALID_ARGUMENT", `a gate needs a limit of at least 1, not ${limit}`);
+/** 0: nobody gets in for now. */
+function atLeastNone(limit: number): number {
+  if (Number.isSafeInteger(limit) && limit >= 0) return limit;
+  throw new WhetstoneError("INVALID_ARGUMENT", `a gate needs a limit of at least 0, not ${limit}`);
 }

@@ -8,6 +8,8 @@ export interface OrchestratorMetrics {
   sealed(episode: Episode, duplicate: boolean): void;
   /** An episode that could not be sealed; its task was handed back. */
   lost(): void;
+  /** An episode whose env-runner went in order. */
+  handedBack(): void;
   /** The process of a job's own code ended unasked. */
   moduleEnd(code: string): void;
   /** How many slots are open, and why not more. */
@@ -32,6 +34,10 @@ export function orchestratorMetrics(metrics: Metrics, gate: FairGate): Orchestra
   });
   const duplicates = metrics.counter({ name: "episodes_duplicate_total", help: "Seals that were there already." });
   const lost = metrics.counter({ name: "episodes_unsealed_total", help: "Tasks handed back because sealing failed." });
+  const handedBack = metrics.counter({
+    name: "episodes_handed_back_total",
+    help: "Plays that ended because their env-runner went, or none had room; they were played again.",
+  });
   const turns = metrics.counter({ name: "episode_turns_total", help: "Turns of sealed episodes." });
   const phases = metrics.counter({
     name: "episode_phase_seconds_total",
@@ -47,6 +53,9 @@ export function orchestratorMetrics(metrics: Metrics, gate: FairGate): Orchestra
   return {
     limit: (state) => {
       for (const reason of REASONS) reasons.set({ reason }, Number(reason === state.reason));
+    },
+    handedBack: () => {
+      handedBack.inc();
     },
     moduleEnd: (code) => {
       moduleEnds.inc({ code });

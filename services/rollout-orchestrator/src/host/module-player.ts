@@ -8,7 +8,7 @@ import { type Episode, EpisodeSchema, type Module } from "@whetstone/proto/types
 import { EpisodeError, type Failure } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
-import type { Delivery } from "../domain/delivery.ts";
+import type { PlacedDelivery } from "../adapters/episode-player.ts";
 import { episodeTimeoutMs } from "../domain/limits.ts";
 import { sealFailed } from "../domain/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
@@ -19,7 +19,7 @@ import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
 
 type Config = Pick<
   OrchestratorConfig,
-  "gatewayUrl" | "envAddress" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
+  "gatewayUrl" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
 >;
 
 export interface ModulePlayerDeps {
@@ -49,10 +49,10 @@ export class ModulePlayer implements AsyncDisposable {
 
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
-    const { gatewayUrl, envAddress, maxEpisodes } = config;
+    const { gatewayUrl, maxEpisodes } = config;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
-      data: (module) => ({ ...module, gatewayUrl, envAddress, connections: maxEpisodes }),
+      data: (module) => ({ ...module, gatewayUrl, connections: maxEpisodes }),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger: deps.logger,
@@ -66,14 +66,15 @@ export class ModulePlayer implements AsyncDisposable {
   }
 
   /** Plays a task to its end, whatever came of it. @throws CANCELLED when the signal aborted it. */
-  async play(delivery: Delivery, signal: AbortSignal): Promise<Episode> {
+  async play(delivery: PlacedDelivery, signal: AbortSignal): Promise<Episode> {
     const { task } = delivery;
     const startedAt = { ms: Date.now(), mark: performance.now() };
     const retries = task.limits?.retryLimit ?? DEFAULT_RETRY_LIMIT;
     let deaths = this.#isGuilty(task) ? ALONE : 0;
+    const first = delivery.replay ?? 0;
     for (let replay = 0; ; replay += 1) {
       const level = deaths > 0 && replay === retries ? ALONE : Math.min(deaths, ALONE);
-      const played = await this.#tryOnce({ ...delivery, replay }, level, signal);
+      const played = await this.#tryOnce({ ...delivery, replay: first + replay }, level, signal);
       if ("episode" in played) return played.episode;
       if (played.died) deaths += 1;
       const { failure } = played;
@@ -104,7 +105,7 @@ export class ModulePlayer implements AsyncDisposable {
   }
 
   /** @throws what is no verdict on the episode: its task is handed back */
-  async #tryOnce(delivery: Delivery, level: number, signal: AbortSignal): Promise<Played> {
+  async #tryOnce(delivery: PlacedDelivery, level: number, signal: AbortSignal): Promise<Played> {
     try {
       return { episode: await this.#playOnce(delivery, level, signal) };
     } catch (error) {
@@ -116,14 +117,15 @@ export class ModulePlayer implements AsyncDisposable {
     }
   }
 
-  async #playOnce(delivery: Delivery, level: number, signal: AbortSignal): Promise<Episode> {
-    const { task, attempt, replay = 0, waitingMs, recorded } = delivery;
+  async #playOnce(delivery: PlacedDelivery, level: number, signal: AbortSignal): Promise<Episode> {
+    const { task, attempt, replay = 0, waitingMs, recorded, runners } = delivery;
     const waitingSince = performance.now();
     using lease = await (await this.#hostOf(task, signal)).enter(level, signal);
     const call: PlayCall = {
       task: toBinary(RolloutTaskSchema, task),
       attempt,
       replay,
+      runners,
       waitingMs: waitingMs + performance.now() - waitingSince,
       keys: this.#keysOf(task),
       ...(recorded && { recorded: toBinary(EpisodeSchema, recorded) }),

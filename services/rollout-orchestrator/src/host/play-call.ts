@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What crosses between the orchestrator and the child that plays a job's episodes.
 
+import type { Runners } from "../domain/runners.ts";
+
 export interface PlayerSettings {
   readonly code: Uint8Array;
   readonly digest: string;
   readonly gatewayUrl: string;
-  /** "host:port". */
-  readonly envAddress: string;
   readonly connections: number;
 }
 
@@ -14,6 +14,7 @@ export interface PlayCall {
   /** A RolloutTask in binary; the answer is an Episode in binary. */
   readonly task: Uint8Array;
   readonly attempt: number;
+  readonly runners: Runners;
   readonly replay: number;
   readonly waitingMs: number;
   /** An Episode in binary, see Delivery. Absent: a model is asked. */

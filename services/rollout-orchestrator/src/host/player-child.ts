@@ -2,28 +2,27 @@
 /** The program that plays a job's episodes: the user's agents, with gateway and environment at hand. Its parent is the orchestrator. */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type CallScope, type ChildMethods, loadModule, NOWHERE, serveChild } from "@whetstone/modules/child";
-import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
-import { createClient } from "@whetstone/rpc";
 import { createRegistry, readModule, type RegisteredActor } from "@whetstone/sdk";
 import { EnvironmentModule } from "../adapters/environment-module.ts";
 import { playTask, type PlayerDeps } from "../adapters/episode-player.ts";
 import { ExternalModels } from "../adapters/external-models.ts";
 import { Gateway } from "../adapters/gateway.ts";
+import { RunnerClients } from "../adapters/runner-clients.ts";
 import { BUILT_IN } from "../agents/built-in.ts";
 import { describeKind } from "../handlers/describe-kind.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
-  const { code, digest, gatewayUrl, envAddress, connections } = settings;
+  const { code, digest, gatewayUrl, connections } = settings;
   const { actors, environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const keys: Record<string, string> = {};
   const gateway = new Gateway(gatewayUrl, connections);
-  const client = createClient(EnvironmentService, envAddress);
+  const runners = new RunnerClients();
   const deps: PlayerDeps = {
     actors: createRegistry("agent", withBuiltIn(actors)),
-    environments: client,
+    environments: runners,
     gateway,
     externals: new ExternalModels(keys),
     module: new EnvironmentModule({ digest, code, kinds: new Set(environments.map(({ kind }) => kind)) }),
@@ -40,16 +39,16 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
       },
     },
     close: async () => {
-      await Promise.all([gateway[Symbol.asyncDispose](), client[Symbol.asyncDispose]()]);
+      await Promise.all([gateway[Symbol.asyncDispose](), runners[Symbol.asyncDispose]()]);
     },
   };
 });
 
 async function play(deps: PlayerDeps, call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {
-  const { attempt, replay, waitingMs } = call;
+  const { attempt, replay, waitingMs, runners } = call;
   const task = fromBinary(RolloutTaskSchema, call.task);
   const recorded = call.recorded && fromBinary(EpisodeSchema, call.recorded);
-  return toBinary(EpisodeSchema, await playTask(deps, { task, attempt, replay, waitingMs, recorded }, signal));
+  return toBinary(EpisodeSchema, await playTask(deps, { task, attempt, replay, waitingMs, recorded, runners }, signal));
 }
 
 /** A job's own kinds go before built-in ones of the same name. */
