@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Stored } from "@whetstone/kube";
+import { describe, expect, it } from "vitest";
+import { CONDITIONS, JOB_FINALIZER, REASONS, type TrainingJob, type TrainingJobSpec } from "./training-job.ts";
+import type { JobFacts, RecordFacts, WorkloadFacts } from "./training-job-facts.ts";
+import { type JobPlan, needsIntake, plan } from "./training-job-plan.ts";
+
+const NOW = Date.parse("2026-01-01T12:00:00Z");
+const seconds = (count: number): number => NOW - count * 1000;
+
+interface Parts {
+  readonly spec?: Partial<TrainingJobSpec>;
+  readonly meta?: Partial<Stored<TrainingJob>["metadata"]>;
+  readonly status?: TrainingJob["status"];
+}
+
+function job({ spec, meta, status }: Parts = {}): Stored<TrainingJob> {
+  return {
+    metadata: {
+      ...{ name: "fl", uid: "u1", resourceVersion: "1", generation: 2, finalizers: [JOB_FINALIZER] },
+      creationTimestamp: new Date(seconds(100)).toISOString(),
+      ...meta,
+    },
+    spec: { job: { environment: { kind: "frozenlake" }, loop: { steps: 60 } }, ...spec },
+    ...(status && { status }),
+  };
+}
+
+const counts = { dispatched: 0, trained: 0, voided: 0, inFlight: 0 };
+const record = (over: Partial<RecordFacts> = {}): RecordFacts => ({
+  ...{ uid: "u1", generation: 2, phase: "QUEUED", reason: "", message: "", wish: "run" },
+  ...{ holdReason: "", endReason: "", steps: 60, step: 3, policyVersion: 3, epoch: 1, restarts: 0, counts },
+  ...{ validations: 0, modelPath: "", createdAtMs: seconds(100), startedAtMs: undefined, finishedAtMs: undefined },
+  ...over,
+});
+
+const running = (over: Partial<RecordFacts> = {}): RecordFacts =>
+  record({ phase: "RUNNING", startedAtMs: seconds(50), ...over });
+const ended = (phase: RecordFacts["phase"], over: Partial<RecordFacts> = {}): RecordFacts =>
+  record({ phase, startedAtMs: seconds(50), finishedAtMs: seconds(10), ...over });
+
+const facts = (over: Partial<JobFacts> = {}): JobFacts => ({
+  ...{ nowMs: NOW, record: undefined, isSpecChanged: false, intake: { kind: "unknown" }, workload: undefined },
+  ...{ trainer: { ready: 1, wanted: 1 }, environments: { ready: 2, wanted: 4 } },
+  ...{ engines: { ready: 1, wanted: 1, oldestVersion: 2 }, checkpoint: undefined },
+  ...over,
+});
+
+const workload = (over: Partial<WorkloadFacts> = {}): WorkloadFacts => ({
+  ...{ name: "fl-w", admitted: false, reserved: false, evicted: undefined, finished: false, message: "waits" },
+  ...over,
+});
+const queued: Partial<TrainingJobSpec> = { queueName: "gpu", podSets: [{ name: "all", template: {} }] };
+const deleted = { deletionTimestamp: "2026-01-01T11:59:59Z" };
+
+const kinds = (made: JobPlan): string[] => made.actions.map(({ kind }) => kind);
+const condition = (made: JobPlan, type: string): string => {
+  const found = made.status?.conditions?.find((one) => one.type === type);
+  return `${found?.status}/${found?.reason}`;
+};
+const order = (made: JobPlan) =>
+  made.actions.find((action) => action.kind === "order" || action.kind === "admit")?.order;
+
+describe("plan: actions", () => {
+  const cases: [string, Stored<TrainingJob>, JobFacts, string[]][] = [
+    ["leaves others' objects alone", job({ spec: { managedBy: "other" } }), facts({ intake: { kind: "valid" } }), []],
+    [
+      "admits what is valid, finalizer first",
+      job({ meta: { finalizers: [] } }),
+      facts({ intake: { kind: "valid" } }),
+      ["add-finalizer", "admit"],
+    ],
+    [
+      "makes nothing of what is invalid",
+      job(),
+      facts({ intake: { kind: "invalid", violations: [{ path: "a", reason: "b" }] } }),
+      [],
+    ],
+    ["waits for a module", job(), facts({ intake: { kind: "module-missing", digest: "ab" } }), []],
+    [
+      "does not take over another job's record",
+      job(),
+      facts({ record: record({ uid: "u0" }), intake: { kind: "valid" } }),
+      [],
+    ],
+    ["is content with what is", job(), facts({ record: record() }), []],
+    ["suspends", job({ spec: { suspend: true } }), facts({ record: record() }), ["order"]],
+    ["resumes", job(), facts({ record: record({ wish: "suspend" }) }), ["order"]],
+    ["cancels", job({ spec: { cancel: true } }), facts({ record: running() }), ["order"]],
+    ["never revokes a cancel", job(), facts({ record: running({ wish: "cancel" }) }), []],
+    [
+      "believes the record when its own copy is older",
+      job({ meta: { generation: 1 } }),
+      facts({ record: record({ wish: "suspend" }) }),
+      [],
+    ],
+    ["queues in Kueue", job({ spec: queued }), facts({ intake: { kind: "valid" } }), ["admit", "make-workload"]],
+    [
+      "makes a workload again that somebody deleted",
+      job({ spec: queued }),
+      facts({ record: record({ holdReason: "WaitingForQuota" }) }),
+      ["make-workload"],
+    ],
+    [
+      "keeps its quota while an evicted job still runs",
+      job({ spec: queued }),
+      facts({ record: running(), workload: workload({ evicted: "Preempted", reserved: true }) }),
+      ["order"],
+    ],
+    [
+      "gives its quota back once it stands",
+      job({ spec: queued }),
+      facts({
+        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        workload: workload({ evicted: "Preempted", reserved: true }),
+      }),
+      ["release-workload"],
+    ],
+    [
+      "tells Kueue of the end",
+      job({ spec: queued }),
+      facts({ record: ended("SUCCEEDED"), workload: workload() }),
+      ["finish-workload"],
+    ],
+    [
+      "deletes after its time to live",
+      job({ spec: { cleanup: { ttlSecondsAfterFinished: 10 } } }),
+      facts({ record: ended("FAILED") }),
+      ["delete"],
+    ],
+    [
+      "keeps until then",
+      job({ spec: { cleanup: { ttlSecondsAfterFinished: 11 } } }),
+      facts({ record: ended("FAILED") }),
+      [],
+    ],
+    ["cancels what is deleted", job({ meta: deleted }), facts({ record: running() }), ["order"]],
+    [
+      "waits for the end of what is deleted",
+      job({ meta: deleted }),
+      facts({ record: running({ wish: "cancel", endReason: "Deleted" }) }),
+      [],
+    ],
+    [
+      "forgets what was deleted and has ended",
+      job({ meta: deleted }),
+      facts({ record: ended("CANCELLED") }),
+      ["purge", "remove-finalizer"],
+    ],
+    [
+      "forgets a deleted job of which only rests are left",
+      job({ meta: deleted }),
+      facts(),
+      ["purge", "remove-finalizer"],
+    ],
+    [
+      "never purges another job's record",
+      job({ meta: deleted }),
+      facts({ record: record({ uid: "u0" }) }),
+      ["remove-finalizer"],
+    ],
+    [
+      "has nothing to do without its finalizer",
+      job({ meta: { ...deleted, finalizers: [] } }),
+      facts({ record: running() }),
+      [],
+    ],
+  ];
+  it.each(cases)("%s", (_, object, known, expected) => {
+    expect(kinds(plan(object, known))).toEqual(expected);
+  });
+});
+
+describe("plan: orders", () => {
+  it("holds a queued job until it is admitted, and lets it go then", () => {
+    expect(order(plan(job({ spec: queued }), facts({ intake: { kind: "valid" } })))?.holdReason).toBe(
+      "WaitingForQuota",
+    );
+    const held = facts({
+      record: record({ holdReason: "WaitingForQuota" }),
+      workload: workload({ admitted: true, reserved: true }),
+    });
+    expect(order(plan(job({ spec: queued }), held))).toMatchObject({ wish: "run", holdReason: "" });
+  });
+
+  it("stops a running job before it takes over a changed text, then lets it go on", () => {
+    const changed = plan(job(), facts({ record: running({ generation: 1 }), isSpecChanged: true }));
+    expect(order(changed)).toMatchObject({ wish: "run", holdReason: "Updating", takeSpec: false, generation: 2 });
+    const stopped = record({ phase: "SUSPENDED", holdReason: "Updating" });
+    const taken = plan(job(), facts({ record: stopped, isSpecChanged: true }));
+    expect(order(taken)).toMatchObject({ holdReason: "", takeSpec: true });
+  });
+
+  it("ends a job whose deadline has passed, with the reason, and looks again just before", () => {
+    const deadlines = { preRunningSeconds: 100, activeSeconds: 50 };
+    const late = plan(job({ spec: { deadlines } }), facts({ record: record() }));
+    expect(order(late)).toMatchObject({ wish: "cancel", endReason: "PreRunningDeadlineExceeded" });
+    expect(order(plan(job({ spec: { deadlines } }), facts({ record: running() })))?.endReason).toBe(
+      "ActiveDeadlineExceeded",
+    );
+    const soon = plan(job({ spec: { deadlines: { activeSeconds: 51 } } }), facts({ record: running() }));
+    expect([kinds(soon), soon.requeueAfterMs]).toEqual([[], 1000]);
+  });
+
+  it("a user's cancel is no deadline", () => {
+    const spec = { cancel: true, deadlines: { activeSeconds: 1 } };
+    expect(order(plan(job({ spec }), facts({ record: running() })))).toMatchObject({ wish: "cancel", endReason: "" });
+  });
+
+  it("wants text looked at only where nobody has", () => {
+    expect(needsIntake(job(), undefined)).toBe(true);
+    expect(needsIntake(job(), record())).toBe(false);
+    expect(needsIntake(job({ status: { state: "Invalid" } }), undefined)).toBe(false);
+    expect(needsIntake(job({ meta: deleted }), undefined)).toBe(false);
+    expect(needsIntake(job({ spec: { managedBy: "other" } }), undefined)).toBe(false);
+  });
+});
+
+describe("plan: conditions", () => {
+  const invalid: JobFacts["intake"] = { kind: "invalid", violations: [{ path: "loop.steps", reason: "is required" }] };
+  const cases: [string, string, Stored<TrainingJob>, Partial<JobFacts>][] = [
+    ["Accepted", "Unknown/Pending", job(), {}],
+    ["Accepted", "False/InvalidSpec", job(), { intake: invalid }],
+    ["Failed", "True/InvalidSpec", job(), { intake: invalid }],
+    ["Accepted", "False/ModuleMissing", job(), { intake: { kind: "module-missing", digest: "ab" } }],
+    ["Accepted", "Unknown/CannotCheck", job(), { intake: { kind: "unavailable", message: "no answer" } }],
+    ["Accepted", "False/NameTaken", job(), { record: record({ uid: "u0" }) }],
+    ["Accepted", "False/KueueMissing", job(), { intake: { kind: "unsupported", reason: "KueueMissing", message: "" } }],
+    ["Accepted", "True/Accepted", job(), { record: record() }],
+    ["Admitted", "True/NotQueued", job(), { record: record() }],
+    ["Admitted", "False/WaitingForQuota", job({ spec: queued }), { record: record(), workload: workload() }],
+    [
+      "Admitted",
+      "False/Evicted",
+      job({ spec: queued }),
+      { record: record(), workload: workload({ evicted: "Preempted" }) },
+    ],
+    [
+      "Admitted",
+      "True/QuotaReserved",
+      job({ spec: queued }),
+      { record: record(), workload: workload({ admitted: true }) },
+    ],
+    ["TrainerReady", "True/Ready", job(), { record: running() }],
+    ["TrainerReady", "False/NotReady", job(), { record: running(), trainer: { ready: 0, wanted: 1 } }],
+    ["TrainerReady", "True/NotNeeded", job(), { record: running({ steps: 0 }) }],
+    ["TrainerReady", "Unknown/NotRunning", job(), { record: record() }],
+    ["EnvironmentsReady", "True/NotNeeded", job({ spec: { job: {} } }), { record: running() }],
+    ["WeightsInSync", "False/Syncing", job(), { record: running() }],
+    ["WeightsInSync", "True/InSync", job(), { record: running({ policyVersion: 2 }) }],
+    ["Progressing", "True/Progressing", job(), { record: running() }],
+    ["Progressing", "False/NotRunning", job(), { record: record() }],
+    ["Suspended", "True/SuspendedByUser", job(), { record: record({ phase: "SUSPENDED", reason: "SuspendedByUser" }) }],
+    ["Suspended", "True/Evicted", job(), { record: record({ phase: "SUSPENDED", reason: "Evicted" }) }],
+    ["Restarting", "True/Restarting", job(), { record: record({ reason: "Restarting" }) }],
+    ["Complete", "True/Finished", job(), { record: ended("SUCCEEDED") }],
+    ["Failed", "False/Ended", job(), { record: ended("SUCCEEDED") }],
+    ["Failed", "True/JobFailed", job(), { record: ended("FAILED", { reason: "NotStarted" }) }],
+    ["Failed", "True/Cancelled", job(), { record: ended("CANCELLED") }],
+    ["Failed", "True/ActiveDeadlineExceeded", job(), { record: ended("FAILED", { reason: "ActiveDeadlineExceeded" }) }],
+  ];
+  it.each(cases)("%s is %s (%#)", (type, expected, object, known) => {
+    const made = plan(object, facts(known));
+    expect(condition(made, type)).toBe(expected);
+    expect(made.status?.conditions?.map((one) => one.type)).toEqual([...CONDITIONS]);
+    for (const one of made.status?.conditions ?? []) expect(REASONS).toContain(one.reason);
+  });
+
+  it("a running job that moves nothing for its time is not progressing; one that moves is, from then on", () => {
+    const former = plan(job(), facts({ record: running() })).status ?? {};
+    const later = { nowMs: NOW + 600_000, record: running() };
+    const stuck = plan(job({ status: former }), facts(later));
+    expect(condition(stuck, "Progressing")).toBe("False/NoProgress");
+    const moved = plan(job({ status: former }), facts({ ...later, record: running({ step: 4 }) }));
+    expect(condition(moved, "Progressing")).toBe("True/Progressing");
+    expect(moved.status?.lastProgressTime).toBe("2026-01-01T12:10:00Z");
+  });
+
+  it("a condition's time moves only with its status", () => {
+    const former = plan(job(), facts({ record: running() })).status ?? {};
+    const next = plan(job({ status: former }), facts({ nowMs: NOW + 5000, record: ended("SUCCEEDED") }));
+    const at = (type: string) => next.status?.conditions?.find((one) => one.type === type)?.lastTransitionTime;
+    expect([at("Accepted"), at("Complete")]).toEqual(["2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"]);
+  });
+
+  it("shows what the columns print", () => {
+    const made = plan(job(), facts({ record: running({ restarts: 1 }), checkpoint: { step: 3, path: "/c" } }));
+    expect(made.status).toMatchObject({
+      state: "Running",
+      progress: "3/60",
+      policyVersion: 3,
+      lag: 1,
+      environments: "2/4",
+    });
+    expect(made.status).toMatchObject({ restarts: 1, lastCheckpoint: { step: 3, path: "/c" } });
+  });
+});
