@@ -27,12 +27,24 @@ interface Options {
 export class EngineFleet implements Fleet {
   readonly #options: Options;
   readonly #controls = new Map<string, EngineControl>();
+  /** Switches in progress, by engine. */
+  readonly #switches = new Map<string, AbortController>();
   #wanted: PolicyRecord | undefined;
   #keeper: { stop: AbortController; done: Promise<void> } | undefined;
   #turn: Promise<void> = Promise.resolve();
 
   constructor(options: Options) {
     this.#options = options;
+  }
+
+  /** What engines are brought to; undefined: no job runs here. */
+  get wanted(): PolicyRecord | undefined {
+    return this.#wanted;
+  }
+
+  /** An engine leaves: a switch that waits for it ends now, so that the others are not held up by one that is gone. */
+  abandon(engine: string): void {
+    this.#switches.get(engine)?.abort(new WhetstoneError("CANCELLED", `engine ${engine} leaves`));
   }
 
   async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {
@@ -93,13 +105,17 @@ export class EngineFleet implements Fleet {
     if (!policy) return false;
     if (serves(engine, policy)) return true;
     if (engine.state === EngineState.QUARANTINED) this.#options.onQuarantine(engine.id, engine.reason);
+    const leaves = new AbortController();
+    this.#switches.set(engine.id, leaves);
     try {
-      await this.#switch(engine, policy, signal);
+      await this.#switch(engine, policy, AbortSignal.any([signal, leaves.signal]));
       return true;
     } catch (error) {
       if (signal.aborted && isAbort(error)) throw error;
       this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
       return false;
+    } finally {
+      this.#switches.delete(engine.id);
     }
   }
 

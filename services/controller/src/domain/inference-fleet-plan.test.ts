@@ -48,6 +48,7 @@ function facts(pods: PodFact[], more: Partial<FleetFacts> & { engineList?: Engin
     offSince: new Map(),
     now: 1_000_000,
     canGroup: false,
+    scheme: "http",
     taken: [],
     ...more,
   };
@@ -144,11 +145,12 @@ describe("registration", () => {
 describe("states and gates", () => {
   const one = (change: Partial<FleetFacts> & { engineList?: EngineFact[]; pod?: Partial<PodFact> }) =>
     planFleet(WISH(1), facts([pod(0, change.pod)], change));
+  type Expected = [state: string, ready: boolean, condition: string];
   const probes = (value: Partial<ProbeFact> | undefined) => new Map(value === undefined ? [] : [["u0", probe(value)]]);
   const off = { offSince: new Map([["u0", 1_000_000 - 61_000]]) };
   const older = { policy: { name: "job", version: 4 } };
 
-  it.each<[string, Parameters<typeof one>[0], string, boolean, string]>([
+  it.each<[string, Parameters<typeof one>[0], ...Expected]>([
     ["serves the wanted version", {}, "Serving", true, SETTLED],
     ["is gone", { pod: { alive: false, restarts: 1 } }, "Down", false, "Degraded=True/EngineDown"],
     [
@@ -225,7 +227,7 @@ describe("states and gates", () => {
       false,
       "Progressing=True/Starting",
     ],
-  ])("an engine that %s", (_, change, state, ready, expected) => {
+  ])("an engine that %s", (_, change, ...[state, ready, expected]) => {
     const plan = one(change);
     expect(states(plan)).toBe(state);
     expect(plan.counts.ready).toBe(ready ? 1 : 0);

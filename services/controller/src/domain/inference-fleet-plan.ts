@@ -42,6 +42,8 @@ export interface FleetFacts {
   readonly now: number;
   /** LeaderWorkerSet is installed. */
   readonly canGroup: boolean;
+  /** Of engines' URLs. */
+  readonly scheme: "http" | "https";
   /** Names of wanted pods that belong to somebody else. */
   readonly taken: readonly string[];
 }
@@ -84,14 +86,19 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
   return {
     create: grouped ? [] : missing.filter((ordinal) => !facts.taken.includes(`${wish.name}-${ordinal}`)),
     leave: leave.filter(({ name }) => !grouped || facts.engines?.has(engineId(wish.name, name)) === true),
-    register: replicas.filter((replica) => mustRegister(replica, going, facts)).map(({ pod }) => addressOf(wish, pod)),
+    register: replicas
+      .filter((replica) => mustRegister(replica, going, facts))
+      .map(({ pod }) => addressOf(wish, facts, pod)),
     forget: enginesWithoutPod(wish, facts, going),
     gates: facts.engines ? replicas.filter(({ pod, gate }) => pod.gate !== gate.ready).map(gateChange) : [],
     groups: grouped && !refused ? groupsOf(wish, facts) : undefined,
     off: new Set(
       replicas.filter(({ verdict }) => !["Serving", "Paused"].includes(verdict.state)).map(({ pod }) => pod.uid),
     ),
-    replicas: [...replicas.map(statusOf), ...missing.map((ordinal) => missingStatus(wish, ordinal))].sort(byName),
+    replicas: [
+      ...replicas.map((replica) => statusOf(replica, facts)),
+      ...missing.map((ordinal) => missingStatus(wish, ordinal)),
+    ].sort(byName),
     counts: {
       present: facts.pods.length,
       ready,
@@ -105,7 +112,9 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
       gatewayKnown: facts.engines !== undefined,
       refused,
       taken: facts.taken,
-      troubled: replicas.filter(({ pod, engine }) => !going.has(pod.uid) && !isStarting(pod, engine)).map(statusOf),
+      troubled: replicas
+        .filter(({ pod, engine }) => !going.has(pod.uid) && !isStarting(pod, engine))
+        .map((replica) => statusOf(replica, facts)),
       starting: missing.length + replicas.filter(({ pod, engine }) => isStarting(pod, engine)).length,
     }),
   };
@@ -152,16 +161,16 @@ function missingOrdinals({ spec }: FleetWish, { pods }: FleetFacts): number[] {
 
 function mustRegister({ pod, engine }: Replica, going: ReadonlySet<string>, facts: FleetFacts): boolean {
   if (!facts.engines || !pod.alive || pod.terminating || pod.ip === "" || going.has(pod.uid)) return false;
-  return engine?.url !== urlOf(pod.ip, DATA_PORT);
+  return engine?.url !== urlOf(facts.scheme, pod.ip, DATA_PORT);
 }
 
-function addressOf(wish: FleetWish, pod: PodFact): FleetPlan["register"][number] {
-  const [url, controlUrl] = [urlOf(pod.ip, DATA_PORT), urlOf(pod.ip, CONTROL_PORT)];
+function addressOf(wish: FleetWish, { scheme }: FleetFacts, pod: PodFact): FleetPlan["register"][number] {
+  const [url, controlUrl] = [urlOf(scheme, pod.ip, DATA_PORT), urlOf(scheme, pod.ip, CONTROL_PORT)];
   return { id: engineId(wish.name, pod.name), url, controlUrl };
 }
 
-function urlOf(ip: string, port: number): string {
-  return `http://${ip.includes(":") ? `[${ip}]` : ip}:${port}`;
+export function urlOf(scheme: string, ip: string, port: number): string {
+  return `${scheme}://${ip.includes(":") ? `[${ip}]` : ip}:${port}`;
 }
 
 /** Pods that leave by our own hand are drained first; these have nothing left to drain. */
@@ -184,12 +193,12 @@ function gateChange({ pod, gate }: Replica): FleetPlan["gates"][number] {
   return { pod, ...gate };
 }
 
-function statusOf({ pod, engine, verdict }: Replica): ReplicaStatus {
+function statusOf({ pod, engine, verdict }: Replica, { scheme }: FleetFacts): ReplicaStatus {
   const { policy } = engine ?? {};
   return {
     name: pod.name,
     state: verdict.state,
-    ...(pod.ip !== "" && { url: urlOf(pod.ip, DATA_PORT) }),
+    ...(pod.ip !== "" && { url: urlOf(scheme, pod.ip, DATA_PORT) }),
     ...(policy && { policy: policy.name, policyVersion: policy.version }),
     ...(verdict.reason !== "" && { reason: verdict.reason }),
   };

@@ -6,6 +6,7 @@ import {
   CONTROL_PORT,
   DATA_PORT,
   type FleetSpec,
+  HEALTH_PORT,
   INFERENCE_FLEETS,
   LABELS,
   SERVING_GATE,
@@ -191,6 +192,7 @@ function pytorchEngine(spec: FleetSpec): object {
       "--host=0.0.0.0",
       `--port=${DATA_PORT}`,
       `--control-port=${CONTROL_PORT}`,
+      `--health-port=${HEALTH_PORT}`,
       "--served-model-name=policy",
       `--device=${engine.device}`,
       `--dtype=${engine.dtype === "auto" ? "float32" : engine.dtype}`,
@@ -208,9 +210,10 @@ function pytorchEngine(spec: FleetSpec): object {
 const PORTS = [
   { name: "http", containerPort: DATA_PORT },
   { name: "control", containerPort: CONTROL_PORT },
+  { name: "metrics", containerPort: HEALTH_PORT },
 ];
 /** Alive, whether or not it serves: that is the gate's business. An engine that computes answers late. */
-const HEALTH = { httpGet: { port: DATA_PORT, path: "/health" } };
+const HEALTH = { httpGet: { port: HEALTH_PORT, path: "/health" } };
 const PROBES = {
   startupProbe: { ...HEALTH, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 3600 },
   readinessProbe: { ...HEALTH, periodSeconds: 5, timeoutSeconds: 5 },
@@ -262,6 +265,7 @@ function proxy(spec: FleetSpec): object {
       { name: "WHETSTONE_HOST", value: "0.0.0.0" },
       { name: "WHETSTONE_DATA_PORT", value: String(DATA_PORT) },
       { name: "WHETSTONE_CONTROL_PORT", value: String(CONTROL_PORT) },
+      { name: "WHETSTONE_HEALTH_PORT", value: String(HEALTH_PORT) },
       { name: "WHETSTONE_ENGINE_URL", value: `http://127.0.0.1:${VLLM_PORT}` },
       ...(template.env ?? []).filter((entry) => String((entry as { name?: unknown }).name).startsWith("WHETSTONE_")),
     ],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** InferenceFleet as it lies in the API server; its schema is charts/whetstone-crds/templates/inferencefleets.yaml. */
-import { type KubeObject, resource, type Stored } from "@whetstone/kube";
+import type { KubeObject, ResourceType, Stored } from "@whetstone/kube";
 
 export interface InferenceFleet extends KubeObject {
   spec: FleetSpec;
@@ -9,7 +9,12 @@ export interface InferenceFleet extends KubeObject {
 
 export type StoredFleet = Stored<InferenceFleet>;
 
-export const INFERENCE_FLEETS = resource<InferenceFleet>("whetstone.dev/v1alpha1", "InferenceFleet", "inferencefleets");
+export const INFERENCE_FLEETS: ResourceType<InferenceFleet> = {
+  apiVersion: "whetstone.dev/v1alpha1",
+  kind: "InferenceFleet",
+  plural: "inferencefleets",
+  namespaced: true,
+};
 
 /** What has a default is always there: the API server fills it in. */
 export interface FleetSpec {
@@ -115,6 +120,8 @@ export const LABELS = {
 export const SERVING_GATE = "whetstone.dev/Serving";
 export const DATA_PORT = 8000;
 export const CONTROL_PORT = 8001;
+/** Health and metrics in plain text, for those without certificates. */
+export const HEALTH_PORT = 8002;
 
 /** The gateway's name of an engine on a pod. Engines that were configured by hand have no slash. */
 export function engineId(fleet: string, pod: string): string {

@@ -3,12 +3,14 @@ import { once } from "node:events";
 import type { Kube } from "@whetstone/kube";
 import type { BundleStore, Nats, TypedStreams } from "@whetstone/messaging";
 import type { Logger, Metrics } from "@whetstone/telemetry";
+import type { TlsIdentity } from "@whetstone/tls";
 import type { FleetClient } from "../adapters/fenced-fleet.ts";
 import type { EngineFleet } from "../adapters/fleet.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 import type { Lead } from "../adapters/lead.ts";
 import type { Config } from "../config.ts";
+import { startCertificates } from "./certificates.ts";
 
 /** What reconcilers work with, while this replica leads. */
 export interface OperatorParts {
@@ -23,6 +25,7 @@ export interface OperatorParts {
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;
   readonly fleetClient: FleetClient;
+  readonly tls: TlsIdentity | undefined;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
@@ -30,8 +33,11 @@ export interface OperatorParts {
 /** Starts one kind's reflectors and reconciler; what it returns is disposed when the lead ends. */
 export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Promise<AsyncDisposable>;
 
-/** One line each. */
-const RECONCILERS: readonly StartReconciler[] = [];
+/** One line each; loaded with the client library, only where there is a cluster. */
+const RECONCILERS: readonly StartReconciler[] = [
+  startCertificates,
+  async (...parts) => (await import("./inference-fleet.ts")).startInferenceFleets(...parts),
+];
 
 /** Reconciles until the signal aborts; rejects when a reconciler cannot start. */
 export async function startOperator(
