@@ -3,7 +3,12 @@ import { loadConfig } from "@whetstone/core";
 import { createLogger, stopOnSignal } from "@whetstone/telemetry";
 import { startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
+import { makeCertificates } from "./operator/certificates.ts";
 
+if (process.argv[2] === "certificates") {
+  await makeCertificates(process.env, createLogger({ component: "certificates" }));
+  process.exit(0);
+}
 const config = loadConfig(ConfigSchema, { env: process.env });
 const logger = createLogger({ component: "controller", level: config.logLevel });
 const app = await startApp(config, logger);
