@@ -53,7 +53,10 @@ export class Transport implements Disposable {
   async *stream(call: Call, silenceMs: number): AsyncGenerator<string> {
     const what = `${call.verb} ${call.path}`;
     const signal = call.signal ?? new AbortController().signal;
-    const answer = await this.#send(call, signal, { headersTimeout: CALL_MS, bodyTimeout: silenceMs });
+    const answer = await this.#send(call, signal, {
+      headersTimeout: Math.min(CALL_MS, silenceMs),
+      bodyTimeout: silenceMs,
+    });
     if (answer.statusCode !== 200) throw await this.#refusal(call, answer);
     try {
       answer.body.setEncoding("utf8");
