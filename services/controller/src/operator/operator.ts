@@ -36,7 +36,6 @@ export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Pro
 /** One line each; loaded with the client library, only where there is a cluster. */
 const RECONCILERS: readonly StartReconciler[] = [
   startCertificates,
-  startCertificates,
   async (...parts) => (await import("./inference-fleet.ts")).startInferenceFleets(...parts),
 ];
 
