@@ -460,6 +460,18 @@ class SubmitJobResponse(_message.Message):
     created: bool
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
 
+class PushModuleRequest(_message.Message):
+    __slots__ = ("module_code",)
+    MODULE_CODE_FIELD_NUMBER: _ClassVar[int]
+    module_code: bytes
+    def __init__(self, module_code: _Optional[bytes] = ...) -> None: ...
+
+class PushModuleResponse(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    def __init__(self, digest: _Optional[str] = ...) -> None: ...
+
 class GetJobRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -649,3 +661,43 @@ class ExplainResponse(_message.Message):
     record: StepRecord
     episodes: _containers.RepeatedCompositeFieldContainer[_types_pb2.EpisodeSummary]
     def __init__(self, record: _Optional[_Union[StepRecord, _Mapping]] = ..., episodes: _Optional[_Iterable[_Union[_types_pb2.EpisodeSummary, _Mapping]]] = ...) -> None: ...
+
+class AuditJobRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class AuditJobResponse(_message.Message):
+    __slots__ = ("dispatched", "trained", "voided", "in_flight", "lost", "duplicated", "stale", "unlabelled", "checked_episodes", "violations")
+    DISPATCHED_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_FIELD_NUMBER: _ClassVar[int]
+    VOIDED_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATED_FIELD_NUMBER: _ClassVar[int]
+    STALE_FIELD_NUMBER: _ClassVar[int]
+    UNLABELLED_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_EPISODES_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    dispatched: int
+    trained: int
+    voided: int
+    in_flight: int
+    lost: int
+    duplicated: int
+    stale: int
+    unlabelled: int
+    checked_episodes: int
+    violations: _containers.RepeatedCompositeFieldContainer[AuditViolation]
+    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ..., lost: _Optional[int] = ..., duplicated: _Optional[int] = ..., stale: _Optional[int] = ..., unlabelled: _Optional[int] = ..., checked_episodes: _Optional[int] = ..., violations: _Optional[_Iterable[_Union[AuditViolation, _Mapping]]] = ...) -> None: ...
+
+class AuditViolation(_message.Message):
+    __slots__ = ("kind", "subject", "reason")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    subject: str
+    reason: str
+    def __init__(self, kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...

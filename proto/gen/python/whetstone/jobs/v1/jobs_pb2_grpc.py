@@ -40,6 +40,11 @@ class JobServiceStub:
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobRequest.SerializeToString,
                 response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobResponse.FromString,
                 _registered_method=True)
+        self.PushModule = channel.unary_unary(
+                '/whetstone.jobs.v1.JobService/PushModule',
+                request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleRequest.SerializeToString,
+                response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleResponse.FromString,
+                _registered_method=True)
         self.GetJob = channel.unary_unary(
                 '/whetstone.jobs.v1.JobService/GetJob',
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.GetJobRequest.SerializeToString,
@@ -105,6 +110,11 @@ class JobServiceStub:
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.AuditJob = channel.unary_unary(
+                '/whetstone.jobs.v1.JobService/AuditJob',
+                request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobRequest.SerializeToString,
+                response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -114,6 +124,13 @@ class JobServiceServicer:
     def SubmitJob(self, request, context):
         """Takes a job in, after checking all of it. The same name and spec twice is the same job; the same name with another
         spec is ALREADY_EXISTS. Bad input is INVALID_ARGUMENT with every violation's field path and reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PushModule(self, request, context):
+        """Keeps the code of a module under its digest, for jobs that name it, e.g. those made by `kubectl apply`. Safe to repeat.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -205,6 +222,14 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AuditJob(self, request, context):
+        """Counts a job's books again from its streams, its ledger and its newest checkpoint: nothing that a service says of
+        itself is believed. Of a running job it tells of the moment.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -212,6 +237,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.SubmitJob,
                     request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobRequest.FromString,
                     response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobResponse.SerializeToString,
+            ),
+            'PushModule': grpc.unary_unary_rpc_method_handler(
+                    servicer.PushModule,
+                    request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleRequest.FromString,
+                    response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleResponse.SerializeToString,
             ),
             'GetJob': grpc.unary_unary_rpc_method_handler(
                     servicer.GetJob,
@@ -278,6 +308,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainRequest.FromString,
                     response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainResponse.SerializeToString,
             ),
+            'AuditJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditJob,
+                    request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobRequest.FromString,
+                    response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'whetstone.jobs.v1.JobService', rpc_method_handlers)
@@ -307,6 +342,33 @@ class JobService:
             '/whetstone.jobs.v1.JobService/SubmitJob',
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobRequest.SerializeToString,
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.SubmitJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PushModule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.jobs.v1.JobService/PushModule',
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleRequest.SerializeToString,
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.PushModuleResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -658,6 +720,33 @@ class JobService:
             '/whetstone.jobs.v1.JobService/Explain',
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainRequest.SerializeToString,
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.jobs.v1.JobService/AuditJob',
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobRequest.SerializeToString,
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.AuditJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

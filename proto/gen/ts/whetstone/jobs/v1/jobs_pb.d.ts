@@ -1257,6 +1257,42 @@ export declare type SubmitJobResponse = Message<"whetstone.jobs.v1.SubmitJobResp
 export declare const SubmitJobResponseSchema: GenMessage<SubmitJobResponse>;
 
 /**
+ * @generated from message whetstone.jobs.v1.PushModuleRequest
+ */
+export declare type PushModuleRequest = Message<"whetstone.jobs.v1.PushModuleRequest"> & {
+  /**
+   * One bundled ES module in UTF-8, at most 16 MiB.
+   *
+   * @generated from field: bytes module_code = 1;
+   */
+  moduleCode: Uint8Array;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.PushModuleRequest.
+ * Use `create(PushModuleRequestSchema)` to create a new message.
+ */
+export declare const PushModuleRequestSchema: GenMessage<PushModuleRequest>;
+
+/**
+ * @generated from message whetstone.jobs.v1.PushModuleResponse
+ */
+export declare type PushModuleResponse = Message<"whetstone.jobs.v1.PushModuleResponse"> & {
+  /**
+   * SHA-256 of the code, lower-case hex: what `spec.module.digest` names.
+   *
+   * @generated from field: string digest = 1;
+   */
+  digest: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.PushModuleResponse.
+ * Use `create(PushModuleResponseSchema)` to create a new message.
+ */
+export declare const PushModuleResponseSchema: GenMessage<PushModuleResponse>;
+
+/**
  * @generated from message whetstone.jobs.v1.GetJobRequest
  */
 export declare type GetJobRequest = Message<"whetstone.jobs.v1.GetJobRequest"> & {
@@ -1799,6 +1835,129 @@ export declare type ExplainResponse = Message<"whetstone.jobs.v1.ExplainResponse
 export declare const ExplainResponseSchema: GenMessage<ExplainResponse>;
 
 /**
+ * @generated from message whetstone.jobs.v1.AuditJobRequest
+ */
+export declare type AuditJobRequest = Message<"whetstone.jobs.v1.AuditJobRequest"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.AuditJobRequest.
+ * Use `create(AuditJobRequestSchema)` to create a new message.
+ */
+export declare const AuditJobRequestSchema: GenMessage<AuditJobRequest>;
+
+/**
+ * All is well when lost, duplicated, stale and unlabelled are 0.
+ *
+ * @generated from message whetstone.jobs.v1.AuditJobResponse
+ */
+export declare type AuditJobResponse = Message<"whetstone.jobs.v1.AuditJobResponse"> & {
+  /**
+   * Episodes; where nothing is lost, dispatched = trained + voided + in_flight.
+   *
+   * @generated from field: uint64 dispatched = 1;
+   */
+  dispatched: bigint;
+
+  /**
+   * @generated from field: uint64 trained = 2;
+   */
+  trained: bigint;
+
+  /**
+   * @generated from field: uint64 voided = 3;
+   */
+  voided: bigint;
+
+  /**
+   * @generated from field: uint64 in_flight = 4;
+   */
+  inFlight: bigint;
+
+  /**
+   * Episodes that were dispatched, or are claimed by a batch, and are nowhere.
+   *
+   * @generated from field: uint64 lost = 5;
+   */
+  lost: bigint;
+
+  /**
+   * Episodes that were trained or counted more than once (I1).
+   *
+   * @generated from field: uint64 duplicated = 6;
+   */
+  duplicated: bigint;
+
+  /**
+   * Sampled tokens that were older or newer than the step that trained them may take (I3).
+   *
+   * @generated from field: uint64 stale = 7;
+   */
+  stale: bigint;
+
+  /**
+   * Sampled tokens whose version nobody noted (I5).
+   *
+   * @generated from field: uint64 unlabelled = 8;
+   */
+  unlabelled: bigint;
+
+  /**
+   * Trained episodes whose tokens were read.
+   *
+   * @generated from field: uint64 checked_episodes = 9;
+   */
+  checkedEpisodes: bigint;
+
+  /**
+   * The first 20.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.AuditViolation violations = 10;
+   */
+  violations: AuditViolation[];
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.AuditJobResponse.
+ * Use `create(AuditJobResponseSchema)` to create a new message.
+ */
+export declare const AuditJobResponseSchema: GenMessage<AuditJobResponse>;
+
+/**
+ * @generated from message whetstone.jobs.v1.AuditViolation
+ */
+export declare type AuditViolation = Message<"whetstone.jobs.v1.AuditViolation"> & {
+  /**
+   * "lost", "duplicated", "stale" or "unlabelled".
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * An episode's id, or "<job> step <n>" for a whole batch.
+   *
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.AuditViolation.
+ * Use `create(AuditViolationSchema)` to create a new message.
+ */
+export declare const AuditViolationSchema: GenMessage<AuditViolation>;
+
+/**
  * How token losses become one number. Names and formulas: verl's core_algos.agg_loss.
  *
  * @generated from enum whetstone.jobs.v1.LossAggregation
@@ -1979,6 +2138,16 @@ export declare const JobService: GenService<{
     output: typeof SubmitJobResponseSchema;
   },
   /**
+   * Keeps the code of a module under its digest, for jobs that name it, e.g. those made by `kubectl apply`. Safe to repeat.
+   *
+   * @generated from rpc whetstone.jobs.v1.JobService.PushModule
+   */
+  pushModule: {
+    methodKind: "unary";
+    input: typeof PushModuleRequestSchema;
+    output: typeof PushModuleResponseSchema;
+  },
+  /**
    * @generated from rpc whetstone.jobs.v1.JobService.GetJob
    */
   getJob: {
@@ -2097,6 +2266,17 @@ export declare const JobService: GenService<{
     methodKind: "unary";
     input: typeof ExplainRequestSchema;
     output: typeof ExplainResponseSchema;
+  },
+  /**
+   * Counts a job's books again from its streams, its ledger and its newest checkpoint: nothing that a service says of
+   * itself is believed. Of a running job it tells of the moment.
+   *
+   * @generated from rpc whetstone.jobs.v1.JobService.AuditJob
+   */
+  auditJob: {
+    methodKind: "unary";
+    input: typeof AuditJobRequestSchema;
+    output: typeof AuditJobResponseSchema;
   },
 }>;
 
