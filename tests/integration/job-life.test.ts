@@ -53,6 +53,16 @@ describe("a job's life", () => {
     expect(replayed.output).not.toContain('"same":false');
   }, 60_000);
 
+  it("its books, counted by the controller, are those that lie in streams and checkpoint", async () => {
+    const counted = await jobs.auditJob({ name: "twice" });
+    expect(counted).toMatchObject({ dispatched: 32n, trained: 32n, lost: 0n, duplicated: 0n, checkedEpisodes: 32n });
+    process.env["WHETSTONE_ENDPOINT"] = runtime.address("controller");
+    const remote = runtime.whet("jobs", "audit", "twice").json;
+    delete process.env["WHETSTONE_ENDPOINT"];
+    expect(remote).toEqual(runtime.whet("jobs", "audit", "twice").json);
+    await expect(jobs.auditJob({ name: "nobody" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+  }, 60_000);
+
   it("suspended it frees the engines and keeps its books; resumed it goes on to its last step", async () => {
     await submit(smallJob("paused", runtime.model, { steps: 12, lag: 1 }));
     await waitFor(async () => ((await get("paused")).status?.step ?? 0) >= 2, { timeoutMs: 60_000 });

@@ -7,7 +7,7 @@ import { globSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
-const LIBS = ["core", "telemetry", "tls", "rpc", "messaging", "sdk", "modules", "kube", "testkit"];
+const LIBS = ["core", "telemetry", "tls", "rpc", "messaging", "sdk", "modules", "kube", "audit", "testkit"];
 /** What a library may import of ours. */
 const ALLOWED: Record<string, readonly string[]> = {
   core: [],
@@ -18,6 +18,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   sdk: ["core"],
   modules: ["core", "telemetry", "sdk"],
   kube: ["core", "telemetry"],
+  audit: ["core", "messaging", "proto"],
   testkit: ["core", "telemetry", "tls", "messaging", "rpc", "proto"],
 };
 

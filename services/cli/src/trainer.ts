@@ -20,6 +20,7 @@ import type { CommandContext } from "./commands/context.ts";
 import { runtimeModel } from "./commands/runtime-model.ts";
 import type { Session } from "./commands/session.ts";
 import { openSession } from "./commands/session.ts";
+import { useCluster } from "./commands/use-cluster.ts";
 import { submitJob, suspendCleanly } from "./commands/submit.ts";
 import { readJobSpec } from "./domain/job-file.ts";
 import { jobName } from "./domain/job-name.ts";
@@ -33,6 +34,7 @@ import { phaseName } from "./domain/watch-view.ts";
  */
 export async function trainJob(request: TrainRequest): Promise<TrainResult> {
   const context = contextOf(request);
+  await using _cluster = await useCluster("train", {}, context); // WHETSTONE_CONTEXT, if it is set.
   const { spec, code, remote } = await readRequest(request, context);
   const own = spec.model?.path === runtimeModel(request.data, context) ? undefined : spec.model?.path;
   if (own !== undefined && !remote) await checkModel(own, "model.path", context.signal);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { hostname } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { auditJob } from "@whetstone/audit";
 import {
   type BundleStore,
   connectNats,
@@ -36,6 +37,7 @@ import { Lead } from "./adapters/lead.ts";
 import { NatsTaskQueue } from "./adapters/nats-task-queue.ts";
 import { StreamEpisodeIndex } from "./adapters/stream-episode-index.ts";
 import { TrainerClient } from "./adapters/trainer-client.ts";
+import { TrainingJobs } from "./adapters/training-jobs.ts";
 import type { Config } from "./config.ts";
 import { listTasks, type TaskList } from "./domain/dataset.ts";
 import { isFinished } from "./domain/job-phase.ts";
@@ -117,8 +119,8 @@ interface World extends Ground {
   readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
-  /** How often a job that failed is started again. */
-  maxRestarts(job: string): number;
+  /** How often a job that failed is started again, by name; jobs that are not in it never are. */
+  readonly maxRestarts: Map<string, number>;
   readonly metrics: ReturnType<typeof createMetrics>;
 }
 
@@ -168,7 +170,7 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger }),
     rollouts,
     bundles: openBundleStore(nats),
-    maxRestarts: () => 0,
+    maxRestarts: new Map(),
   };
 }
 
@@ -203,7 +205,10 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     records: world.records,
     bundles: world.bundles,
     rollouts: world.rollouts,
+    audit: (job, signal) =>
+      auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
     checkWorld: (spec, module) => checkWorld(spec, module, world),
+    objects: world.kube && new TrainingJobs(world.kube),
     wake: (job) => {
       if (world.lead.isHeld) scheduler.note(job); // The leader sees what other replicas change in the records.
     },
@@ -257,7 +262,7 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
 }
 
 function mayRestart(world: World, job: Job): boolean {
-  return (job.status?.restarts ?? 0) < world.maxRestarts(job.spec?.name ?? "");
+  return (job.status?.restarts ?? 0) < (world.maxRestarts.get(job.spec?.name ?? "") ?? 0);
 }
 
 async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): Promise<TaskList> {

@@ -7,16 +7,23 @@ import { HOST } from "../runtime/ports.ts";
 import type { RuntimeState } from "../runtime/state-file.ts";
 import { portOf, readState } from "../runtime/state-file.ts";
 
-/** The runtime of a data directory, if one is alive. */
+/** The runtime of a data directory, if one is alive and the command is not about a cluster. */
 export function runningRuntime(data: string | undefined, environment: NodeJS.ProcessEnv): RuntimeState | undefined {
+  if (environment["WHETSTONE_CONTEXT"]) return undefined;
   const paths = dataPaths(dataDirectory(data, environment));
   return readLock(paths.lock) ? readState(paths.state) : undefined;
 }
 
+/** WHETSTONE_ENDPOINT as "host:port". `--context` sets it. */
+export function namedController(environment: NodeJS.ProcessEnv): string | undefined {
+  const named = environment["WHETSTONE_ENDPOINT"];
+  return named ? named.replace(/^(grpc|http):\/\//, "").replace(/\/$/, "") : undefined;
+}
+
 /** "host:port" of the controller: WHETSTONE_ENDPOINT, else the running runtime's. Undefined: neither. */
 export function findController(data: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  const named = environment["WHETSTONE_ENDPOINT"];
-  if (named) return named.replace(/^(grpc|http):\/\//, "").replace(/\/$/, "");
+  const named = namedController(environment);
+  if (named !== undefined) return named;
   const state = runningRuntime(data, environment);
   const port = state && portOf(state, "controller", "grpc");
   return port === undefined ? undefined : `${HOST}:${port}`;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet jobs audit`: recounts a job's books and says whether all is well. */
+import { auditJob, type AuditResult } from "@whetstone/audit";
 import { connectNats } from "@whetstone/messaging";
 import { silentLogger } from "@whetstone/telemetry";
 
-import { auditJob } from "../adapters/audit-reader.ts";
-import { natsUrl } from "../adapters/endpoint.ts";
-import type { AuditResult } from "../domain/audit.ts";
+import { remoteAudit } from "../adapters/remote-audit.ts";
+import { namedController, natsUrl } from "../adapters/endpoint.ts";
 import { EXIT } from "../domain/cli-error.ts";
 import { formatCount } from "../domain/format.ts";
 import type { Outcome } from "../program.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import type { Terminal } from "../adapters/terminal.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
+import { connect } from "./jobs.ts";
 
 export async function audit(
   name: string,
@@ -19,18 +20,26 @@ export async function audit(
   context: CommandContext,
   outcome: Outcome,
 ): Promise<void> {
+  const result = await recount(name, flags, context);
+  if (!isSound(result)) outcome.exitCode = EXIT.other;
+  if (flags.json === true) context.terminal.json(result);
+  else print(result, context.terminal);
+}
+
+/** Read from the books themselves where they are at hand, else counted by the controller beside them. */
+async function recount(name: string, flags: CommonOptions, context: CommandContext): Promise<AuditResult> {
+  const { environment, signal } = context;
+  if (!environment["WHETSTONE_NATS_URL"] && namedController(environment) !== undefined)
+    return await remoteAudit(name, connect(flags, context), signal);
   const servers = natsUrl(flags.data, context.environment);
   await using connection = await connectNats({
     servers,
     name: "whet-audit",
     logger: silentLogger,
-    signal: context.signal,
+    signal,
   });
   const runsFolder = dataPaths(dataDirectory(flags.data, context.environment)).runs;
-  const result = await auditJob(name, { connection, runsFolder, signal: context.signal });
-  if (!isSound(result)) outcome.exitCode = EXIT.other;
-  if (flags.json === true) context.terminal.json(result);
-  else print(result, context.terminal);
+  return await auditJob(name, { connection, runsFolder, signal });
 }
 
 export function isSound({ lost, duplicated, stale, unlabelled }: AuditResult): boolean {

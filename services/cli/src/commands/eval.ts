@@ -14,6 +14,7 @@ import { jobFolder } from "../adapters/job-file-reader.ts";
 import type { JobSource } from "../adapters/job-source.ts";
 import { openJob } from "../adapters/job-source.ts";
 import { checkModel } from "../adapters/models-tool.ts";
+import { isRemoteModel } from "../adapters/remote-model.ts";
 import { writeReport } from "../adapters/report-files.ts";
 import type { Terminal } from "../adapters/terminal.ts";
 import type { ExitCode } from "../domain/cli-error.ts";
@@ -47,7 +48,7 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   const spec = readJobSpec(document, flags.job === undefined ? process.cwd() : jobFolder(flags.job));
   const model = spec.model?.path ?? "";
   if (model === "") throw badInput([{ path: "--model", reason: "needed: the model folder to evaluate" }]);
-  await checkModel(model, "--model", context.signal);
+  await checkUnlessRemote(document, model, context);
   await using session = await openSession({ ...flags, model }, context);
   const { created } = await submitJob(session.jobs, spec, source?.code);
   if (flags.json !== true) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
@@ -55,6 +56,15 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   outcome.exitCode = exitCode;
   if (job) return await finish(job, episodes, { flags, options }, context);
   if (flags.json !== true) context.terminal.line(`the same command with --name ${spec.name} goes on with it`);
+}
+
+/** What lies where the controller runs is its to judge. */
+async function checkUnlessRemote(
+  document: JobSource["document"],
+  model: string,
+  context: CommandContext,
+): Promise<void> {
+  if (!isRemoteModel(document, context.environment)) await checkModel(model, "--model", context.signal);
 }
 
 interface Asked {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet train job.yaml`, `whet train job.ts`. */
-import { resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 
 import { toJson } from "@bufbuild/protobuf";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
@@ -53,7 +53,7 @@ async function prepare(file: string, flags: TrainFlags, context: CommandContext)
   applyAssignments(document, flags.set ?? []);
   if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
   else useRuntimesModel(document, flags, context);
-  const remote = flags.model === undefined && isRemoteModel(document, context.environment);
+  const remote = (flags.model === undefined || isAbsolute(flags.model)) && isRemoteModel(document, context.environment);
   nameIfNone();
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
+import { clone, create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConfigError, parseEpisodeId, WhetstoneError } from "@whetstone/core";
+import type { AuditResult } from "@whetstone/audit";
 import type { BundleStore } from "@whetstone/messaging";
-import type { ModuleCode } from "@whetstone/modules/code";
+import { codeFault, digestOf, type ModuleCode } from "@whetstone/modules/code";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { type CallContext, implement, type RpcClient } from "@whetstone/rpc";
 import {
   type Job,
   JobPhase,
+  JobSchema,
   JobService,
   type JobSpec,
   JobSpecSchema,
@@ -25,6 +27,7 @@ import { type Violation, validateJob } from "../domain/validate-job.ts";
 import { takeModule } from "../adapters/module-intake.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
+import { admitJob, type JobChange, type TrainingJobs } from "../adapters/training-jobs.ts";
 
 export interface JobServiceDeps {
   readonly store: JobStore;
@@ -32,7 +35,11 @@ export interface JobServiceDeps {
   readonly bundles: BundleStore;
   /** @param module  the job's own code, if it has any */
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
+  /** On Kubernetes, where jobs are objects. */
+  readonly objects: TrainingJobs | undefined;
   readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
+  /** Recounts a job's books. */
+  audit(job: string, signal: AbortSignal): Promise<AuditResult>;
   /** Tells the scheduler that a job's record has changed. */
   wake(job: Job): void;
 }
@@ -40,31 +47,27 @@ export interface JobServiceDeps {
 /** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
 export function jobService(deps: JobServiceDeps) {
   const wish =
-    (to: JobWish) =>
-    async (request: { name: string }): Promise<{ job: Job }> => {
-      const job = await deps.store.change(request.name, (stored) => applyWish(stored, to));
-      deps.wake(job);
-      return { job };
-    };
+    (to: JobWish, change: JobChange) =>
+    ({ name }: { name: string }): Promise<{ job: Job }> =>
+      alter(deps, name, change, (job) => applyWish(job, to));
   return implement(JobService, {
     submitJob: (request) => submit(deps, request),
+    pushModule: ({ moduleCode }) => pushModule(deps, moduleCode),
     getJob: async ({ name }) => ({ job: await deps.store.get(name) }),
     listJobs: (request) => deps.store.list(request.pageSize || 100, request.pageToken),
     watchJob: ({ name }, context) => watch(deps, name, context),
-    updateJob: async (request) => {
-      const job = await deps.store.change(request.name, (stored) => update(stored, request));
-      deps.wake(job);
-      return { job };
-    },
-    suspendJob: wish(JobWish.SUSPEND),
-    resumeJob: wish(JobWish.RUN),
-    cancelJob: wish(JobWish.CANCEL),
+    updateJob: ({ name, steps, timeout }) =>
+      alter(deps, name, { steps, timeout }, (job) => update(job, { name, steps, timeout })),
+    suspendJob: wish(JobWish.SUSPEND, { suspend: true }),
+    resumeJob: wish(JobWish.RUN, { suspend: false }),
+    cancelJob: wish(JobWish.CANCEL, { cancel: true }),
     listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
     getEpisode: ({ episodeId }) => episode(deps, episodeId),
     replayEpisode: ({ episodeId }, context) => replay(deps, episodeId, context),
     explain: async ({ name, step }) => deps.records.explain(await deps.store.get(name), step),
+    auditJob: ({ name }, { signal }) => audit(deps, name, signal),
   });
 }
 
@@ -76,9 +79,43 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
   if (existing) return { job: sameJob(existing, spec), created: false };
   if (request.dryRun) return { job: { spec }, created: false };
   if (module) await deps.bundles.put(module.digest, module.code); // Before the job: who plays it finds its code.
-  const job = await deps.store.create(spec);
+  const { job, created } = await admit(deps, spec);
   deps.wake(job);
-  return { job, created: true };
+  return { job, created };
+}
+
+/** On Kubernetes the object comes first: the record is made from it, here or by the reconciler. */
+async function admit(deps: JobServiceDeps, spec: JobSpec): Promise<{ job: Job; created: boolean }> {
+  if (!deps.objects) return { job: await deps.store.create(spec), created: true };
+  return admitJob(deps.store, await deps.objects.ensure(spec));
+}
+
+/**
+ * Changes a job's record, and on Kubernetes its object first: what it says is what the reconciler sees to. The record takes
+ * effect at once.
+ */
+async function alter(
+  deps: JobServiceDeps,
+  name: string,
+  change: JobChange,
+  apply: (job: Job) => void,
+): Promise<{ job: Job }> {
+  apply(clone(JobSchema, await deps.store.get(name))); // Throws where it is not allowed.
+  const generation = await deps.objects?.change(name, change);
+  const job = await deps.store.change(name, (stored) => {
+    apply(stored);
+    if (generation !== undefined && generation > stored.generation) stored.generation = generation;
+  });
+  deps.wake(job);
+  return { job };
+}
+
+async function pushModule(deps: JobServiceDeps, code: Uint8Array): Promise<{ digest: string }> {
+  const digest = digestOf(code);
+  const fault = code.length === 0 ? "is required" : codeFault(digest, code);
+  if (fault !== undefined) throw new ConfigError([{ path: "moduleCode", reason: fault }]);
+  await deps.bundles.put(digest, code);
+  return { digest };
 }
 
 /** Looking at the world makes sense only for a job that is well-formed. @returns the job's own code */
@@ -113,7 +150,7 @@ function applyWish(job: Job, to: JobWish): void {
   if (job.wish !== JobWish.CANCEL) job.wish = to;
 }
 
-function update(job: Job, request: UpdateJobRequest): void {
+function update(job: Job, request: Pick<UpdateJobRequest, "name" | "steps" | "timeout">): void {
   requireIdle(job, request.name);
   const loop = job.spec?.loop;
   if (!job.spec || !loop) throw new WhetstoneError("INTERNAL", "a stored job has no loop");
@@ -188,6 +225,22 @@ async function replay(deps: JobServiceDeps, episodeId: string, { signal }: CallC
   const deadlineMs = job.episodeTimeoutMs + REPLAY_GRACE_MS;
   const { replayed, differences } = await deps.rollouts.replay(request, { signal, deadlineMs });
   return { recorded, ...(replayed && { replayed }), differences };
+}
+
+async function audit(deps: JobServiceDeps, name: string, signal: AbortSignal) {
+  const result = await deps.audit(name, signal);
+  return {
+    dispatched: BigInt(result.dispatched),
+    trained: BigInt(result.trained),
+    voided: BigInt(result.voided),
+    inFlight: BigInt(result.inFlight),
+    lost: BigInt(result.lost),
+    duplicated: BigInt(result.duplicated),
+    stale: BigInt(result.stale),
+    unlabelled: BigInt(result.unlabelled),
+    checkedEpisodes: BigInt(result.checkedEpisodes),
+    violations: [...result.violations],
+  };
 }
 
 async function episode(deps: JobServiceDeps, id: string) {

@@ -11,8 +11,8 @@ import { startNats } from "@whetstone/testkit";
 import { Kvm } from "@nats-io/kv";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { JOB, JobBooks } from "../../test-support/job-books.ts";
-import type { AuditResult } from "../domain/audit.ts";
+import { JOB, JobBooks } from "../test-support/job-books.ts";
+import type { AuditResult } from "./audit.ts";
 import { auditJob } from "./audit-reader.ts";
 
 let nats: TestNats;
@@ -348,5 +348,5 @@ describe("audit of falsified books", () => {
 
 it("refuses a job that does not exist", async () => {
   const asked = auditJob("nope", { connection, runsFolder: folder, signal: AbortSignal.timeout(5_000) });
-  await expect(asked).rejects.toMatchObject({ exitCode: 2, code: "NOT_FOUND" });
+  await expect(asked).rejects.toMatchObject({ code: "NOT_FOUND", context: { violations: [{ path: "nope" }] } });
 });

@@ -16,6 +16,7 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import type { KV } from "@nats-io/kv";
 import { Kvm } from "@nats-io/kv";
 import type { NatsConnection } from "@nats-io/nats-core";
+import { WhetstoneError } from "@whetstone/core";
 import type { StoredMessage, TypedStreams } from "@whetstone/messaging";
 import { JOBS_BUCKET, LEDGER_BUCKET, episodeStream, openStreams, sha256Hex, taskStream } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
@@ -24,9 +25,8 @@ import { JobPhase, JobSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 
-import type { AuditResult, CheckpointFacts, JobFacts, SealedEpisode } from "../domain/audit.ts";
-import { Auditor } from "../domain/audit.ts";
-import { CliError, EXIT } from "../domain/cli-error.ts";
+import type { AuditResult, CheckpointFacts, JobFacts, SealedEpisode } from "./audit.ts";
+import { Auditor } from "./audit.ts";
 import { newestCheckpoint } from "./checkpoint-file.ts";
 
 export interface AuditDeps {
@@ -50,7 +50,7 @@ interface Books {
   readonly signal: AbortSignal;
 }
 
-/** Recounts the books of one job. Throws NOT_FOUND (bad input) when there is no such job. */
+/** Recounts the books of one job. Throws NOT_FOUND when there is no such job. */
 export async function auditJob(name: string, deps: AuditDeps): Promise<AuditResult> {
   const buckets = new Kvm(deps.connection);
   const job = await readJob(await buckets.open(JOBS_BUCKET), name);
@@ -76,9 +76,9 @@ export async function auditJob(name: string, deps: AuditDeps): Promise<AuditResu
 async function readJob(bucket: KV, name: string): Promise<Job> {
   const entry = await bucket.get(name);
   if (entry?.operation === "PUT") return fromBinary(JobSchema, entry.value);
-  throw new CliError("NOT_FOUND", `there is no job ${name}`, {
-    exitCode: EXIT.badInput,
-    violations: [{ path: name, reason: "no such job; `whet jobs ls` lists them" }],
+  throw new WhetstoneError("NOT_FOUND", `there is no job ${name}`, {
+    retry: "never",
+    context: { violations: [{ path: name, reason: "no such job; `whet jobs ls` lists them" }] },
   });
 }
 

@@ -3,10 +3,10 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { WhetstoneError } from "@whetstone/core";
 import { z } from "zod";
 
-import type { CheckpointFacts } from "../domain/audit.ts";
-import { CliError } from "../domain/cli-error.ts";
+import type { CheckpointFacts } from "./audit.ts";
 
 const StateSchema = z.object({
   format: z.literal("whetstone.checkpoint/v1"),
@@ -29,9 +29,9 @@ export function newestCheckpoint(runFolder: string, jobUid: string): CheckpointF
 function readState(path: string, jobUid: string): CheckpointFacts {
   const parsed = StateSchema.safeParse(parseJson(path));
   if (!parsed.success)
-    throw new CliError("DATA_LOSS", `${path} is not a checkpoint's state: ${z.prettifyError(parsed.error)}`);
+    throw new WhetstoneError("DATA_LOSS", `${path} is not a checkpoint's state: ${z.prettifyError(parsed.error)}`);
   if (parsed.data.jobUid !== jobUid)
-    throw new CliError("DATA_LOSS", `${path} belongs to the run ${parsed.data.jobUid}, not ${jobUid}`);
+    throw new WhetstoneError("DATA_LOSS", `${path} belongs to the run ${parsed.data.jobUid}, not ${jobUid}`);
   return parsed.data;
 }
 
@@ -39,6 +39,6 @@ function parseJson(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (cause) {
-    throw new CliError("DATA_LOSS", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new WhetstoneError("DATA_LOSS", `${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
 }
