@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 
 {{- define "whetstone.natsUrl" -}}
 {{- if .Values.nats.enabled -}}
-nats://{{ include "whetstone.fullname" (list . "nats") }}:4222
+{{ ternary "tls" "nats" (eq (include "whetstone.tls.on" .) "true") }}://{{ include "whetstone.fullname" (list . "nats") }}:4222
 {{- else -}}
 {{- required "nats.external.url is needed when nats.enabled is false" .Values.nats.external.url -}}
 {{- end -}}
@@ -203,4 +203,126 @@ livenessProbe:
   resources:
     requests: { cpu: 10m, memory: 64Mi }
     limits: { memory: 128Mi }
+{{- end -}}
+
+{{/*
+TLS. A workload of role R has: env "whetstone.tls.env" $, a mount "whetstone.tls.mount" $, a volume "whetstone.tls.volume" (list $ R),
+the port "whetstone.healthPort" and the probes "whetstone.probes". All but the last two are empty with tls.mode: off.
+*/}}
+{{- define "whetstone.tls.on" -}}
+{{- if ne .Values.tls.mode "off" }}true{{ end }}
+{{- end -}}
+
+{{- define "whetstone.tls.roles" -}}
+{{- $roles := list "controller" "orchestrator" "env-runner" "gateway" "engine" "trainer" "client" -}}
+{{- if .Values.nats.enabled }}{{ $roles = append $roles "nats" }}{{ end -}}
+{{- toJson $roles -}}
+{{- end -}}
+
+{{- define "whetstone.tls.authority" -}}
+{{- include "whetstone.fullname" (list . "ca") -}}
+{{- end -}}
+
+{{/* Name of a role's Secret: (list $ "trainer"). The client's is <release>-client. */}}
+{{- define "whetstone.tls.secret" -}}
+{{- $root := index . 0 -}}{{- $role := index . 1 -}}
+{{- $default := include "whetstone.fullname" (list $root (ternary "client" (printf "%s-tls" $role) (eq $role "client"))) -}}
+{{- get $root.Values.tls.secrets $role | default $default -}}
+{{- end -}}
+
+{{/* By which names a role is reached beside its role's, JSON. Clients of ours ask for the role's; those of others know these. */}}
+{{- define "whetstone.tls.names" -}}
+{{- $root := index . 0 -}}{{- $service := include "whetstone.fullname" . -}}
+{{- $names := list "localhost" "127.0.0.1" -}}
+{{- if ne (index . 1) "client" -}}
+{{- range list $service (printf "%s-headless" $service) -}}
+{{- $full := printf "%s.%s" . $root.Release.Namespace -}}
+{{- $names = concat $names (list . $full (printf "%s.svc" $full) (printf "*.%s" .) (printf "*.%s" $full) (printf "*.%s.svc" $full)) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
+{{/* What the controller makes, JSON. */}}
+{{- define "whetstone.tls.wish" -}}
+{{- $root := . -}}{{- $leaves := list -}}
+{{- range $role := include "whetstone.tls.roles" . | fromJsonArray -}}
+{{- $names := include "whetstone.tls.names" (list $root $role) | fromJsonArray -}}
+{{- $leaves = append $leaves (dict "role" $role "secret" (include "whetstone.tls.secret" (list $root $role)) "names" $names) -}}
+{{- end -}}
+{{- dict "authority" (include "whetstone.tls.authority" .) "days" (int .Values.tls.days) "leaves" $leaves | toJson -}}
+{{- end -}}
+
+{{- define "whetstone.tls.env" -}}
+{{- if include "whetstone.tls.on" . }}
+- { name: WHETSTONE_TLS_PATH, value: /tls }
+{{- end }}
+{{- end -}}
+
+{{- define "whetstone.tls.mount" -}}
+{{- if include "whetstone.tls.on" . }}
+- { name: tls, mountPath: /tls, readOnly: true }
+{{- end }}
+{{- end -}}
+
+{{/* With items a pod waits until the certificate is there. */}}
+{{- define "whetstone.tls.volume" -}}
+{{- $root := index . 0 }}
+{{- if include "whetstone.tls.on" $root }}
+- name: tls
+  secret:
+    secretName: {{ include "whetstone.tls.secret" . }}
+    defaultMode: 0440
+    items:
+      - { key: ca.crt, path: ca.crt }
+      - { key: tls.crt, path: tls.crt }
+      - { key: tls.key, path: tls.key }
+{{- end }}
+{{- end -}}
+
+{{/* http or https */}}
+{{- define "whetstone.tls.scheme" -}}
+{{- ternary "https" "http" (eq (include "whetstone.tls.on" .) "true") -}}
+{{- end -}}
+
+{{/* Settings of whoever talks to NATS. */}}
+{{- define "whetstone.natsEnv" -}}
+- { name: WHETSTONE_NATS_URL, value: {{ include "whetstone.natsUrl" . | quote }} }
+{{- if not .Values.nats.enabled }}
+{{- if .Values.nats.external.credentialsSecret.name }}
+- { name: WHETSTONE_NATS_CREDENTIALS, value: "/nats/credentials/{{ .Values.nats.external.credentialsSecret.key }}" }
+{{- end }}
+{{- if .Values.nats.external.caSecret.name }}
+- { name: WHETSTONE_NATS_CA, value: "/nats/ca/{{ .Values.nats.external.caSecret.key }}" }
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "whetstone.natsMounts" -}}
+{{- if not .Values.nats.enabled }}
+{{- if .Values.nats.external.credentialsSecret.name }}
+- { name: nats-credentials, mountPath: /nats/credentials, readOnly: true }
+{{- end }}
+{{- if .Values.nats.external.caSecret.name }}
+- { name: nats-ca, mountPath: /nats/ca, readOnly: true }
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "whetstone.natsVolumes" -}}
+{{- if not .Values.nats.enabled }}
+{{- with .Values.nats.external.credentialsSecret.name }}
+- name: nats-credentials
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
+{{- end }}
+{{- with .Values.nats.external.caSecret.name }}
+- name: nats-ca
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Health of a gRPC service has a port of its own in plain text: the kubelet's probes have no certificates. Nothing else is there. */}}
+{{- define "whetstone.healthEnv" -}}
+- { name: WHETSTONE_HEALTH_PORT, value: "9090" }
 {{- end -}}
