@@ -19,6 +19,7 @@ from aiohttp import web
 from whetstone_engine.control import Control, reply
 from whetstone_engine.data_plane import DataPlane
 from whetstone_engine.engine import Engine
+from whetstone_engine.epoch import EpochFence
 from whetstone_engine.errors import ApiError, internal
 from whetstone_tls.identity import role_of_transport
 
@@ -62,22 +63,22 @@ class Listen:
 
 def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
     """Every route of IEP/1 that this engine serves."""
-    data, control = DataPlane(engine), Control(engine)
+    data, control, fenced = DataPlane(engine), Control(engine), EpochFence().fenced
     return {
         ("POST", "/inference/v1/generate"): data.generate,
         ("POST", "/v1/completions"): data.completions,
         ("POST", "/tokenize"): data.tokenize,
         ("POST", "/detokenize"): data.detokenize,
-        ("POST", "/pause"): control.pause,
-        ("POST", "/resume"): control.resume,
+        ("POST", "/pause"): fenced(control.pause),
+        ("POST", "/resume"): fenced(control.resume),
         ("GET", "/is_paused"): control.is_paused,
         ("POST", "/abort_requests"): control.abort_requests,
         ("POST", "/inference/v1/abort_requests"): control.abort_requests_v1,
-        ("POST", "/reset_prefix_cache"): control.reset_prefix_cache,
+        ("POST", "/reset_prefix_cache"): fenced(control.reset_prefix_cache),
         ("GET", "/weight_info"): control.weight_info,
-        ("POST", "/update_weight_version"): control.update_weight_version,
+        ("POST", "/update_weight_version"): fenced(control.update_weight_version),
         ("GET", "/get_world_size"): control.world_size,
-        ("POST", "/collective_rpc"): control.collective_rpc,
+        ("POST", "/collective_rpc"): fenced(control.collective_rpc),
         ("GET", "/v1/models"): control.models,
         ("GET", "/health"): control.health,
         ("GET", "/ping"): control.health,

@@ -83,10 +83,14 @@ export class FleetControl {
     return engine;
   }
 
-  /** @throws ConfigError when the folder cannot be used, UNAVAILABLE when the engine cannot be asked. */
-  async unfence(id: string, served: ServedModel): Promise<EngineEntry> {
+  /**
+   * @param check  throws when the caller may not do this any more: asking the engine takes a while.
+   * @throws ConfigError when the folder cannot be used, UNAVAILABLE when the engine cannot be asked.
+   */
+  async unfence(id: string, served: ServedModel, check: () => void = () => undefined): Promise<EngineEntry> {
     const engine = this.#engine(id);
     const [codec, maxModelLen] = await Promise.all([this.#codec(served), this.#maxModelLen(engine)]);
+    check();
     if (this.#engine(id) !== engine)
       throw new WhetstoneError("CONFLICT", `engine "${id}" was registered anew meanwhile`, { retry: "safe" });
     this.#deps.codecs.set(served.policy, codec);

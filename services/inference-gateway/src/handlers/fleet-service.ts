@@ -7,6 +7,7 @@ import type { EngineSchema, ServedPolicy } from "@whetstone/proto/inference/v1/i
 import { implement } from "@whetstone/rpc";
 import type { ServiceImplementation } from "@whetstone/rpc";
 import type { EngineEntry, EngineState, ServedModel } from "../domain/fleet.ts";
+import { EpochFence } from "../domain/epoch-fence.ts";
 import type { FleetControl } from "./fleet-control.ts";
 
 const WIRE_STATE = {
@@ -15,22 +16,39 @@ const WIRE_STATE = {
   quarantined: WireState.QUARANTINED,
 } as const satisfies Record<EngineState, WireState>;
 
-/** FleetService over the gateway's fleet. */
+/** FleetService over the gateway's fleet. Whoever changes something must be the newest controller that was heard. */
 export function fleetService(control: FleetControl): ServiceImplementation {
+  const fence = new EpochFence();
   return implement(FleetService, {
-    registerEngine: ({ id, url, controlUrl }) => {
+    registerEngine: ({ id, url, controlUrl, epoch }) => {
+      fence.pass(epoch);
       const steered = controlUrl === "" ? "" : httpUrl("control_url", controlUrl);
       return { engine: wireEngine(control.register(nonEmpty("id", id), httpUrl("url", url), steered)) };
     },
-    removeEngine: async ({ id, drain }, { signal }) => ({ revoked: await control.remove(id, millis(drain), signal) }),
+    removeEngine: async ({ id, drain, epoch }, { signal }) => {
+      fence.pass(epoch);
+      return { revoked: await control.remove(id, millis(drain), signal) };
+    },
     listEngines: () => ({
       engines: [...control.fleet.engines.values()].map(wireEngine),
       waitingCalls: Object.fromEntries(control.fleet.waiting()),
     }),
-    fenceEngine: ({ id }) => ({ engine: wireEngine(control.fence(id)) }),
-    drainEngine: async ({ id }, { signal }) => ({ engine: wireEngine(await control.drain(id, signal)) }),
-    unfenceEngine: async ({ id, policy }) => ({ engine: wireEngine(await control.unfence(id, servedModel(policy))) }),
-    forgetPolicy: ({ policy }) => ({ sessions: control.forget(nonEmpty("policy", policy)) }),
+    fenceEngine: ({ id, epoch }) => {
+      fence.pass(epoch);
+      return { engine: wireEngine(control.fence(id)) };
+    },
+    drainEngine: async ({ id, epoch }, { signal }) => {
+      fence.pass(epoch);
+      return { engine: wireEngine(await control.drain(id, signal)) };
+    },
+    unfenceEngine: async ({ id, policy, epoch }) => {
+      fence.pass(epoch);
+      return { engine: wireEngine(await control.unfence(id, servedModel(policy), () => fence.pass(epoch))) };
+    },
+    forgetPolicy: ({ policy, epoch }) => {
+      fence.pass(epoch);
+      return { sessions: control.forget(nonEmpty("policy", policy)) };
+    },
   });
 }
 
