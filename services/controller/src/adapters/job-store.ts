@@ -10,6 +10,9 @@ import { openPatientKv } from "./patient-kv.ts";
 /** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
 const ATTEMPTS = 20;
 
+type OfObject = "uid" | "createdAt" | "wish" | "generation" | "holdReason" | "maxRestarts" | "trainerAddress";
+export type JobOrigin = Partial<Pick<Job, OfObject>>;
+
 /** Jobs in the KV bucket ws-jobs, each under its name. */
 export class JobStore {
   readonly #kv: TypedKv<typeof JobSchema>;
@@ -22,16 +25,24 @@ export class JobStore {
     return new JobStore(await openPatientKv(nats, JOBS_BUCKET, JobSchema));
   }
 
-  async create(spec: JobSpec): Promise<Job> {
+  /** @param origin  what another book says of the job, e.g. its object in a cluster */
+  async create(spec: JobSpec, origin: JobOrigin = {}): Promise<Job> {
     const job = create(JobSchema, {
       spec,
       uid: randomUUID(),
       createdAt: timestampNow(),
       wish: JobWish.RUN,
       status: { phase: JobPhase.QUEUED, episodes: {} },
+      ...origin,
     });
     await this.#kv.create(spec.name, job);
     return job;
+  }
+
+  /** Forgets the job of this uid, and only that one. What is not there is no error. */
+  async remove(name: string, uid: string): Promise<void> {
+    const record = await this.#kv.get(name);
+    if (record?.value.uid === uid) await this.#kv.delete(name, { revision: record.revision });
   }
 
   async find(name: string): Promise<Job | undefined> {

@@ -156,7 +156,8 @@ function restReason(record: RecordFacts | undefined): Reason {
 }
 
 function suspendReason({ reason }: RecordFacts): Reason {
-  return reason === "Updating" || reason === "Evicted" || reason === "WaitingForQuota" ? reason : "SuspendedByUser";
+  const holds: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer"];
+  return holds.find((hold) => hold === reason) ?? "SuspendedByUser";
 }
 
 const FAILURES: readonly string[] = ["DeadlineExceeded", "PreRunningDeadlineExceeded", "ActiveDeadlineExceeded"];

@@ -82,6 +82,7 @@ export interface JobFacts {
   readonly isSpecChanged: boolean;
   readonly intake: Intake;
   readonly workload: WorkloadFacts | undefined;
+  /** With Ray: undefined, too, when there is no RayCluster. */
   readonly trainer: Readiness | undefined;
   readonly environments: Readiness | undefined;
   /** Engines, and the oldest version of this job that a serving one has. */

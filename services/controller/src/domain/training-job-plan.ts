@@ -9,6 +9,7 @@ import {
 } from "./training-job.ts";
 import { type JobFacts, type RecordFacts, isEnded } from "./training-job-facts.ts";
 import { type Deadlines, deadlinesOf, untilStuckMs } from "./training-job-deadlines.ts";
+import { holdOf, needsRay } from "./training-job-hold.ts";
 import { statusOf } from "./training-job-status.ts";
 
 /** `end_reason` of a record whose object is being deleted. */
@@ -35,6 +36,8 @@ export type Action =
   | { readonly kind: "make-workload" }
   /** Tell Kueue that nothing of an evicted job runs any more: its quota is free. */
   | { readonly kind: "release-workload"; readonly reason: string }
+  | { readonly kind: "make-ray-cluster" }
+  | { readonly kind: "delete-ray-cluster" }
   | { readonly kind: "finish-workload"; readonly succeeded: boolean; readonly message: string }
   /** Delete streams, books, record, and the run folder if so wanted. */
   | { readonly kind: "purge"; readonly runFolder: boolean }
@@ -100,7 +103,7 @@ function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts)
   const order = orderOf(job, facts, record, deadlines);
   const actions: Action[] = hasFinalizer(job) ? [] : [{ kind: "add-finalizer" }];
   if (differs(order, record)) actions.push({ kind: "order", order });
-  actions.push(...workloadActions(job, facts, record));
+  actions.push(...workloadActions(job, facts, record), ...rayActions(job, facts, record));
   return { actions, status, requeueAfterMs: soonest(deadlines.nextMs, ...looks(job, facts, record)) };
 }
 
@@ -118,6 +121,15 @@ function workloadActions(job: TrainingJob, { workload }: JobFacts, record: Recor
   return mustRelease ? [{ kind: "release-workload", reason: workload.evicted ?? "" }] : [];
 }
 
+/** Ray workers take nodes only while the job may run. */
+function rayActions(job: TrainingJob, facts: JobFacts, { wish, phase }: RecordFacts): Action[] {
+  if (!needsRay(job)) return [];
+  const hold = holdOf(job, facts);
+  const isWanted = wish === "run" && (hold === "" || hold === "WaitingForTrainer");
+  if (isWanted) return facts.trainer ? [] : [{ kind: "make-ray-cluster" }];
+  return facts.trainer && phase !== "RUNNING" ? [{ kind: "delete-ray-cluster" }] : [];
+}
+
 function planAfterwards(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): JobPlan {
   const status = statusOf(job, facts, record);
   const left = ttlMs(job, facts, record.finishedAtMs);
@@ -128,6 +140,7 @@ function planAfterwards(job: Stored<TrainingJob>, facts: JobFacts, record: Recor
       succeeded: record.phase === "SUCCEEDED",
       message: record.message || record.reason,
     });
+  if (needsRay(job) && facts.trainer) actions.push({ kind: "delete-ray-cluster" });
   if (left === 0) actions.push({ kind: "delete" });
   return { actions, status, requeueAfterMs: left === 0 ? undefined : left };
 }
@@ -178,13 +191,6 @@ function endOf(
   const passed = deadlines?.passed;
   if (passed) return { wish: "cancel", endReason: passed.reason, endMessage: passed.message };
   return { wish: suspend ? "suspend" : "run", ...user };
-}
-
-/** Why the job must wait though its user wants it to run. */
-function holdOf({ spec }: TrainingJob, { workload }: JobFacts): string {
-  if (!spec.queueName) return "";
-  if (workload?.evicted) return "Evicted";
-  return workload?.admitted ? "" : "WaitingForQuota";
 }
 
 function differs(order: RecordOrder, record: RecordFacts): boolean {

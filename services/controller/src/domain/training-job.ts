@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
-import { type Condition, type KubeObject, resource } from "@whetstone/kube";
+import type { Condition, KubeObject, ResourceType } from "@whetstone/kube";
 
 /** Who reconciles objects that do not say otherwise; the schema's default. */
 export const MANAGED_BY = "whetstone.dev/controller";
 /** Stands for what the garbage collector cannot see: streams, KV keys, the run folder. */
 export const JOB_FINALIZER = "whetstone.dev/job";
 
-export const TRAINING_JOBS = resource<TrainingJob>("whetstone.dev/v1alpha1", "TrainingJob", "trainingjobs");
+export const TRAINING_JOBS: ResourceType<TrainingJob> = {
+  apiVersion: "whetstone.dev/v1alpha1",
+  kind: "TrainingJob",
+  plural: "trainingjobs",
+  namespaced: true,
+};
 
 /** A job as an object of the cluster: charts/whetstone-crds has the schema with every field's meaning. */
 export interface TrainingJob extends KubeObject {

@@ -407,7 +407,7 @@ class JobStatus(_message.Message):
     def __init__(self, phase: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., step: _Optional[int] = ..., policy_version: _Optional[int] = ..., epoch: _Optional[int] = ..., episodes: _Optional[_Union[EpisodeCounts, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model_path: _Optional[str] = ..., validations: _Optional[_Iterable[_Union[ValidationResult, _Mapping]]] = ..., last_step: _Optional[_Union[StepRecord, _Mapping]] = ..., tokens_sampled: _Optional[int] = ..., restarts: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "uid", "created_at", "wish", "status", "generation", "hold_reason", "end_reason", "end_message")
+    __slots__ = ("spec", "uid", "created_at", "wish", "status", "generation", "hold_reason", "end_reason", "end_message", "max_restarts", "trainer_address")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -417,6 +417,8 @@ class Job(_message.Message):
     HOLD_REASON_FIELD_NUMBER: _ClassVar[int]
     END_REASON_FIELD_NUMBER: _ClassVar[int]
     END_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    TRAINER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     uid: str
     created_at: _timestamp_pb2.Timestamp
@@ -426,7 +428,9 @@ class Job(_message.Message):
     hold_reason: str
     end_reason: str
     end_message: str
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., generation: _Optional[int] = ..., hold_reason: _Optional[str] = ..., end_reason: _Optional[str] = ..., end_message: _Optional[str] = ...) -> None: ...
+    max_restarts: int
+    trainer_address: str
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., generation: _Optional[int] = ..., hold_reason: _Optional[str] = ..., end_reason: _Optional[str] = ..., end_message: _Optional[str] = ..., max_restarts: _Optional[int] = ..., trainer_address: _Optional[str] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
     __slots__ = ("step", "policy_version", "path", "model_path", "created_at")

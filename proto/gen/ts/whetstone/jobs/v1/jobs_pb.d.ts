@@ -1151,6 +1151,20 @@ export declare type Job = Message<"whetstone.jobs.v1.Job"> & {
    * @generated from field: string end_message = 9;
    */
   endMessage: string;
+
+  /**
+   * How often it is started again after a failure. Source: TrainingJob's `failurePolicy`.
+   *
+   * @generated from field: uint32 max_restarts = 10;
+   */
+  maxRestarts: number;
+
+  /**
+   * host:port of a trainer of its own. Empty: the installation's.
+   *
+   * @generated from field: string trainer_address = 11;
+   */
+  trainerAddress: string;
 };
 
 /**
