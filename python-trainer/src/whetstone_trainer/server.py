@@ -120,7 +120,8 @@ def _nats_security(config: ServerConfig) -> dict[str, Any]:
     if config.tls is None:
         return {}
     # A role and not an address: servers of a cluster name each other by IP.
-    return {"tls": config.tls.client_context(), "tls_hostname": "nats.whetstone"}
+    names = {"tls_hostname": "nats.whetstone", "inbox_prefix": "_INBOX_trainer"}
+    return {"tls": config.tls.client_context(), **names}
 
 
 async def _connect(client: Client, config: ServerConfig) -> None:

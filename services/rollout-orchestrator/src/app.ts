@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError, withTimeout } from "@whetstone/core";
-import { connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
+import { awaitPlatform, connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Episode } from "@whetstone/proto/types/v1/types";
-import { createClient, startServer } from "@whetstone/rpc";
+import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
+import { connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/tls";
 import { type PlacedDelivery, playTask } from "./adapters/episode-player.ts";
 import { ExternalModels } from "./adapters/external-models.ts";
 import { fixedPool } from "./adapters/fixed-pool.ts";
@@ -48,31 +49,37 @@ export interface AppDeps {
 }
 
 const FLUSH_MS = 500;
+const CALLERS: Callers = { controller: true };
 
 /** Starts an orchestrator; it takes tasks as soon as this resolves. */
 export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promise<OrchestratorApp> {
   const { logger } = deps;
   await using opened = new AsyncDisposableStack();
-  const nats = opened.use(await connectNats({ servers: config.natsUrl, name: "rollout-orchestrator", logger }));
-  await ensurePlatform(nats);
+  const tls = opened.use(openTls(config.tlsPath, { logger }));
+  const { natsUrl: servers, natsCredentials: credentialsPath, natsCa: caPath } = config;
+  const name = "rollout-orchestrator";
+  const nats = opened.use(await connectNats({ servers, name, logger, tls, credentialsPath, caPath }));
+  await (config.makeStreams ? ensurePlatform(nats) : awaitPlatform(nats));
   const streams = await openStreams(nats, { logger });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
   const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks));
-  const environments = opened.use(new RunnerClients());
-  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes));
+  const environments = opened.use(new RunnerClients({ tls: tls?.to("env-runner") }));
+  const relayUrl = await relayTo(config.gatewayUrl, tls, opened);
+  const connect = tls && connectorTo(tls.to("gateway"));
+  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes, { connect, relayUrl }));
   const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
   const player = { actors, environments, gateway, externals: opened.use(new ExternalModels()) };
   const bundles = openBundleStore(nats);
   const modules = opened.use(
-    new ModulePlayer(config, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
+    new ModulePlayer({ ...config, relayUrl }, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
   );
   const pools = config.watchPools
     ? opened.use(new WatchedPools(nats, logger))
     : fixedPool(config.envAddress, {
         gate,
-        environments: opened.use(createClient(EnvironmentService, config.envAddress)),
+        environments: opened.use(createClient(EnvironmentService, config.envAddress, { tls: tls?.to("env-runner") })),
       });
   const play = placed(pools, (delivery, signal) =>
     needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),
@@ -89,7 +96,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   });
   opened.defer(() => office.close());
   const services = [rolloutService({ actors, modules, play })];
-  const rpc = opened.use(await startServer({ host: config.host, port: config.grpcPort, services, logger }));
+  const { host, grpcPort: port, healthPort } = config;
+  const rpc = opened.use(await startServer({ host, port, services, logger, tls, callers: CALLERS, healthPort }));
   if (config.metricsPort !== 0) {
     opened.use(await serveMetrics(registry, { host: config.host, port: config.metricsPort }));
   }
@@ -105,7 +113,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     logger.error("job_watch_failed", { error });
   });
   const { environmentSlots } = office;
-  const control = new SlotControl({ config, gate, environmentSlots, onLimit: metrics.limit, logger });
+  const reached = { ...config, gatewayUrl: relayUrl ?? config.gatewayUrl };
+  const control = new SlotControl({ config: reached, gate, environmentSlots, onLimit: metrics.limit, logger });
   opened.use(control);
   const all = opened.move();
   let closing: Promise<void> | undefined;
@@ -127,6 +136,19 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** Agents' own clients know no certificates: they reach the gateway through us. Undefined: directly. */
+async function relayTo(
+  url: string,
+  tls: TlsIdentity | undefined,
+  opened: AsyncDisposableStack,
+): Promise<string | undefined> {
+  const { protocol, hostname, port } = new URL(url);
+  if (tls === undefined || protocol !== "https:") return undefined;
+  const relay = await startRelay({ host: hostname, port: Number(port || 443) }, tls.to("gateway"));
+  opened.use(relay);
+  return `http://127.0.0.1:${relay.port}`;
 }
 
 /** Finds a place for each play. */

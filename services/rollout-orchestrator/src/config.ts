@@ -11,6 +11,8 @@ export const ConfigSchema = z.strictObject({
   natsCredentials: z.string().optional(),
   /** Authorities of that server's certificate. Default, with a `tls://` URL: those of tlsPath. */
   natsCa: z.string().optional(),
+  /** Make the streams that all jobs share; false: wait until the controller has, as where rights are by role. */
+  makeStreams: z.boolean().default(true),
   /** Base URL of the gateway's HTTP side. */
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
   /** EnvironmentService, "host:port", of the one env-runner there is. Not used where pools are watched. */

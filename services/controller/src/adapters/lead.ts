@@ -9,15 +9,8 @@ import { openPatientKv } from "./patient-kv.ts";
 const KEY = "_leader.epoch";
 const ATTEMPTS = 10;
 
-/** In whose name something is done: receivers refuse an epoch that is over. */
-export interface Authority {
-  readonly epoch: bigint;
-  /** Throws STALE_EPOCH once it is over. */
-  assert(): void;
-}
-
 /** The right of this process to act, with the epoch that everyone who is told to do something checks. */
-export class Lead implements Authority {
+export class Lead {
   #held: { readonly epoch: bigint; readonly assert: () => void } | undefined;
 
   get isHeld(): boolean {

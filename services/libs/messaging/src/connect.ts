@@ -42,6 +42,8 @@ export async function connectNats(options: ConnectOptions): Promise<Nats> {
     ...options.connection,
     servers,
     name: options.name,
+    // Rights are by role, and so are the places where answers arrive: nobody hears another's.
+    inboxPrefix: `_INBOX_${options.tls?.role ?? options.name}`,
     timeout: options.timeoutMs ?? 5_000,
     maxReconnectAttempts: -1,
     ignoreAuthErrorAbort: true,

@@ -10,7 +10,7 @@ import {
 import { Kvm } from "@nats-io/kv";
 import { type NatsConnection, nanos } from "@nats-io/nats-core";
 import { Objm } from "@nats-io/obj";
-import { groupName, jobId, WhetstoneError } from "@whetstone/core";
+import { groupName, jobId, sleep, WhetstoneError } from "@whetstone/core";
 import { API, apiCode, natsError } from "./nats-errors.ts";
 
 // Names and limits of everything that Whetstone keeps in JetStream. One pair of streams a job keeps deletion, limits and
@@ -68,6 +68,7 @@ export interface JobStreamLimits {
   readonly replicas?: number;
 }
 
+const PLATFORM_LOOK_MS = 500;
 const MIB = 1024 * 1024;
 const minutes = (count: number): number => nanos(count * 60_000);
 const hours = (count: number): number => minutes(count * 60);
@@ -165,6 +166,19 @@ export async function ensurePlatform(
   }
   for (const bucket of [CLAIMS_BUCKET, BUNDLES_BUCKET]) {
     await new Objm(connection).create(bucket, { storage: StorageType.File, replicas });
+  }
+}
+
+/** Waits until somebody who may has made what all jobs share. */
+export async function awaitPlatform(connection: NatsConnection, signal?: AbortSignal): Promise<void> {
+  const manager = await managerOf(connection);
+  for (;;) {
+    const missing = await manager.streams.info(`OBJ_${BUNDLES_BUCKET}`).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (missing === undefined) return;
+    await sleep(PLATFORM_LOOK_MS, signal);
   }
 }
 

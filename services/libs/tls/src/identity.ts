@@ -37,6 +37,7 @@ const DAY_MS = 86_400_000;
 /** Who this process is, from a folder with ca.crt (one or several authorities), tls.crt and tls.key. */
 export class TlsIdentity implements Disposable {
   readonly folder: string;
+  readonly role: Role;
   readonly #logger: Logger;
   readonly #timer: NodeJS.Timeout;
   readonly #listeners = new Set<(material: TlsMaterial) => void>();
@@ -50,6 +51,7 @@ export class TlsIdentity implements Disposable {
     this.#material = readNow(folder);
     const fault = faultOf(this.#material);
     if (fault !== undefined) throw new ConfigError([{ path: "tlsPath", reason: `${folder}: ${fault}` }]);
+    this.role = roleOf({ subjectaltname: new X509Certificate(this.#material.cert).subjectAltName ?? "" }) as Role;
     this.#timer = setInterval(() => void this.reload(), pollMs).unref();
   }
 

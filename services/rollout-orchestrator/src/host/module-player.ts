@@ -19,8 +19,9 @@ import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
 
 type Config = Pick<
   OrchestratorConfig,
-  "gatewayUrl" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
->;
+  "gatewayUrl" | "tlsPath" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
+> &
+  Pick<PlayerSettings, "relayUrl">;
 
 export interface ModulePlayerDeps {
   readonly bundles: BundleStore;
@@ -49,10 +50,10 @@ export class ModulePlayer implements AsyncDisposable {
 
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
-    const { gatewayUrl, maxEpisodes } = config;
+    const { gatewayUrl, relayUrl, tlsPath, maxEpisodes } = config;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
-      data: (module) => ({ ...module, gatewayUrl, connections: maxEpisodes }),
+      data: (module) => ({ ...module, gatewayUrl, relayUrl, tlsPath, connections: maxEpisodes }),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger: deps.logger,

@@ -7,6 +7,9 @@ export interface PlayerSettings {
   readonly code: Uint8Array;
   readonly digest: string;
   readonly gatewayUrl: string;
+  /** The gateway as agents with clients of their own reach it. */
+  readonly relayUrl?: string | undefined;
+  readonly tlsPath?: string | undefined;
   readonly connections: number;
 }
 

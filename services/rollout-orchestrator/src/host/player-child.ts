@@ -5,6 +5,8 @@ import { type CallScope, type ChildMethods, loadModule, NOWHERE, serveChild } fr
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 import { createRegistry, readModule, type RegisteredActor } from "@whetstone/sdk";
+import { silentLogger } from "@whetstone/telemetry";
+import { connectorTo, openTls } from "@whetstone/tls";
 import { EnvironmentModule } from "../adapters/environment-module.ts";
 import { playTask, type PlayerDeps } from "../adapters/episode-player.ts";
 import { ExternalModels } from "../adapters/external-models.ts";
@@ -15,11 +17,13 @@ import { describeKind } from "../handlers/describe-kind.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
-  const { code, digest, gatewayUrl, connections } = settings;
+  const { code, digest, gatewayUrl, relayUrl, connections } = settings;
+  const tls = openTls(settings.tlsPath, { logger: silentLogger });
   const { actors, environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const keys: Record<string, string> = {};
-  const gateway = new Gateway(gatewayUrl, connections);
-  const runners = new RunnerClients();
+  const connect = tls && connectorTo(tls.to("gateway"));
+  const gateway = new Gateway(gatewayUrl, connections, { connect, relayUrl });
+  const runners = new RunnerClients({ tls: tls?.to("env-runner") });
   const deps: PlayerDeps = {
     actors: createRegistry("agent", withBuiltIn(actors)),
     environments: runners,
@@ -40,6 +44,7 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
     },
     close: async () => {
       await Promise.all([gateway[Symbol.asyncDispose](), runners[Symbol.asyncDispose]()]);
+      tls?.[Symbol.dispose]();
     },
   };
 });
