@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { auditJob } from "@whetstone/audit";
+import { WhetstoneError } from "@whetstone/core";
 import {
   type BundleStore,
   connectNats,
@@ -161,13 +162,14 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     fleet: new EngineFleet({
       client: fleetClient,
       logger,
+      lead,
       connect: tls && connectorTo(tls.to("engine")),
       onQuarantine: (engine, reason) => {
         quarantines.inc();
         logger.warn("engine_quarantined", { engine, reason });
       },
     }),
-    trainer: new TrainerClient({ client: trainerClient, runPathOf, logger }),
+    trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
     bundles: openBundleStore(nats),
     maxRestarts: new Map(),
@@ -234,7 +236,7 @@ async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shu
     stack.defer(() => world.fleet.release(name));
     return await runJob(job, parts, signals);
   } catch (error) {
-    if (signals.shutdown.aborted) return { phase: "left" };
+    if (signals.shutdown.aborted || WhetstoneError.from(error).code === "STALE_EPOCH") return { phase: "left" };
     world.logger.error("job_not_started", { job: name, error });
     const message = error instanceof Error ? error.message : String(error);
     if (mayRestart(world, job)) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
@@ -246,11 +248,11 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
   const { nats, streams } = world;
   const name = job.spec?.name ?? "";
   const logger = world.logger.child({ job: name });
-  const ledger = await KvLedger.take(nats, name, `${hostname()}/${process.pid}`);
+  const ledger = await KvLedger.take(nats, name, `${hostname()}/${process.pid}`, world.lead);
   return {
     ledger,
     episodes: stack.use(new StreamEpisodeIndex(streams, name, logger)),
-    queue: new NatsTaskQueue(nats, streams, name),
+    queue: new NatsTaskQueue(nats, streams, name, world.lead),
     trainer: world.trainer,
     fleet: world.fleet,
     train: await tasksOf(job.spec?.train),
@@ -275,7 +277,10 @@ function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
     onValidation: (value) =>
       tell(world, name, { case: "validation", value }, `${name}/validation/${value.step}/${value.variant}`),
     write: async (change) => {
+      world.lead.assert();
       await world.store.change(name, (job) => {
+        if ((job.status?.epoch ?? 0n) > epoch)
+          throw new WhetstoneError("STALE_EPOCH", `job ${name} is run by another controller`);
         if (job.status && !isFinished(job.status.phase)) {
           change(job.status);
           job.status.epoch = epoch;
@@ -295,6 +300,7 @@ async function tell(world: World, job: string, kind: EventKind, msgId: string): 
 }
 
 async function setPhase(world: World, name: string, to: Pick<JobStatus, "phase" | "reason" | "message">): Promise<Job> {
+  world.lead.assert();
   let from = JobPhase.UNSPECIFIED;
   const stored = await world.store.change(name, (job) => {
     if (!job.status) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import { Agent, request } from "undici";
+import type { Authority } from "./lead.ts";
 
 /** Deadlines of control calls in milliseconds. A pause waits for the step that runs, a load for the disk. */
 const PAUSE_MS = 300_000;
@@ -14,9 +15,14 @@ const QUICK_MS = 60_000;
 export class EngineControl implements AsyncDisposable {
   readonly #url: string;
   readonly #agent: Agent;
+  readonly #lead: Authority | undefined;
 
-  /** @param connect  of an engine with an https:// URL; default: as any server. */
-  constructor(url: string, connect?: Agent.Options["connect"]) {
+  /**
+   * @param connect  of an engine with an https:// URL; default: as any server.
+   * @param lead  whose epoch goes with every call.
+   */
+  constructor(url: string, connect?: Agent.Options["connect"], lead?: Authority) {
+    this.#lead = lead;
     this.#url = url.replace(/\/$/, "");
     const secured = url.startsWith("https:") && connect ? { connect } : {};
     this.#agent = new Agent({ connections: 2, keepAliveTimeout: 4000, ...secured });
@@ -84,15 +90,22 @@ export class EngineControl implements AsyncDisposable {
 
   async #call(call: ControlCall, signal: AbortSignal, body?: object): Promise<unknown> {
     const { method, path, timeoutMs } = call;
+    this.#lead?.assert();
     const answer = await request(this.#url + path, {
       method,
       dispatcher: this.#agent,
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      ...(body && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+      headers: {
+        ...(this.#lead && { "whetstone-epoch": String(this.#lead.epoch) }),
+        ...(body && { "content-type": "application/json" }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
     });
     const text = await answer.body.text();
+    if (answer.statusCode === 409 && text.includes("StaleEpoch"))
+      throw new WhetstoneError("STALE_EPOCH", `engine ${this.#url}${path}: ${text.slice(0, 300)}`);
     if (answer.statusCode !== 200)
       throw new WhetstoneError(
         "UNAVAILABLE",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RpcClient } from "@whetstone/rpc";
 import type { FleetService } from "@whetstone/proto/inference/v1/inference";
-import type { Lead } from "./lead.ts";
+import type { Authority } from "./lead.ts";
 
 export type FleetClient = RpcClient<typeof FleetService>;
 
 /** The gateway's FleetService; every call that changes something carries the epoch of this lead, or is not made at all. */
-export function fencedFleet(client: FleetClient, lead: Lead): FleetClient {
+export function fencedFleet(client: FleetClient, lead: Authority): FleetClient {
   const fenced = <Request extends object, Rest extends unknown[], Answer>(
     call: (request: Request, ...rest: Rest) => Promise<Answer>,
   ) => {

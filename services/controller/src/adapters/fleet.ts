@@ -7,6 +7,7 @@ import type { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { Fleet } from "../loop/ports.ts";
 import { EngineControl } from "./engine-control.ts";
+import type { Authority } from "./lead.ts";
 
 /** How often engines are looked at between switches. */
 const REPAIR_EVERY_MS = 300;
@@ -18,6 +19,8 @@ interface Options {
   readonly onQuarantine: (engine: string, reason: string) => void;
   /** Of engines with https:// control URLs. */
   readonly connect?: ConstructorParameters<typeof EngineControl>[1];
+  /** Whose epoch goes with every call to an engine; `client` says its own. */
+  readonly lead?: Authority;
 }
 
 /**
@@ -95,7 +98,7 @@ export class EngineFleet implements Fleet {
   }
 
   #passFailed(error: unknown, signal: AbortSignal): number {
-    if (signal.aborted) throw error;
+    if (signal.aborted || isOver(error)) throw error;
     this.#options.logger.warn("fleet_unreachable", { error });
     return 0;
   }
@@ -111,7 +114,7 @@ export class EngineFleet implements Fleet {
       await this.#switch(engine, policy, AbortSignal.any([signal, leaves.signal]));
       return true;
     } catch (error) {
-      if (signal.aborted && isAbort(error)) throw error;
+      if ((signal.aborted && isAbort(error)) || isOver(error)) throw error;
       this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
       return false;
     } finally {
@@ -150,7 +153,8 @@ export class EngineFleet implements Fleet {
 
   #controlOf(url: string): EngineControl {
     let control = this.#controls.get(url);
-    if (!control) this.#controls.set(url, (control = new EngineControl(url, this.#options.connect)));
+    if (!control)
+      this.#controls.set(url, (control = new EngineControl(url, this.#options.connect, this.#options.lead)));
     return control;
   }
 
@@ -163,6 +167,11 @@ export class EngineFleet implements Fleet {
       await control[Symbol.asyncDispose]();
     }
   }
+}
+
+/** Another controller leads: trying again would only disturb it. */
+function isOver(error: unknown): boolean {
+  return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
 }
 
 function controlUrlOf(engine: Engine): string {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type DescMessage, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
 import { LEDGER_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
@@ -14,7 +14,10 @@ import {
 } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Ledger } from "../loop/ports.ts";
+import type { Authority } from "./lead.ts";
 import { openPatientKv } from "./patient-kv.ts";
+
+const ATTEMPTS = 5;
 
 interface Books {
   readonly epochs: TypedKv<typeof EpochRecordSchema>;
@@ -40,23 +43,34 @@ export class KvLedger implements Ledger {
   readonly epoch: bigint;
   readonly #job: string;
   readonly #books: Books;
+  readonly #lead: Pick<Authority, "assert"> | undefined;
 
-  private constructor(job: string, epoch: bigint, books: Books) {
+  private constructor(job: string, epoch: bigint, books: Books, lead: Pick<Authority, "assert"> | undefined) {
     this.#job = job;
     this.epoch = epoch;
     this.#books = books;
+    this.#lead = lead;
   }
 
-  /** Takes the job over: from now on writes of any former holder are refused. */
-  static async take(nats: Nats, job: string, holder: string): Promise<KvLedger> {
+  /**
+   * Takes the job over: from now on writes of any former holder are refused.
+   * @param lead  asked before every write, without a word to anyone.
+   */
+  static async take(nats: Nats, job: string, holder: string, lead?: Pick<Authority, "assert">): Promise<KvLedger> {
     const books = await openBooks(nats);
     const key = `${job}.epoch`;
-    const former = await books.epochs.get(key);
-    const epoch = (former?.value.epoch ?? 0n) + 1n;
-    const record = { epoch, holder, since: timestampNow() };
-    if (former) await books.epochs.update(key, record, former.revision);
-    else await books.epochs.create(key, record);
-    return new KvLedger(job, epoch, books);
+    for (let attempt = 1; ; attempt++) {
+      lead?.assert();
+      const former = await books.epochs.get(key);
+      const epoch = (former?.value.epoch ?? 0n) + 1n;
+      const record = { epoch, holder, since: timestampNow() };
+      try {
+        await (former ? books.epochs.update(key, record, former.revision) : books.epochs.create(key, record));
+        return new KvLedger(job, epoch, books, lead);
+      } catch (error) {
+        if (attempt === ATTEMPTS || !isRace(error)) throw error;
+      }
+    }
   }
 
   dispatches(): Promise<DispatchRecord[]> {
@@ -64,8 +78,7 @@ export class KvLedger implements Ledger {
   }
 
   async saveDispatch(record: DispatchRecord): Promise<void> {
-    await this.#fence();
-    await this.#books.dispatches.put(`${this.#job}.dispatch.${record.step}`, record);
+    await this.#write(this.#books.dispatches, `${this.#job}.dispatch.${record.step}`, record);
   }
 
   async manifest(step: number): Promise<Uint8Array | undefined> {
@@ -75,7 +88,7 @@ export class KvLedger implements Ledger {
   }
 
   async createManifest(manifest: BatchManifest): Promise<Uint8Array> {
-    await this.#fence();
+    await this.verify();
     try {
       await this.#books.batches.create(`${this.#job}.batch.${manifest.step}`, manifest);
     } catch (error) {
@@ -92,8 +105,7 @@ export class KvLedger implements Ledger {
   }
 
   async saveStep(record: StepRecord): Promise<void> {
-    await this.#fence();
-    await this.#books.steps.put(`${this.#job}.step.${record.step}`, record);
+    await this.#write(this.#books.steps, `${this.#job}.step.${record.step}`, record);
   }
 
   async policy(): Promise<PolicyRecord | undefined> {
@@ -101,12 +113,30 @@ export class KvLedger implements Ledger {
   }
 
   async savePolicy(record: PolicyRecord): Promise<void> {
-    await this.#fence();
-    await this.#books.policies.put(`${this.#job}.policy`, record);
+    await this.#write(this.#books.policies, `${this.#job}.policy`, record);
+  }
+
+  /**
+   * Replaces only what was there before the fence was passed: a process that stands still between the two writes nothing over
+   * what its successor wrote meanwhile.
+   */
+  async #write<D extends DescMessage>(kv: TypedKv<D>, key: string, value: MessageInitShape<D>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const former = await kv.get(key);
+      await this.verify();
+      try {
+        await (former ? kv.update(key, value, former.revision) : kv.create(key, value));
+        return;
+      } catch (error) {
+        // Nobody else writes here as long as the job is ours: an answer was lost, and what it told of is written again.
+        if (attempt === ATTEMPTS || !isRace(error)) throw error;
+      }
+    }
   }
 
   /** A controller that was replaced must not write: whatever it was about to say is for its successor to find out. */
-  async #fence(): Promise<void> {
+  async verify(): Promise<void> {
+    this.#lead?.assert();
     const newest = await this.#books.epochs.get(`${this.#job}.epoch`);
     if (newest?.value.epoch === this.epoch) return;
     throw new WhetstoneError(
@@ -114,6 +144,12 @@ export class KvLedger implements Ledger {
       `job ${this.#job} was taken over (epoch ${newest?.value.epoch}, ours is ${this.epoch})`,
     );
   }
+}
+
+/** Deletes a job's books. Nobody may be writing them. */
+export async function eraseLedger(nats: Nats, job: string): Promise<void> {
+  const books = await openPatientKv(nats, LEDGER_BUCKET, EpochRecordSchema);
+  for (const key of await books.keys(job)) await books.delete(key);
 }
 
 /** Steps and manifests of any job, without taking it over. */
@@ -127,4 +163,10 @@ async function readAll<D extends DescMessage>(kv: TypedKv<D>, prefix: string): P
   const records = await Promise.all(Array.from({ length: count }, (_, i) => kv.get(`${prefix}.${i}`)));
   const gap = records.findIndex((record) => record === undefined);
   return records.slice(0, gap === -1 ? count : gap).map((record) => (record as { value: MessageShape<D> }).value);
+}
+
+/** Somebody wrote in between: another controller, or this one when the answer to an earlier attempt was lost. */
+function isRace(error: unknown): boolean {
+  const { code } = WhetstoneError.from(error);
+  return code === "CONFLICT" || code === "ALREADY_EXISTS";
 }

@@ -9,8 +9,15 @@ import { openPatientKv } from "./patient-kv.ts";
 const KEY = "_leader.epoch";
 const ATTEMPTS = 10;
 
+/** In whose name something is done: receivers refuse an epoch that is over. */
+export interface Authority {
+  readonly epoch: bigint;
+  /** Throws STALE_EPOCH once it is over. */
+  assert(): void;
+}
+
 /** The right of this process to act, with the epoch that everyone who is told to do something checks. */
-export class Lead {
+export class Lead implements Authority {
   #held: { readonly epoch: bigint; readonly assert: () => void } | undefined;
 
   get isHeld(): boolean {

@@ -3,6 +3,7 @@ import { Gate, sleep, WhetstoneError } from "@whetstone/core";
 import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { TaskQueue } from "../loop/ports.ts";
+import type { Authority } from "./lead.ts";
 import { isOutage } from "./patient-kv.ts";
 
 const PUBLISHING_AT_ONCE = 64;
@@ -16,9 +17,12 @@ export class NatsTaskQueue implements TaskQueue {
   readonly #nats: Nats;
   readonly #streams: TypedStreams;
   readonly #job: string;
+  readonly #lead: Pick<Authority, "assert"> | undefined;
   readonly #gate = new Gate(PUBLISHING_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
 
-  constructor(nats: Nats, streams: TypedStreams, job: string) {
+  /** @param lead  asked before every message. */
+  constructor(nats: Nats, streams: TypedStreams, job: string, lead?: Pick<Authority, "assert">) {
+    this.#lead = lead;
     this.#nats = nats;
     this.#streams = streams;
     this.#job = job;
@@ -29,12 +33,14 @@ export class NatsTaskQueue implements TaskQueue {
   }
 
   async purge(): Promise<void> {
+    this.#lead?.assert();
     await purgeTasks(this.#nats, this.#job);
   }
 
   async #publishOne(task: RolloutTask, signal: AbortSignal): Promise<void> {
     const subject = episodeTaskSubject(this.#job, task.group, task.sample);
     for (;;) {
+      this.#lead?.assert();
       try {
         await this.#streams.publish(subject, RolloutTaskSchema, task, { firstOnSubject: true, signal });
         return;

@@ -3,6 +3,7 @@ import { exponentialBackoff, isAbort, sleep, WhetstoneError } from "@whetstone/c
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { TrainerService, TrainProgress, TrainResult } from "@whetstone/proto/trainer/v1/trainer";
+import type { Authority } from "./lead.ts";
 import type { TrainedJob, Trainer, TrainerState } from "../loop/ports.ts";
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
@@ -12,6 +13,8 @@ const CONFIGURE_MS = 300_000;
 interface Options {
   readonly client: RpcClient<typeof TrainerService>;
   readonly runPathOf: (jobUid: string) => string;
+  /** Asked before every call; the calls themselves carry the job's epoch. */
+  readonly lead?: Pick<Authority, "assert">;
   readonly logger: Logger;
 }
 
@@ -53,6 +56,7 @@ export class TrainerClient implements Trainer {
 
   async #configureOnce(signal: AbortSignal): Promise<TrainerState> {
     const { spec, uid: jobUid, ledger } = this.#configuredJob();
+    this.#options.lead?.assert();
     const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
     const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
     if (!answer.weights)
@@ -69,6 +73,7 @@ export class TrainerClient implements Trainer {
     const timer = setTimeout(() => silence.abort(), SILENCE_MS);
     try {
       const request = await this.#stepRequest(step);
+      this.#options.lead?.assert();
       const stream = this.#options.client.trainStep(request, { signal: AbortSignal.any([signal, silence.signal]) });
       for await (const { kind } of stream) {
         timer.refresh();

@@ -18,6 +18,7 @@ const pod = (ordinal: number, more: Partial<RunnerPod> = {}): RunnerPod => ({
   ended: false,
   terminating: false,
   drainingSince: undefined,
+  slots: 4,
   sessions: 0,
   trouble: "",
   ...more,

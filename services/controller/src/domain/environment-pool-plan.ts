@@ -20,6 +20,8 @@ export interface RunnerPod {
   readonly terminating: boolean;
   /** Milliseconds since 1970. Undefined: it does not drain. */
   readonly drainingSince: number | undefined;
+  /** Sessions that it takes at once. */
+  readonly slots: number;
   /** Sessions open there, as far as is known. */
   readonly sessions: number;
   /** Why it will not be ready by itself. Empty: nothing. */

@@ -38,7 +38,12 @@ export function runnerPod(pool: StoredPool, ordinal: number): Draft<Pod> {
   return {
     metadata: {
       name: poolPodName(name, ordinal),
-      labels: { ...labels, ...ownLabels(name), [POOL_LABELS.template]: poolTemplateHash(pool.spec) },
+      labels: {
+        ...labels,
+        ...ownLabels(name),
+        [POOL_LABELS.template]: poolTemplateHash(pool.spec),
+        [POOL_LABELS.slots]: String(pool.spec.slotsPerWorker),
+      },
       // Which one leaves is for us to say: we know who is busy.
       annotations: { "cluster-autoscaler.kubernetes.io/safe-to-evict": "false", ...annotations },
       ownerReferences: [ownedBy(pool, ENVIRONMENT_POOLS)],
@@ -76,37 +81,49 @@ function withEnv(container: PoolContainer, settings: Readonly<Record<string, str
 
 /** Undefined for a pod whose name is not one of ours. */
 export function runnerFact(pod: Stored<Pod>, sessions: number): RunnerPod | undefined {
-  const { name, uid, labels = {}, annotations = {}, creationTimestamp, deletionTimestamp } = pod.metadata;
+  const { name, uid, annotations = {}, creationTimestamp = "", deletionTimestamp } = pod.metadata;
   const ordinal = /-(\d+)$/.exec(name)?.[1];
   if (ordinal === undefined) return undefined;
-  const { phase = "Pending", podIP: ip = "" } = pod.status ?? {};
   const since = annotations[DRAINING_SINCE];
   return {
     name,
     uid,
-    ip,
     sessions,
     ordinal: Number(ordinal),
-    template: labels[POOL_LABELS.template] ?? "",
-    createdAt: Date.parse(creationTimestamp ?? "") || 0,
-    ready: conditionOf(pod, "Ready")?.status === "True",
-    ended: phase === "Failed" || phase === "Succeeded",
+    createdAt: Date.parse(creationTimestamp) || 0,
     terminating: deletionTimestamp !== undefined,
     drainingSince: since === undefined ? undefined : Date.parse(since) || 0,
-    trouble: troubleOf(pod),
+    ...labelFact(pod.metadata.labels ?? {}),
+    ...statusFact(pod.status ?? {}),
   };
 }
 
-function conditionOf(pod: Stored<Pod>, type: string) {
-  return (pod.status?.conditions ?? []).find((condition) => condition.type === type);
+function labelFact(labels: Readonly<Record<string, string>>): Pick<RunnerPod, "template" | "slots"> {
+  return { template: labels[POOL_LABELS.template] ?? "", slots: Number(labels[POOL_LABELS.slots] ?? 0) || 0 };
+}
+
+type Status = NonNullable<Pod["status"]>;
+
+function statusFact(status: Status): Pick<RunnerPod, "ip" | "ready" | "ended" | "trouble"> {
+  const { phase = "Pending", podIP: ip = "" } = status;
+  const ended = phase === "Failed" || phase === "Succeeded";
+  return { ip, ended, ready: conditionOf(status, "Ready")?.status === "True", trouble: troubleOf(status) };
+}
+
+function conditionOf({ conditions = [] }: Status, type: string) {
+  return conditions.find((condition) => condition.type === type);
 }
 
 /** Why it will not be ready by itself. Empty: it may yet, or is. */
-function troubleOf(pod: Stored<Pod>): string {
-  const { phase, reason, message, containerStatuses = [], initContainerStatuses = [] } = pod.status ?? {};
-  if (phase === "Failed") return `${reason ?? "Failed"}: ${message ?? "its container ended"}`;
-  const scheduled = conditionOf(pod, "PodScheduled");
+function troubleOf(status: Status): string {
+  const { phase, reason = "Failed", message = "its container ended" } = status;
+  if (phase === "Failed") return `${reason}: ${message}`;
+  const scheduled = conditionOf(status, "PodScheduled");
   if (scheduled?.status === "False") return `${scheduled.reason ?? "Unschedulable"}: ${scheduled.message ?? ""}`;
+  return waitingReason(status);
+}
+
+function waitingReason({ containerStatuses = [], initContainerStatuses = [] }: Status): string {
   const waiting = [...initContainerStatuses, ...containerStatuses].map(({ state }) => state?.waiting);
   const bad = waiting.find((one) => one?.reason !== undefined && !ORDINARY.has(one.reason));
   return bad ? `${bad.reason}: ${bad.message ?? ""}` : "";

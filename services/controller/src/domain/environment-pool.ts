@@ -101,6 +101,8 @@ export const POOL_LABELS = {
   pool: "whetstone.dev/pool",
   /** Hash of everything that a pod was made from; another one means: make it anew. */
   template: "whetstone.dev/template",
+  /** Sessions that it takes at once. */
+  slots: "whetstone.dev/slots",
 } as const;
 
 /** On a pod: since when it drains, RFC 3339. Survives the controller. */

@@ -69,7 +69,7 @@ export async function runJob(
   } catch (error) {
     return await endingOf(error, { context, batches, parts, signals });
   } finally {
-    await parts.board.flush();
+    await parts.board.flush().catch((error: unknown) => parts.logger.warn("status_not_written", { error }));
   }
 }
 
@@ -138,13 +138,23 @@ interface Stopped {
 
 async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
   const { parts, signals } = stopped;
-  if (signals.shutdown.aborted) return { phase: "left" };
+  if (signals.shutdown.aborted || (await wasTakenOver(error, parts.ledger))) return { phase: "left" };
   await parts.queue.purge();
   const order = signals.wish.aborted && isAbort(error) ? orderOf(signals.wish) : undefined;
   if (order?.wish === JobWish.SUSPEND) return suspended(order.holdReason);
   const ending = order ? ended(order) : failure(error, parts);
   if (ending.phase !== JobPhase.QUEUED) await voidInFlight(stopped);
   return ending;
+}
+
+/** Then the tasks in the queue, the books and the engines are another's, and so is the word on how the job ends. */
+async function wasTakenOver(error: unknown, ledger: Pick<Ledger, "verify">): Promise<boolean> {
+  if (isStale(error)) return true;
+  return await ledger.verify().then(() => false, isStale);
+}
+
+function isStale(error: unknown): boolean {
+  return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
 }
 
 function failure(error: unknown, parts: JobParts): Ending {

@@ -7,6 +7,8 @@ import type { FindEpisode } from "../domain/batch.ts";
 /** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
 export interface Ledger {
   readonly epoch: bigint;
+  /** @throws STALE_EPOCH when another controller has taken the job over */
+  verify(): Promise<void>;
   dispatches(): Promise<DispatchRecord[]>;
   saveDispatch(record: DispatchRecord): Promise<void>;
   /** The manifest's bytes as stored; undefined when the batch has none yet. */

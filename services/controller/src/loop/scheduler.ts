@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
-import { exponentialBackoff, sleep } from "@whetstone/core";
+import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import { isFinished } from "../domain/job-phase.ts";
 import { nextJob } from "../domain/next-job.ts";
 import { type Ending, stopOrder } from "./job-runner.ts";
@@ -45,6 +45,7 @@ export class Scheduler {
     this.#wakeUp.resolve();
   }
 
+  /** Until the signal aborts. @throws STALE_EPOCH when another controller has taken over */
   async run(shutdown: AbortSignal): Promise<void> {
     shutdown.addEventListener("abort", () => this.wake(), { once: true });
     while (!shutdown.aborted) {
@@ -56,6 +57,7 @@ export class Scheduler {
       } catch (error) {
         if (shutdown.aborted) return;
         this.#running = undefined;
+        if (error instanceof WhetstoneError && error.code === "STALE_EPOCH") throw error;
         this.#deps.logger.error("scheduler_pass_failed", { error });
         await sleep(1000, shutdown).catch(() => undefined);
       }
@@ -90,6 +92,8 @@ export class Scheduler {
     if (order) wish.abort(order);
     const ending = await this.#deps.run(job, { wish: wish.signal, shutdown });
     this.#running = undefined;
+    if (ending.phase === "left" && !shutdown.aborted)
+      throw new WhetstoneError("STALE_EPOCH", `another controller has taken job ${name} over`);
     if (ending.phase === "left") return;
     if (ending.phase === JobPhase.QUEUED) this.#rest(name, job.status?.restarts ?? 0, shutdown);
     await this.#deps.setPhase(name, ending.phase, ending.reason, ending.message);

@@ -4,7 +4,7 @@ export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore,
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
-export { purgeTasks } from "./purge.ts";
+export { purgeTasks, tasksLeft } from "./purge.ts";
 export { PullWindow } from "./pull-window.ts";
 export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
 export type { Headers, StoredMessage } from "./stored-message.ts";

@@ -11,3 +11,14 @@ export async function purgeTasks(connection: NatsConnection, job: string): Promi
     if (apiCode(error) !== API.streamNotFound) throw natsError(error, `purge ${taskStream(job)}`);
   });
 }
+
+/** Tasks of a job that are queued or in flight; 0 where the job has no stream. */
+export async function tasksLeft(connection: NatsConnection, job: string): Promise<number> {
+  const manager = await jetstreamManager(connection, { checkAPI: false });
+  try {
+    return (await manager.streams.info(taskStream(job))).state.messages;
+  } catch (error) {
+    if (apiCode(error) === API.streamNotFound) return 0;
+    throw natsError(error, `look at ${taskStream(job)}`);
+  }
+}
