@@ -48,10 +48,11 @@ export async function buildCli(folder: string): Promise<void> {
   writeManifest(folder, cli, {
     bin: { whet: "bin/whet.mjs" },
     exports: { "./trainer": typed("trainer"), "./package.json": "./package.json" },
-    files: ["bin", "dist", "python", "templates"],
+    files: ["bin", "charts", "dist", "python", "templates"],
     dependencies: { "@whetstone/sdk": version, ...versionsOf(others, workspaces.values()) },
   });
   for (const part of ["bin", "templates"]) cpSync(join(cli.folder, part), join(folder, part), { recursive: true });
+  cpSync(join(ROOT, "charts"), join(folder, "charts"), { recursive: true });
   copyPython(join(folder, "python"));
   copyDocuments(folder, join(cli.folder, "README.md"));
 }

@@ -38,6 +38,13 @@ describe("the packages, outside the repository", () => {
     expect(stdout.trim(), output).toBe("true");
   });
 
+  it("the charts come with the command line", () => {
+    const charts = join(outside.folder, "node_modules/@whetstone/cli/charts");
+    for (const name of ["whetstone", "whetstone-crds"]) expect(existsSync(join(charts, name, "Chart.yaml"))).toBe(true);
+    const refused = outside.run(project, "npx", "whet", "install", "--kube", "--context", "nowhere");
+    expect([refused.status, refused.output]).toEqual([2, expect.stringContaining('no context "nowhere"')]);
+  });
+
   it("the new project's own test passes, without a runtime", () => {
     const { status, output } = outside.run(project, "npm", "test");
     expect([status, /pass 2\b/.test(output)], output).toEqual([0, true]);

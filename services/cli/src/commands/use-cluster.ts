@@ -24,8 +24,8 @@ export async function useCluster(
   flags: ClusterFlags,
   { environment }: CommandContext,
 ): Promise<AsyncDisposable | undefined> {
-  const wish = wishOf(flags, environment);
-  if (wish === undefined || OWN.has(name)) return undefined;
+  const wish = OWN.has(name) ? undefined : wishOf(flags, environment);
+  if (wish === undefined) return undefined;
   if (LOCAL.has(name)) {
     if (flags.context === undefined) return undefined;
     throw badInput([{ path: "--context", reason: `\`whet ${name}\` is about this machine; it takes no cluster` }]);

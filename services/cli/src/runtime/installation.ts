@@ -16,6 +16,8 @@ export interface Installation {
   readonly requirements: string;
   /** Projects that `whet init` copies. */
   readonly templates: string;
+  /** Folder of the helm charts. */
+  readonly charts: string;
   /** Virtual environments that come with it. */
   readonly virtualEnvironments: readonly string[];
   /** What to do when Python or nats-server is missing. */
@@ -40,6 +42,7 @@ function packaged(root: string): Installation {
     pythonSources: [join(root, "python")],
     requirements: join(root, "python", "requirements.txt"),
     templates: join(root, "templates"),
+    charts: join(root, "charts"),
     virtualEnvironments: [],
     setupAdvice: "run `whet setup`",
     nodeAdvice: "install Node 24 or newer, or add the package `node` to your project",
@@ -55,6 +58,7 @@ function checkout(root: string): Installation {
     pythonSources: [join(root, "python-trainer", "src"), join(root, "proto", "gen", "python")],
     requirements: join(root, "python-trainer", "requirements.txt"),
     templates: join(root, "services", "cli", "templates"),
+    charts: join(root, "charts"),
     virtualEnvironments: [join(root, ".venv")],
     setupAdvice: `run \`make setup\` in ${root}`,
     nodeAdvice: `run \`npm install\` in ${root}`,

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/** helm, as the user has it on the PATH. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
+import { CliError } from "../../domain/cli-error.ts";
+
+export interface Helm {
+  /** Runs a command to its end. Answers its standard output. @throws CliError with what helm said. */
+  (...args: string[]): Promise<string>;
+}
+
+const NEEDS = "install helm 3.17 or newer (https://helm.sh/docs/intro/install), or put it on the PATH";
+
+export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal: AbortSignal): Helm {
+  return async (...args) => {
+    const child = spawn("helm", ["--kube-context", context, ...args], {
+      env: environment,
+      signal,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+    const [code] = (await once(child, "close").catch((error: unknown) => {
+      throw unable(error, signal);
+    })) as [number | null];
+    if (code === 0) return stdout;
+    throw new CliError("HELM_FAILED", `helm ${args[0]} failed: ${sayings(stderr)}`);
+  };
+}
+
+function unable(error: unknown, signal: AbortSignal): CliError {
+  if (signal.aborted) return new CliError("STOPPED", "stopped; run the same command again to go on");
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new CliError("NO_HELM", code === "ENOENT" ? `helm is not there: ${NEEDS}` : `helm cannot be run: ${message}`);
+}
+
+/** Without helm's warnings about other things, such as the kubeconfig's file mode. */
+function sayings(stderr: string): string {
+  const lines = stderr.trim().split("\n");
+  const telling = lines.filter((line) => line !== "" && !/^(WARNING|walk\.go|W\d{4} |I\d{4} )/.test(line));
+  return telling.join("\n").replace(/^Error: /, "");
+}
