@@ -73,6 +73,11 @@ export class KvLedger implements Ledger {
     }
   }
 
+  /** As one who took the job over with this epoch, a while ago. */
+  static async resume(nats: Nats, job: string, epoch: bigint): Promise<KvLedger> {
+    return new KvLedger(job, epoch, await openBooks(nats), undefined);
+  }
+
   dispatches(): Promise<DispatchRecord[]> {
     return readAll(this.#books.dispatches, `${this.#job}.dispatch`);
   }
