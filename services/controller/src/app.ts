@@ -24,7 +24,7 @@ import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/job
 import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { Kube } from "@whetstone/kube";
-import { type Callers, createClient, type RpcServer, startServer } from "@whetstone/rpc";
+import { type Callers, createClient, type RpcClient, type RpcServer, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { loadDataset } from "./adapters/dataset-file.ts";
@@ -117,11 +117,10 @@ interface World extends Ground {
   readonly fleet: EngineFleet;
   readonly fleetClient: FleetClient;
   readonly trainer: TrainerClient;
+  readonly trainerClient: RpcClient<typeof TrainerService>;
   readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
-  /** How often a job that failed is started again, by name; jobs that are not in it never are. */
-  readonly maxRestarts: Map<string, number>;
   readonly metrics: ReturnType<typeof createMetrics>;
 }
 
@@ -154,6 +153,7 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     lead,
     kube,
     fleetClient,
+    trainerClient,
     streams,
     metrics,
     environments,
@@ -172,7 +172,6 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
     bundles: openBundleStore(nats),
-    maxRestarts: new Map(),
   };
 }
 
@@ -182,7 +181,7 @@ function duties(world: World, scheduler: Scheduler): Duty {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
     const work = [scheduler.run(all), followJobs(world.store, scheduler, all)];
-    if (kube) work.push(startOperator({ ...world, kube }, all));
+    if (kube) work.push(startOperator({ ...world, kube, checkWorld: (...job) => checkWorld(...job, world) }, all));
     try {
       await Promise.all(work);
     } finally {
@@ -239,7 +238,7 @@ async function playJob(world: World, job: Job, signals: { wish: AbortSignal; shu
     if (signals.shutdown.aborted || WhetstoneError.from(error).code === "STALE_EPOCH") return { phase: "left" };
     world.logger.error("job_not_started", { job: name, error });
     const message = error instanceof Error ? error.message : String(error);
-    if (mayRestart(world, job)) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
+    if (mayRestart(job)) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
     return { phase: JobPhase.FAILED, reason: "NotStarted", message };
   }
 }
@@ -253,18 +252,26 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
     ledger,
     episodes: stack.use(new StreamEpisodeIndex(streams, name, logger)),
     queue: new NatsTaskQueue(nats, streams, name, world.lead),
-    trainer: world.trainer,
+    trainer: trainerOf(world, job, stack),
     fleet: world.fleet,
     train: await tasksOf(job.spec?.train),
     validation: await tasksOf(job.spec?.validation?.dataset),
     board: new StatusBoard(sinksOf(world, name, ledger.epoch), job.status?.validations ?? []),
     logger,
-    mayRestart: () => mayRestart(world, job),
+    mayRestart: () => mayRestart(job),
   };
 }
 
-function mayRestart(world: World, job: Job): boolean {
-  return (job.status?.restarts ?? 0) < (world.maxRestarts.get(job.spec?.name ?? "") ?? 0);
+/** The installation's, or one that was made for this job. */
+function trainerOf(world: World, job: Job, stack: AsyncDisposableStack): TrainerClient {
+  if (job.trainerAddress === "") return world.trainer;
+  const { config, tls, logger, lead } = world;
+  const client = stack.use(createClient(TrainerService, job.trainerAddress, { tls: tls?.to("trainer") }));
+  return new TrainerClient({ client, runPathOf: (uid) => join(config.dataPath, "runs", uid), logger, lead });
+}
+
+function mayRestart(job: Job): boolean {
+  return (job.status?.restarts ?? 0) < job.maxRestarts;
 }
 
 async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): Promise<TaskList> {

@@ -25,6 +25,7 @@ export interface TableOptions {
 /** Settings that a user may tune through the environment; everything else of ours is set here. */
 const TUNABLE: Readonly<Record<string, readonly string[]>> = {
   "env-runner": ["WHETSTONE_SLOTS", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
+  controller: ["WHETSTONE_KUBE", "WHETSTONE_KUBE_NAMESPACE", "WHETSTONE_LEASE"],
   orchestrator: ["WHETSTONE_MAX_EPISODES", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
 };
 

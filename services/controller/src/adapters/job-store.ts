@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { JOBS_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
+import { JOBS_BUCKET, type KvChange, type Nats, type TypedKv } from "@whetstone/messaging";
 import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { openPatientKv } from "./patient-kv.ts";
 
@@ -87,6 +87,11 @@ export class JobStore {
   /** The job now, then after every change. */
   async *watch(name: string, signal: AbortSignal): AsyncGenerator<Job> {
     for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
+  }
+
+  /** Every record now, then every change, deletions too. */
+  changes(signal: AbortSignal): AsyncIterable<KvChange<Job>> {
+    return this.#kv.watch("", signal);
   }
 
   /** Every job now, then each after every change of it. */

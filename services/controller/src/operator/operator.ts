@@ -2,6 +2,10 @@
 import { once } from "node:events";
 import type { Kube } from "@whetstone/kube";
 import type { BundleStore, Nats, TypedStreams } from "@whetstone/messaging";
+import type { ModuleCode } from "@whetstone/modules/code";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
+import type { RpcClient } from "@whetstone/rpc";
 import type { Logger, Metrics } from "@whetstone/telemetry";
 import type { TlsIdentity } from "@whetstone/tls";
 import type { FleetClient } from "../adapters/fenced-fleet.ts";
@@ -10,6 +14,7 @@ import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 import type { Lead } from "../adapters/lead.ts";
 import type { Config } from "../config.ts";
+import type { Violation } from "../domain/validate-job.ts";
 import { startCertificates } from "./certificates.ts";
 
 /** What reconcilers work with, while this replica leads. */
@@ -25,6 +30,9 @@ export interface OperatorParts {
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;
   readonly fleetClient: FleetClient;
+  readonly trainerClient: RpcClient<typeof TrainerService>;
+  /** What of a job can only be judged by looking (I11). */
+  readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;
   readonly tls: TlsIdentity | undefined;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -37,6 +45,8 @@ export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Pro
 const RECONCILERS: readonly StartReconciler[] = [
   startCertificates,
   async (...parts) => (await import("./inference-fleet.ts")).startInferenceFleets(...parts),
+  async (...parts) => (await import("./environment-pool.ts")).startEnvironmentPools(...parts),
+  async (...parts) => (await import("./training-job.ts")).startTrainingJobs(...parts),
 ];
 
 /** Reconciles until the signal aborts; rejects when a reconciler cannot start. */

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WhetstoneError } from "@whetstone/core";
+import type { Kube, Stored } from "@whetstone/kube";
+import type { BundleStore } from "@whetstone/messaging";
+import type { ModuleCode } from "@whetstone/modules/code";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { WORKLOADS } from "../domain/kueue-workload.ts";
+import { RAY_CLUSTERS } from "../domain/ray-cluster.ts";
+import type { TrainingJob } from "../domain/training-job.ts";
+import type { Intake } from "../domain/training-job-facts.ts";
+import { needsRay } from "../domain/training-job-hold.ts";
+import { validateJob, type Violation } from "../domain/validate-job.ts";
+import { jobSpecOf } from "./training-jobs.ts";
+
+interface Deps {
+  readonly kube: Kube;
+  readonly bundles: BundleStore;
+  readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;
+}
+
+/** The same look at a job as `SubmitJob` takes, and what only a cluster can lack. */
+export async function intakeOf(object: Stored<TrainingJob>, deps: Deps, signal: AbortSignal): Promise<Intake> {
+  const missing = await whatIsMissing(object, deps.kube, signal);
+  if (missing) return missing;
+  const read = specOrViolation(object);
+  if ("violation" in read) return { kind: "invalid", violations: [read.violation] };
+  const violations = validateJob(read.spec);
+  if (violations.length > 0) return { kind: "invalid", violations: violations.map(below) };
+  try {
+    return await lookAround(read.spec, deps, signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { kind: "unavailable", message: WhetstoneError.from(error).message };
+  }
+}
+
+async function lookAround(spec: JobSpec, { bundles, checkWorld }: Deps, signal: AbortSignal): Promise<Intake> {
+  const digest = spec.module?.digest;
+  const code = digest === undefined ? undefined : await bundles.get(digest, signal);
+  if (digest !== undefined && code === undefined) return { kind: "module-missing", digest };
+  const found = await checkWorld(spec, digest !== undefined && code ? { digest, code } : undefined);
+  return found.length > 0 ? { kind: "invalid", violations: found.map(below) } : { kind: "valid" };
+}
+
+async function whatIsMissing(
+  object: Stored<TrainingJob>,
+  kube: Kube,
+  signal: AbortSignal,
+): Promise<Intake | undefined> {
+  if (object.spec.queueName && !(await kube.has(WORKLOADS, { signal }))) {
+    const message = "spec.queueName needs Kueue (kueue.x-k8s.io/v1beta2), which this cluster does not have.";
+    return { kind: "unsupported", reason: "KueueMissing", message };
+  }
+  if (needsRay(object) && !(await kube.has(RAY_CLUSTERS, { signal }))) {
+    const message = "spec.trainer.backend verl needs KubeRay (ray.io/v1), which this cluster does not have.";
+    return { kind: "unsupported", reason: "KubeRayMissing", message };
+  }
+  return undefined;
+}
+
+/** JSON that the schema lets through and the contract does not, e.g. a number that its type cannot hold. */
+function specOrViolation(object: Stored<TrainingJob>): { spec: JobSpec } | { violation: Violation } {
+  try {
+    return { spec: jobSpecOf(object) };
+  } catch (error) {
+    return { violation: { path: "spec.job", reason: error instanceof Error ? error.message : String(error) } };
+  }
+}
+
+/** Paths in an object start at its root. */
+function below({ path, reason }: Violation): Violation {
+  return { path: path === "name" ? "metadata.name" : `spec.job.${path}`, reason };
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Reconciles TrainingJob: the wish into the job's record, the record into the status. The decisions are in domain/. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { equals } from "@bufbuild/protobuf";
+import { WhetstoneError } from "@whetstone/core";
+import {
+  addFinalizer,
+  type Again,
+  type Kube,
+  type Reconciler,
+  recordEvent,
+  reflect,
+  type Reflector,
+  removeFinalizer,
+  runReconciler,
+  type Stored,
+} from "@whetstone/kube";
+import { deleteJobStreams } from "@whetstone/messaging";
+import { type Job, JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { intakeOf } from "../adapters/job-intake.ts";
+import { JobReadiness, type Looks } from "../adapters/job-readiness.ts";
+import { Kueue } from "../adapters/kueue.ts";
+import { eraseLedger } from "../adapters/kv-ledger.ts";
+import { admitJob, jobSpecOf } from "../adapters/training-jobs.ts";
+import { finished, released } from "../domain/kueue-workload.ts";
+import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../domain/ray-cluster.ts";
+import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
+import { type JobFacts, recordFacts } from "../domain/training-job-facts.ts";
+import { needsRay } from "../domain/training-job-hold.ts";
+import { type Action, type JobPlan, needsIntake, plan, type RecordOrder } from "../domain/training-job-plan.ts";
+import { isSameStatus, mayWrite } from "./status-writes.ts";
+import type { OperatorParts } from "./operator.ts";
+
+const QUIET_MS = 5_000;
+const NO_LOOKS: Looks = { trainer: undefined, engines: undefined, environments: undefined };
+
+export async function startTrainingJobs(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
+  const jobs = new TrainingJobReconciler(parts, signal);
+  await jobs.start();
+  return jobs;
+}
+
+class TrainingJobReconciler implements AsyncDisposable {
+  readonly #parts: OperatorParts;
+  readonly #kube: Kube;
+  readonly #signal: AbortSignal;
+  readonly #objects: Reflector<TrainingJob>;
+  readonly #reconciler: Reconciler;
+  readonly #readiness: JobReadiness;
+  readonly #kueue: Kueue;
+  /** The newest known record of each job. One that is missing here may still exist. */
+  readonly #records = new Map<string, Job>();
+  readonly #wroteAt = new Map<string, number>();
+  #following: Promise<void> = Promise.resolve();
+
+  constructor(parts: OperatorParts, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#kube = parts.kube;
+    this.#signal = signal;
+    const { logger, metrics, kube, fleetClient, trainerClient } = parts;
+    this.#readiness = new JobReadiness({ kube, fleetClient, trainerClient });
+    this.#reconciler = runReconciler({
+      name: "training-job",
+      reconcile: (name, each) => this.#reconcile(name, each),
+      ...{ logger, metrics, signal },
+    });
+    const enqueue = (name: string): void => this.#reconciler.enqueue(name);
+    this.#kueue = new Kueue(kube, signal, enqueue);
+    this.#objects = reflect(kube, TRAINING_JOBS, { signal, onChange: enqueue });
+  }
+
+  async start(): Promise<void> {
+    this.#following = this.#follow();
+    await this.#objects.synced.catch((error: unknown) => {
+      if (!this.#signal.aborted) throw error;
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#objects[Symbol.dispose]();
+    this.#kueue[Symbol.dispose]();
+    await this.#reconciler.close();
+    await this.#following;
+  }
+
+  /** Records change by other replicas and by the loop. */
+  async #follow(): Promise<void> {
+    try {
+      for await (const change of this.#parts.store.changes(this.#signal)) {
+        if (change.kind === "put") this.#records.set(change.key, change.value);
+        else this.#records.delete(change.key);
+        this.#reconciler.enqueue(change.key, "low");
+      }
+    } catch (error) {
+      if (!this.#signal.aborted) this.#parts.logger.error("records_not_followed", { error });
+    }
+  }
+
+  async #reconcile(name: string, signal: AbortSignal): Promise<Again | void> {
+    await this.#objects.synced;
+    const object = this.#objects.get(name);
+    if (!object) return this.#forget(name);
+    const facts = await this.#facts(object, signal);
+    const made = plan(object, facts);
+    for (const action of made.actions) await this.#carryOut(object, action, signal);
+    const laterMs = await this.#writeStatus(object, made, signal);
+    const requeueAfterMs = Math.min(made.requeueAfterMs ?? Infinity, laterMs ?? Infinity);
+    return Number.isFinite(requeueAfterMs) ? { requeueAfterMs } : undefined;
+  }
+
+  #forget(name: string): void {
+    this.#records.delete(name);
+    this.#wroteAt.delete(name);
+  }
+
+  async #facts(object: Stored<TrainingJob>, signal: AbortSignal): Promise<JobFacts> {
+    const { uid } = object.metadata;
+    const job = await this.#record(object);
+    const record = job && recordFacts(job);
+    const own = job?.uid === uid ? job : undefined;
+    const running = record?.phase === "RUNNING" ? own : undefined;
+    return {
+      nowMs: Date.now(),
+      record,
+      isSpecChanged: own !== undefined && isChanged(object, own),
+      intake: needsIntake(object, record) ? await intakeOf(object, this.#parts, signal) : { kind: "unknown" },
+      workload: object.spec.queueName ? await this.#kueue.facts(object, signal) : undefined,
+      ...(running ? await this.#readiness.look(object, signal) : await this.#idleLooks(object, signal)),
+      checkpoint: running && (await this.#checkpoint(object, running)),
+    };
+  }
+
+  /** What is not in memory, or is another object's, may just not have been heard of yet. */
+  async #record({ metadata: { name, uid } }: Stored<TrainingJob>): Promise<Job | undefined> {
+    const known = this.#records.get(name);
+    return known?.uid === uid ? known : await this.#parts.store.find(name);
+  }
+
+  /** A job that does not run asks nobody, except for the cluster that it may be waiting for. */
+  async #idleLooks(object: Stored<TrainingJob>, signal: AbortSignal): Promise<Looks> {
+    if (!needsRay(object)) return NO_LOOKS;
+    return { ...NO_LOOKS, trainer: await this.#readiness.trainer(object, signal) };
+  }
+
+  async #checkpoint({ status }: Stored<TrainingJob>, job: Job): Promise<JobFacts["checkpoint"]> {
+    if (status?.lastCheckpoint && status.step === job.status?.step) return undefined; // The status keeps it.
+    const [newest] = await this.#parts.records.checkpoints(job);
+    return newest && { step: newest.step, path: newest.path };
+  }
+
+  async #carryOut(object: Stored<TrainingJob>, action: Action, signal: AbortSignal): Promise<void> {
+    const { name, uid } = object.metadata;
+    switch (action.kind) {
+      case "add-finalizer":
+        return void (await addFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER));
+      case "admit":
+        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.order.holdReason)).job);
+      case "order":
+        return this.#order(object, action.order);
+      case "purge":
+        return this.#purge(object, action.runFolder);
+      case "remove-finalizer":
+        return removeFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER);
+      case "delete":
+        return void (await this.#kube.delete(TRAINING_JOBS, name, { uid, signal }));
+      default:
+        return this.#askOthers(object, action, signal);
+    }
+  }
+
+  async #askOthers(
+    object: Stored<TrainingJob>,
+    action: Exclude<Action, { kind: "add-finalizer" | "admit" | "order" | "purge" | "remove-finalizer" | "delete" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    switch (action.kind) {
+      case "make-workload":
+        return this.#kueue.make(object, signal);
+      case "release-workload":
+        return this.#kueue.tell(object, released(action.reason), signal);
+      case "finish-workload":
+        return this.#kueue.tell(object, finished(action.succeeded, action.message), signal);
+      case "make-ray-cluster":
+        return void (await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object), { signal }));
+      case "delete-ray-cluster":
+        return void (await this.#kube.delete(RAY_CLUSTERS, rayClusterName(object.metadata.name), { signal }));
+    }
+  }
+
+  /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */
+  async #order(object: Stored<TrainingJob>, order: RecordOrder): Promise<void> {
+    const { name, uid } = object.metadata;
+    this.#parts.lead.assert();
+    const job = await this.#parts.store.change(name, (record) => {
+      if (record.uid === uid && record.generation <= BigInt(order.generation)) obey(record, order, object);
+    });
+    this.#records.set(name, job);
+    this.#parts.logger.info("job_ordered", { job: name, ...order });
+  }
+
+  async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
+    const { nats, store, config, logger } = this.#parts;
+    this.#parts.lead.assert();
+    await deleteJobStreams(nats, name);
+    await eraseLedger(nats, name);
+    if (runFolder) await rm(join(config.dataPath, "runs", uid), { recursive: true, force: true });
+    await store.remove(name, uid); // Last: whoever comes after a crash finds what is left to do.
+    this.#records.delete(name);
+    logger.info("job_deleted", { job: name, uid, runFolder });
+  }
+
+  /** @returns when to write what is not worth a write yet */
+  async #writeStatus(
+    object: Stored<TrainingJob>,
+    { status }: JobPlan,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { name } = object.metadata;
+    if (!status || isSameStatus(object.status, status)) return undefined;
+    const sinceMs = Date.now() - (this.#wroteAt.get(name) ?? 0);
+    if (!mayWrite(object.status, status, sinceMs)) return QUIET_MS - sinceMs;
+    this.#wroteAt.set(name, Date.now());
+    await this.#kube.applyStatus(TRAINING_JOBS, { metadata: { name }, status }, { signal }).catch(unlessGone);
+    this.#tell(object, status);
+    return undefined;
+  }
+
+  /** People read in events what programs read in conditions. */
+  #tell(object: Stored<TrainingJob>, { state = "Pending", message = "" }: NonNullable<TrainingJob["status"]>): void {
+    if (object.status?.state === state) return;
+    const type = state === "Failed" || state === "Invalid" ? "Warning" : "Normal";
+    recordEvent(this.#kube, object, {
+      of: TRAINING_JOBS,
+      type,
+      reason: state,
+      message: message || `The job is ${state}.`,
+    });
+  }
+}
+
+/** What cannot be read was refused by the record's maker, too. */
+function isChanged(object: Stored<TrainingJob>, job: Job): boolean {
+  return job.spec !== undefined && !equals(JobSpecSchema, jobSpecOf(object), job.spec);
+}
+
+const WISHES = { run: JobWish.RUN, suspend: JobWish.SUSPEND, cancel: JobWish.CANCEL } as const;
+
+function obey(record: Job, order: RecordOrder, object: Stored<TrainingJob>): void {
+  record.generation = BigInt(order.generation);
+  if (order.takeSpec) record.spec = jobSpecOf(object);
+  if (record.wish === JobWish.CANCEL && order.endReason !== "Deleted") return;
+  record.wish = WISHES[order.wish];
+  record.holdReason = order.holdReason;
+  record.endReason = order.endReason;
+  record.endMessage = order.endMessage;
+}
+
+function unlessGone(error: unknown): undefined {
+  if (WhetstoneError.from(error).code === "NOT_FOUND") return undefined;
+  throw error;
+}
