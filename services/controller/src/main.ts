@@ -3,9 +3,9 @@ import { loadConfig } from "@whetstone/core";
 import { createLogger, stopOnSignal } from "@whetstone/telemetry";
 import { startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
-import { makeCertificates } from "./operator/certificates.ts";
 
 if (process.argv[2] === "certificates") {
+  const { makeCertificates } = await import("./operator/certificates.ts");
   await makeCertificates(process.env, createLogger({ component: "certificates" }));
   process.exit(0);
 }
