@@ -15,7 +15,6 @@ import type { JobStore } from "../adapters/job-store.ts";
 import type { Lead } from "../adapters/lead.ts";
 import type { Config } from "../config.ts";
 import type { Violation } from "../domain/validate-job.ts";
-import { startCertificates } from "./certificates.ts";
 
 /** What reconcilers work with, while this replica leads. */
 export interface OperatorParts {
@@ -43,7 +42,7 @@ export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Pro
 
 /** One line each; loaded with the client library, only where there is a cluster. */
 const RECONCILERS: readonly StartReconciler[] = [
-  startCertificates,
+  async (...parts) => (await import("./certificates.ts")).startCertificates(...parts),
   async (...parts) => (await import("./inference-fleet.ts")).startInferenceFleets(...parts),
   async (...parts) => (await import("./environment-pool.ts")).startEnvironmentPools(...parts),
   async (...parts) => (await import("./training-job.ts")).startTrainingJobs(...parts),
