@@ -23,7 +23,7 @@ export async function keepCertificates(kube: Kube, wish: CertificatesWish, logge
   for (const [name, next] of writes) {
     const { resourceVersion, data: old = {} } = found.get(name) ?? {};
     await kube.patch(SECRETS, name, { metadata: { resourceVersion }, data: patchOf(old, next) });
-    logger.info("certificate_written", { secret: name });
+    logger.info("certificate_written", { name });
   }
   return writes.size;
 }
