@@ -43,6 +43,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- $root := index . 0 -}}{{- $part := index . 1 -}}
 labels:
   {{- include "whetstone.labels" (list $root (index . 2)) | nindent 2 }}
+  {{- if eq (index . 2) "env-runner" }}
+  whetstone.dev/pool: {{ include "whetstone.fullname" (list $root "env-runner") }}
+  {{- else if eq (index . 2) "engine" }}
+  whetstone.dev/fleet: {{ include "whetstone.fullname" (list $root "engine") }}
+  {{- end }}
 {{- with $part.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
