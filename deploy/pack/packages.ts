@@ -8,6 +8,8 @@ import { copyPython } from "./python.ts";
 import { readWorkspaces, ROOT, versionsOf, type Workspace } from "./workspaces.ts";
 
 export const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "inference-gateway"];
+/** Programs of a service's image beside its main one: the guard before vLLM, in engines' pods. */
+const MORE_PROGRAMS: Readonly<Record<string, readonly string[]>> = { "inference-gateway": ["engine-proxy"] };
 /** One copy of core for both packages: errors are told apart by their class. */
 const CORE = "internal/core";
 /** What programs beside an installed SDK import from it. */
@@ -60,7 +62,8 @@ export async function buildCli(folder: string): Promise<void> {
 /** One service as a program, dist/main.js, beside the programs that it starts. Imports the SDK that `buildSdk` made. */
 export async function buildService(folder: string, service: string): Promise<void> {
   const workspaces = readWorkspaces();
-  const entries = { main: join(ROOT, "services", service, "src/main.ts") };
+  const programs = ["main", ...(MORE_PROGRAMS[service] ?? [])];
+  const entries = Object.fromEntries(programs.map((name) => [name, join(ROOT, "services", service, `src/${name}.ts`)]));
   const imported = await bundle({ entries, folder: emptyFolder(folder), shared: FROM_SDK });
   const { version } = workspaces.get("@whetstone/sdk") as Workspace;
   const others = imported.filter((name) => name !== "@whetstone/sdk");

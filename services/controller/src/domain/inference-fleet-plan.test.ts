@@ -219,7 +219,13 @@ describe("states and gates", () => {
       false,
       "Degraded=True/EngineDown",
     ],
-    ["has a gateway that is away", { engines: undefined }, "Paused", true, "Degraded=True/GatewayUnreachable"],
+    [
+      "has a gateway that is away",
+      { engines: undefined },
+      "Paused",
+      true,
+      "Degraded=True/GatewayUnreachable Progressing=False/Settled",
+    ],
     [
       "is starting",
       { engineList: [], pod: { alive: false, gate: undefined, phase: "Pending" } },

@@ -72,6 +72,7 @@ interface Replica {
   readonly engine: EngineFact | undefined;
   readonly verdict: Verdict;
   readonly gate: { readonly ready: boolean; readonly message: string };
+  readonly starting: boolean;
 }
 
 export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
@@ -113,9 +114,9 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
       refused,
       taken: facts.taken,
       troubled: replicas
-        .filter(({ pod, engine }) => !going.has(pod.uid) && !isStarting(pod, engine))
+        .filter(({ pod, starting }) => !going.has(pod.uid) && !starting)
         .map((replica) => statusOf(replica, facts)),
-      starting: missing.length + replicas.filter(({ pod, engine }) => isStarting(pod, engine)).length,
+      starting: missing.length + replicas.filter(({ starting }) => starting).length,
     }),
   };
 }
@@ -131,7 +132,7 @@ function replicaOf(wish: FleetWish, facts: FleetFacts, pod: PodFact): Replica {
     gatewayKnown: facts.engines !== undefined,
   };
   const verdict = replicaState(known);
-  return { pod, engine: known.engine, verdict, gate: gateOf(verdict, known) };
+  return { pod, engine: known.engine, verdict, gate: gateOf(verdict, known), starting: isStarting(known) };
 }
 
 /**

@@ -114,6 +114,11 @@ export function gateOf(verdict: Verdict, facts: ReplicaFacts): { readonly ready:
 }
 
 /** Not yet begun, or begun and not yet seen by the gateway; a restart ends the patience. */
-export function isStarting(pod: PodFact, engine: EngineFact | undefined): boolean {
-  return !pod.terminating && engine === undefined && pod.restarts === 0 && pod.phase !== "Failed";
+export function isStarting({
+  pod,
+  engine,
+  gatewayKnown,
+}: Pick<ReplicaFacts, "pod" | "engine" | "gatewayKnown">): boolean {
+  const unseen = gatewayKnown ? engine === undefined : !pod.alive;
+  return !pod.terminating && unseen && pod.restarts === 0 && pod.phase !== "Failed";
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands before an engine that is not ours (vLLM) in the same pod: the engine listens on the pod's loopback alone, and this
+// is what the network reaches. Data port: sampling. Control port: all of IEP/1, for the leading controller.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { WhetstoneError } from "@whetstone/core";
+import type { Logger } from "@whetstone/telemetry";
+import { openTls, type Role, type TlsIdentity } from "@whetstone/tls";
+import { Pool } from "undici";
+import { EpochFence } from "../domain/epoch-fence.ts";
+import { admit, httpsOptions } from "../handlers/https.ts";
+import type { ProxyConfig } from "./config.ts";
+import { isSteering, isWeightLoad, type Port, type Refusal, refusalOf } from "./rules.ts";
+
+export interface EngineProxy extends AsyncDisposable {
+  readonly dataUrl: string;
+  readonly controlUrl: string;
+  /** "" when there is none. */
+  readonly healthUrl: string;
+}
+
+const CALLERS: Record<Port, readonly Role[]> = { data: ["gateway", "controller"], control: ["controller"] };
+/** Of a control call; sampling may be long. */
+const MAX_CONTROL_BODY = 1 << 20;
+const EPOCH = "whetstone-epoch";
+/** Of one connection; they come back to the pool before the engine closes them (5 s). */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "keep-alive",
+  "transfer-encoding",
+  "upgrade",
+  "te",
+  "trailer",
+  "host",
+  EPOCH,
+]);
+
+export async function startProxy(config: ProxyConfig, { logger }: { logger: Logger }): Promise<EngineProxy> {
+  const stack = new AsyncDisposableStack();
+  const tls = stack.use(openTls(config.tlsPath, { logger }));
+  const options = { connections: config.maxConnections, keepAliveTimeout: 4_000, headersTimeout: 0, bodyTimeout: 0 };
+  const pool = new Pool(config.engineUrl, options);
+  stack.defer(() => pool.destroy());
+  const door = new Door(pool, logger);
+  const serve = async (port: Port, at: number, identity: TlsIdentity | undefined): Promise<string> => {
+    const server = listenerOf(identity, CALLERS[port], (request, response) => void door.pass(port, request, response));
+    await listen(server, config.host, at);
+    stack.defer(() => void closeServer(server));
+    return `${identity ? "https" : "http"}://${config.host}:${(server.address() as AddressInfo).port}`;
+  };
+  const [dataUrl, controlUrl] = [
+    await serve("data", config.dataPort, tls),
+    await serve("control", config.controlPort, tls),
+  ];
+  const healthUrl = config.healthPort ? await serveHealth(config, door, stack) : "";
+  return { dataUrl, controlUrl, healthUrl, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+/** Liveness and metrics for those without certificates. */
+async function serveHealth(config: ProxyConfig, door: Door, stack: AsyncDisposableStack): Promise<string> {
+  const server = createServer((request, response) => {
+    if (request.url === "/health" || request.url === "/metrics") void door.pass("data", request, response);
+    else response.writeHead(404).end();
+  });
+  await listen(server, config.host, config.healthPort);
+  stack.defer(() => void closeServer(server));
+  return `http://${config.host}:${(server.address() as AddressInfo).port}`;
+}
+
+/** Lets calls through to the engine, or says why not. */
+class Door {
+  readonly #pool: Pool;
+  readonly #logger: Logger;
+  readonly #fence = new EpochFence();
+
+  constructor(pool: Pool, logger: Logger) {
+    this.#pool = pool;
+    this.#logger = logger;
+  }
+
+  async pass(port: Port, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "GET", url = "/" } = request;
+    const path = url.split("?", 1)[0] ?? "/";
+    try {
+      const refusal = refusalOf(port, method, path) ?? this.#stale(request, method, path);
+      if (refusal) return refuse(response, refusal);
+      if (!isSteering(method, path)) return await this.#forward(request, response, request);
+      const body = await textOf(request);
+      if (path === "/collective_rpc" && !isWeightLoad(body)) return refuse(response, ONLY_LOADS);
+      await this.#forward(request, response, body);
+    } catch (error) {
+      this.#failed(response, path, error);
+    }
+  }
+
+  #stale(request: IncomingMessage, method: string, path: string): Refusal | undefined {
+    if (!isSteering(method, path)) return undefined;
+    const said = request.headers[EPOCH];
+    if (said !== undefined && !/^\d{1,20}$/.test(String(said))) return NO_EPOCH;
+    try {
+      this.#fence.pass(BigInt(String(said ?? 0)));
+      return undefined;
+    } catch (error) {
+      return { status: 409, type: "StaleEpoch", message: WhetstoneError.from(error).message };
+    }
+  }
+
+  /** A caller that leaves ends the engine's request (I9). */
+  async #forward(request: IncomingMessage, response: ServerResponse, body: IncomingMessage | string): Promise<void> {
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    const { method = "GET", url: path = "/" } = request;
+    const sent = method === "GET" ? null : body;
+    const headers = endToEnd(request.headers);
+    const options = { path, method: method as "GET", headers, body: sent, signal: gone.signal, opaque: response };
+    await this.#pool.stream(options, ({ statusCode, headers: answered, opaque }) => {
+      const target = opaque;
+      target.writeHead(statusCode, endToEnd(answered));
+      return target;
+    });
+  }
+
+  #failed(response: ServerResponse, path: string, error: unknown): void {
+    if (response.destroyed) return;
+    this.#logger.debug("engine_call_failed", { path, error });
+    if (response.headersSent) response.destroy();
+    else refuse(response, { status: 503, type: "ServiceUnavailable", message: "the engine does not answer" });
+  }
+}
+
+const ONLY_LOADS: Refusal = {
+  status: 403,
+  type: "Forbidden",
+  message: "/collective_rpc passes reload_weights and nothing else",
+};
+const NO_EPOCH: Refusal = {
+  status: 400,
+  type: "Bad Request",
+  message: "header Whetstone-Epoch: must be a whole number",
+};
+
+/** vLLM's error object. */
+function refuse(response: ServerResponse, { status, type, message }: Refusal): void {
+  const body = JSON.stringify({ error: { message, type, param: null, code: status } });
+  response.writeHead(status, { "content-type": "application/json" }).end(body);
+}
+
+function endToEnd(headers: Record<string, string | string[] | undefined>): Record<string, string | string[]> {
+  const kept = Object.entries(headers).filter((entry): entry is [string, string | string[]] => {
+    return entry[1] !== undefined && !HOP_BY_HOP.has(entry[0]);
+  });
+  return Object.fromEntries(kept);
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_CONTROL_BODY)
+      throw new WhetstoneError("INVALID_ARGUMENT", "the body of a control call is too large");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+function listenerOf(tls: TlsIdentity | undefined, callers: readonly Role[], handler: Handler): Server {
+  const limits = { keepAliveTimeout: 120_000, requestTimeout: 0 };
+  if (!tls) return createServer(limits, handler);
+  const server = createTlsServer({ ...limits, ...httpsOptions(tls) }, handler);
+  admit({ server }, tls, callers);
+  return server;
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, backlog: 4096 }, resolve);
+  });
+}
+
+function closeServer(server: Server): void {
+  server.close();
+  server.closeAllConnections();
+}

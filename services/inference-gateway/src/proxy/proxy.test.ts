@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The guard before vLLM, tested before the PyTorch engine, which speaks the same protocol.
+import { silentLogger } from "@whetstone/telemetry";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { calls, chat, initModel, startGateway, tempFolder, user } from "../../test/harness.ts";
+import type { TempFolder } from "../../test/harness.ts";
+import { startRealEngine } from "../../test/real-engine.ts";
+import { type EngineProxy, startProxy } from "./app.ts";
+import { ProxyConfigSchema } from "./config.ts";
+
+let folder: TempFolder;
+let model: string;
+let proxy: EngineProxy;
+const stack = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  folder = stack.use(tempFolder());
+  model = initModel(folder);
+  const engine = stack.use(await startRealEngine(model, "job:1"));
+  proxy = stack.use(await start(engine.url));
+}, 120_000);
+afterAll(() => stack.disposeAsync());
+
+function start(engineUrl: string): Promise<EngineProxy> {
+  const config = ProxyConfigSchema.parse({ engineUrl, dataPort: 0, controlPort: 0 });
+  return startProxy(config, { logger: silentLogger });
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: { error?: { type: string }; is_paused?: boolean };
+}
+
+async function call(base: string, route: string, epoch?: number, body: object = {}): Promise<Answer> {
+  const [method = "", path = ""] = route.split(" ");
+  const headers = {
+    "content-type": "application/json",
+    ...(epoch !== undefined && { "whetstone-epoch": String(epoch) }),
+  };
+  const sent = method === "POST" ? { body: JSON.stringify(body) } : {};
+  const response = await fetch(base + path, { method, headers, ...sent });
+  const text = await response.text();
+  return { status: response.status, body: text.startsWith("{") ? (JSON.parse(text) as Answer["body"]) : {} };
+}
+
+const STEERING = [
+  "POST /pause",
+  "POST /resume",
+  "GET /is_paused",
+  "POST /abort_requests",
+  "POST /inference/v1/abort_requests",
+  "POST /reset_prefix_cache",
+  "GET /weight_info",
+  "POST /update_weight_version",
+  "GET /get_world_size",
+  "POST /collective_rpc",
+  "GET /server_info",
+  "POST /update_weights",
+];
+const NEVER = ["POST /sleep", "POST /v1/load_lora_adapter", "GET /openapi.json", "POST /scale_elastic_ep"];
+
+describe("the data port", () => {
+  it.each(STEERING)("refuses %s", async (route) => {
+    expect(await call(proxy.dataUrl, route)).toMatchObject({ status: 403, body: { error: { type: "Forbidden" } } });
+  });
+
+  it.each(["GET /v1/models", "GET /health", "GET /load", "GET /metrics", "GET /version"])(
+    "lets %s pass",
+    async (route) => {
+      expect((await call(proxy.dataUrl, route)).status).toBe(200);
+    },
+  );
+
+  it("carries a gateway's calls, streamed and not, with labels", async () => {
+    await using gateway = await startGateway({ healthIntervalMs: 1000 });
+    const { dataUrl: url, controlUrl } = proxy;
+    await gateway.fleet.registerEngine({ id: "e0", url, controlUrl });
+    const policy = { policy: "job", policyVersion: 1n, label: "job:1", modelPath: model };
+    await gateway.fleet.unfenceEngine({ id: "e0", policy });
+    expect((await chat(gateway, "s", [user("x")], { max_tokens: 4 })).status).toBe(200);
+    expect((await calls(gateway, "s")).calls[0]?.versionSpans).toMatchObject([{ policyVersion: 1n }]);
+  });
+
+  it("ends the engine's request when the caller leaves", async () => {
+    const left = new AbortController();
+    const body = JSON.stringify({ token_ids: [65], sampling_params: { max_tokens: 900, ignore_eos: true } });
+    const request = { method: "POST", body, signal: left.signal };
+    const answer = fetch(`${proxy.dataUrl}/inference/v1/generate`, request).catch(() => "left");
+    const running = async () =>
+      /requests_running\S* (\d+)/.exec(await (await fetch(`${proxy.dataUrl}/metrics`)).text())?.[1];
+    await expect.poll(running).toBe("1");
+    left.abort();
+    expect(await answer).toBe("left");
+    await expect.poll(running).toBe("0");
+  });
+});
+
+describe("the control port", () => {
+  it.each(NEVER)("knows no %s", async (route) => {
+    expect((await call(proxy.controlUrl, route)).status).toBe(404);
+    expect((await call(proxy.dataUrl, route)).status).toBe(404);
+  });
+
+  it("pauses, loads and resumes", async () => {
+    expect((await call(proxy.controlUrl, "POST /pause")).status).toBe(200);
+    expect((await call(proxy.controlUrl, "GET /is_paused")).body.is_paused).toBe(true);
+    const load = { method: "reload_weights", kwargs: { weights_path: model } };
+    expect((await call(proxy.controlUrl, "POST /collective_rpc", undefined, load)).status).toBe(200);
+    expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
+  });
+
+  it("runs no other method of the engine's workers", async () => {
+    for (const body of [{ method: "shutdown" }, {}, { method: ["reload_weights"] }])
+      expect((await call(proxy.controlUrl, "POST /collective_rpc", undefined, body)).status).toBe(403);
+  });
+
+  it("obeys the newest controller only; reading is free", async () => {
+    expect((await call(proxy.controlUrl, "POST /resume", 7)).status).toBe(200);
+    for (const epoch of [6, undefined])
+      expect(await call(proxy.controlUrl, "POST /pause", epoch)).toMatchObject({
+        status: 409,
+        body: { error: { type: "StaleEpoch" } },
+      });
+    expect((await call(proxy.controlUrl, "GET /is_paused")).body.is_paused).toBe(false);
+    expect((await call(proxy.controlUrl, "POST /resume", 8)).status).toBe(200);
+  });
+});
+
+it("says 503 while the engine is not there", async () => {
+  await using lonely = await start("http://127.0.0.1:9");
+  expect((await call(lonely.dataUrl, "GET /health")).status).toBe(503);
+});
