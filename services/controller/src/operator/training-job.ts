@@ -201,6 +201,9 @@ class TrainingJobReconciler implements AsyncDisposable {
 
   async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
     const { nats, store, config, logger } = this.#parts;
+    // Streams go by name: our copy of the object may be older than another one of the same name.
+    const there = await this.#kube.get(TRAINING_JOBS, name);
+    if (there?.metadata.uid !== uid) return;
     this.#parts.lead.assert();
     await deleteJobStreams(nats, name);
     await eraseLedger(nats, name);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster of KUBECONFIG for tests: a namespace of one's own, and the present custom resource definitions.
+import { execFile, execFileSync } from "node:child_process";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { type Kube, NAMESPACES, openKube } from "@whetstone/kube";
+import { silentLogger } from "@whetstone/telemetry";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const run = promisify(execFile);
+
+/** What `kubectl` said; it never throws. */
+export interface KubectlAnswer {
+  readonly code: number;
+  readonly text: string;
+}
+
+export interface TestCluster extends AsyncDisposable {
+  readonly kube: Kube;
+  readonly namespace: string;
+  /** `kubectl -n <namespace> …`; an object goes to its standard input. */
+  kubectl(args: readonly string[], object?: object): Promise<KubectlAnswer>;
+}
+
+export async function openTestCluster(name: string): Promise<TestCluster> {
+  const namespace = `b-${name}-${process.pid}`;
+  const kube = openKube({ logger: silentLogger, namespace });
+  await kube.create(NAMESPACES, { metadata: { name: namespace } });
+  return {
+    kube,
+    namespace,
+    kubectl: (args, object) => kubectl(["-n", namespace, ...args], object),
+    async [Symbol.asyncDispose]() {
+      await kube.delete(NAMESPACES, namespace);
+      kube[Symbol.dispose]();
+    },
+  };
+}
+
+/** The definitions as they are in the working tree. */
+export function installDefinitions(): void {
+  const text = execFileSync("helm", ["template", "crds", join(ROOT, "charts/whetstone-crds")]);
+  const args = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+  execFileSync("kubectl", args, { input: text, stdio: ["pipe", "ignore", "inherit"] });
+}
+
+async function kubectl(args: readonly string[], object?: object): Promise<KubectlAnswer> {
+  const started = run("kubectl", [...args, ...(object ? ["-f", "-"] : [])]);
+  if (object) started.child.stdin?.end(JSON.stringify(object));
+  try {
+    const { stdout, stderr } = await started;
+    return { code: 0, text: stdout + stderr };
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code?: number; stdout?: string; stderr?: string };
+    return { code: code ?? 1, text: `${stdout ?? ""}${stderr ?? ""}` };
+  }
+}
