@@ -17,7 +17,6 @@ import {
   requireServerVersion,
   type TypedStreams,
 } from "@whetstone/messaging";
-import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { type JobEvent, JobEventSchema, PhaseChangedSchema } from "@whetstone/proto/events/v1/events";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
@@ -28,6 +27,7 @@ import { type Callers, createClient, type RpcClient, type RpcServer, startServer
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { loadDataset } from "./adapters/dataset-file.ts";
+import { fixedHost, type FindHost, noHost, pooledHost } from "./adapters/environment-hosts.ts";
 import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
 import { JobRecords } from "./adapters/job-records.ts";
@@ -36,6 +36,7 @@ import { checkWorld } from "./adapters/job-world.ts";
 import { KvLedger, readLedger } from "./adapters/kv-ledger.ts";
 import { Lead } from "./adapters/lead.ts";
 import { NatsTaskQueue } from "./adapters/nats-task-queue.ts";
+import { clusterPools, fixedPools, type PoolDirectory } from "./adapters/pool-directory.ts";
 import { StreamEpisodeIndex } from "./adapters/stream-episode-index.ts";
 import { TrainerClient } from "./adapters/trainer-client.ts";
 import { TrainingJobs } from "./adapters/training-jobs.ts";
@@ -43,6 +44,7 @@ import type { Config } from "./config.ts";
 import { listTasks, type TaskList } from "./domain/dataset.ts";
 import { isFinished } from "./domain/job-phase.ts";
 import { jobService } from "./handlers/job-service.ts";
+import { poolService } from "./handlers/pool-service.ts";
 import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
@@ -118,7 +120,7 @@ interface World extends Ground {
   readonly fleetClient: FleetClient;
   readonly trainer: TrainerClient;
   readonly trainerClient: RpcClient<typeof TrainerService>;
-  readonly environments: ReturnType<typeof createClient<typeof EnvironmentService>>;
+  readonly findHost: FindHost;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
   readonly metrics: ReturnType<typeof createMetrics>;
@@ -136,7 +138,6 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
   const gateway = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
   const fleetClient = fencedFleet(gateway, lead);
   const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
-  const environments = stack.use(createClient(EnvironmentService, config.envAddress, { tls: tls?.to("env-runner") }));
   const rollouts = stack.use(
     createClient(RolloutService, config.orchestratorAddress, { tls: tls?.to("orchestrator") }),
   );
@@ -156,7 +157,7 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     trainerClient,
     streams,
     metrics,
-    environments,
+    findHost: findHostBy(parts, kube),
     store: await JobStore.open(nats),
     records: new JobRecords(streams, await readLedger(nats), runPathOf),
     fleet: new EngineFleet({
@@ -173,6 +174,11 @@ async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<Wo
     rollouts,
     bundles: openBundleStore(nats),
   };
+}
+
+function findHostBy({ config, nats, logger, tls }: Ground, kube: Kube | undefined): FindHost {
+  if (config.envAddress !== undefined) return fixedHost(config.envAddress, tls);
+  return kube ? pooledHost({ nats, kube, tls, logger }) : noHost();
 }
 
 /** What the leader does. */
@@ -217,13 +223,17 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
   return startServer({
     host: config.host,
     port: config.grpcPort,
-    services: [service],
+    services: [service, poolService(poolsOf(world))],
     logger: world.logger,
     metrics: world.metrics,
     tls: world.tls,
     callers: CALLERS,
     healthPort: config.healthPort,
   });
+}
+
+function poolsOf({ kube, config, findHost }: World): PoolDirectory {
+  return kube && config.envAddress === undefined ? clusterPools(kube) : fixedPools(findHost);
 }
 
 /** Opens all that a job's run needs, runs it, and closes it again. */

@@ -18,7 +18,8 @@ export const ConfigSchema = z.strictObject({
   /** host:port of the gateway's FleetService. */
   fleetAddress: z.string(),
   trainerAddress: z.string(),
-  envAddress: z.string(),
+  /** EnvironmentService of the one env-runner there is. Absent, on Kubernetes: EnvironmentPools. */
+  envAddress: z.string().optional(),
   orchestratorAddress: z.string(),
   /** Folder for runs: weights and checkpoints. Trainer and engines see it under the same path. */
   dataPath: z.string(),

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 import { access, constants, readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
+import { DEFAULT_POOL } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
-import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
 import { checkAgent } from "./agent-check.ts";
+import type { FindHost } from "./environment-hosts.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 
 export interface WorldDeps {
-  readonly environments: RpcClient<typeof EnvironmentService>;
+  readonly findHost: FindHost;
   readonly rollouts: RpcClient<typeof RolloutService>;
 }
 
@@ -31,12 +32,16 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
 
 async function checkPlayers(
   { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
-  { environments, rollouts }: WorldDeps,
+  { findHost, rollouts }: WorldDeps,
 ): Promise<Violation[]> {
   const found = await checkAgent(spec, module, rollouts);
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
   if (isBroken || !task || !spec.environment?.kind) return found;
-  return [...found, ...(await rehearseReset(environments, { spec, module, task }))];
+  const { client, violation } = await findHost(spec.environment.pool ?? DEFAULT_POOL);
+  if (violation) return [...found, violation];
+  if (!client) return found; // What is wrong with its arguments, its first episodes will say.
+  await using host = client;
+  return [...found, ...(await rehearseReset(host, { spec, module, task }))];
 }
 
 async function checkModel(path: string): Promise<Violation[]> {

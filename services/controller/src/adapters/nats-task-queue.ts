@@ -38,7 +38,7 @@ export class NatsTaskQueue implements TaskQueue {
   }
 
   async #publishOne(task: RolloutTask, signal: AbortSignal): Promise<void> {
-    const subject = episodeTaskSubject(this.#job, task.group, task.sample);
+    const subject = episodeTaskSubject(this.#job, task.group, task.sample, task.environment?.pool);
     for (;;) {
       this.#lead?.assert();
       try {
