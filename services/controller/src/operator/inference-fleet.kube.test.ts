@@ -74,7 +74,7 @@ async function startGateway(): Promise<ChildProcess> {
   };
   const main = `${ROOT}services/inference-gateway/src/main.ts`;
   const child = spawn(process.execPath, [main], { env, stdio: ["ignore", "ignore", "pipe"] });
-  const lines = createInterface({ input: child.stderr! });
+  const lines = createInterface({ input: child.stderr });
   const ready = new Promise<void>((resolve) => lines.on("line", (line) => line.includes('"ready"') && resolve()));
   await Promise.race([ready, once(child, "exit").then(() => Promise.reject(new Error("the gateway ended")))]);
   return child;
