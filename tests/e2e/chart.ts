@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be said of the chart without installing it: lint, the schema's refusals, and each set of values before the
 // real API server.
-import { CHART, attempt, command, helm } from "./cluster.ts";
+import { checkObjects } from "./chart-objects.ts";
+import { CHART, attempt, command, helm, kubectl } from "./cluster.ts";
 
 /** Values, as --set takes them, that must make objects the API server takes. */
 const MATRIX: Readonly<Record<string, readonly string[]>> = {
   defaults: [],
   "external NATS": ["nats.enabled=false", "nats.external.url=nats://nats.example:4222"],
+  "external NATS with credentials": [
+    "nats.enabled=false",
+    "nats.external.url=tls://nats.example:4222",
+    "nats.external.replicas=3",
+    "nats.external.credentialsSecret.name=mine",
+    "nats.external.caSecret.name=mine",
+    "networkPolicy.natsTo[0].ipBlock.cidr=10.0.0.0/8",
+  ],
+  "three NATS servers": ["nats.replicas=3"],
+  "no TLS": ["tls.mode=off"],
+  "no TLS, three NATS servers": ["tls.mode=off", "nats.replicas=3"],
+  "TLS from secrets": ["tls.mode=secret", "tls.secrets.trainer=mine"],
+  "TLS by cert-manager": ["tls.mode=certManager"],
+  "TLS by an issuer of one's own": [
+    "tls.mode=certManager",
+    "tls.certManager.issuerRef.kind=ClusterIssuer",
+    "tls.certManager.issuerRef.name=corporate",
+  ],
+  monitoring: [
+    "monitoring.podMonitors.enabled=true",
+    "monitoring.prometheusRule.enabled=true",
+    "monitoring.dashboards.enabled=true",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+  ],
   "own model": ["model.init=null", "model.path=/data/models/mine"],
   "existing claim": ["data.existingClaim=mine"],
   "spread over nodes": ["data.accessMode=ReadWriteMany", "engine.replicas=3", "orchestrator.replicas=2"],
@@ -54,25 +79,45 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["trainer.resources.limit.memory=1Gi", /limit/],
   ["envRunner.replicas=2", /replicas/],
   ["networkPolicy.controllerFrom[0].cidr=10.0.0.0/8", /cidr/],
+  ["networkPolicy.apiServer.cidrs[0]=here", /cidrs/],
+  ["nats.replicas=2", /replicas/],
+  ["tls.mode=on", /mode/],
+  ["tls.secrets.worker=mine", /worker/],
+  ["tls.days=0", /days/],
+  ["monitoring.podMonitors.interval=often", /interval/],
 ];
 
 /** Throws at the first that is wrong; answers how many were looked at. */
-export function checkChart(namespace: string): { matrix: number; refused: number } {
+export function checkChart(namespace: string): { matrix: number; refused: number; objects: number } {
   helm("lint", "--strict", CHART);
+  const objects = checkObjects();
   for (const [name, settings] of Object.entries(MATRIX)) dryRun(name, settings, namespace);
   for (const [setting, named] of REFUSED) mustRefuse(setting, named);
-  return { matrix: Object.keys(MATRIX).length, refused: REFUSED.length };
+  return { matrix: Object.keys(MATRIX).length, refused: REFUSED.length, objects };
 }
 
 function dryRun(name: string, settings: readonly string[], namespace: string): void {
   try {
     helm("lint", "--strict", CHART, ...flags(settings));
     const manifest = helm("template", "whetstone", CHART, "--namespace", namespace, ...flags(settings));
-    command("kubectl", ["-n", namespace, "apply", "--dry-run=server", "-f", "-"], manifest);
+    command("kubectl", ["-n", namespace, "apply", "--dry-run=server", "-f", "-"], known(manifest));
   } catch (cause) {
     throw new Error(`chart, values "${name}": ${(cause as Error).message}`, { cause });
   }
 }
+
+/** Objects of add-ons that this cluster does not have cannot be asked about: their form is checked without it. */
+function known(manifest: string): string {
+  served ??= new Set(kubectl("api-versions").trim().split("\n"));
+  const groups = served;
+  return manifest
+    .split(/^---$/m)
+    .filter((text) => /^apiVersion: (\S+)$/m.test(text))
+    .filter((text) => groups.has(/^apiVersion: (\S+)$/m.exec(text)?.[1] ?? ""))
+    .join("---\n");
+}
+
+let served: ReadonlySet<string> | undefined;
 
 function mustRefuse(setting: string, named: RegExp): void {
   const { status, output } = attempt("helm", ["template", "whetstone", CHART, ...flags([setting])]);

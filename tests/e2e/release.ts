@@ -3,12 +3,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 import { CHART, attempt, command, helm, kubectl } from "./cluster.ts";
+import { NAMESPACE, RELEASE, whet } from "./whet.ts";
 
-export const RELEASE = "whetstone";
-export const NAMESPACE = process.env["E2E_NAMESPACE"] ?? "whetstone-e2e";
+export { NAMESPACE, RELEASE };
 const REGISTRY = process.env["REGISTRY"] || "localhost/whetstone";
 const TAG = process.env["TAG"] || "dev";
-const READY = "300s";
 const GONE_MS = 120_000;
 
 /** The namespace refuses pods that Pod Security `restricted` refuses. */
@@ -38,28 +37,37 @@ function imagesOfChart(): string[] {
   return [...new Set([...manifest.matchAll(/^\s+image: (\S+)$/gm)].map((match) => match[1] as string))];
 }
 
+/** E2E_SET: more values, "engine.replicas=2 logLevel=debug". */
 function imageFlags(): string[] {
-  return ["--set", `images.registry=${REGISTRY}`, "--set", `images.tag=${TAG}`];
+  const more = (process.env["E2E_SET"] ?? "").split(" ").filter(Boolean);
+  return [`images.registry=${REGISTRY}`, `images.tag=${TAG}`, ...more].flatMap((setting) => ["--set", setting]);
 }
 
-export function install(): void {
-  helm("install", RELEASE, CHART, "--namespace", NAMESPACE, ...imageFlags());
+/** `whet install --kube`. Answers the seconds of its phases. */
+export function install(...settings: string[]): string {
+  const set = settings.flatMap((setting) => ["--set", setting]);
+  const { status, json, output } = whet("install", "--kube", ...imageFlags(), ...set, "--json");
+  if (status !== 0) throw new Error(`whet install ended with ${status}: ${output}`);
+  const { seconds } = json as { seconds: Record<string, number> };
+  return Object.entries(seconds)
+    .map(([name, taken]) => `${name.split(" ")[0]} ${taken.toFixed(1)} s`)
+    .join(", ");
 }
 
-export async function allReady(): Promise<void> {
-  // `kubectl wait` fails when there is no pod yet.
-  while (kubectl("-n", NAMESPACE, "get", "pods", "-o", "name") === "") await delay(100);
-  const selector = `app.kubernetes.io/instance=${RELEASE}`;
-  for (const kind of ["deployment", "statefulset"]) {
-    const names = kubectl("-n", NAMESPACE, "get", kind, "-l", selector, "-o", "name").trim().split("\n");
-    for (const name of names) kubectl("-n", NAMESPACE, "rollout", "status", name, `--timeout=${READY}`);
-  }
+/** Everything that runs is changed, and then changed back: the pods are replaced. */
+export function upgrade(): void {
+  helm("upgrade", RELEASE, CHART, "--namespace", NAMESPACE, "--reuse-values", "--set", "logLevel=debug");
+}
+
+export function rollback(): void {
+  helm("rollback", RELEASE, "--namespace", NAMESPACE);
 }
 
 /** Uninstalls; throws when anything of the release is there after two minutes. */
 export async function uninstall(): Promise<void> {
   const volumes = volumesOfNamespace();
-  helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait");
+  const { status, output } = whet("uninstall", "--kube");
+  if (status !== 0) throw new Error(`whet uninstall ended with ${status}: ${output}`);
   const end = performance.now() + GONE_MS;
   let left = leftovers(volumes);
   while (left.length > 0 && performance.now() < end) {

@@ -1,90 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs submitted by gRPC to the controller in the cluster, and their books.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+// The jobs of the end-to-end test.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { fromJson, type JsonObject } from "@bufbuild/protobuf";
-import { writeDemonstrations } from "../../examples/frozenlake/src/demonstrations.ts";
-import { JobPhase, JobService, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import { createClient } from "@whetstone/rpc";
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 
-import { runWhet, smallJob } from "../support/local-runtime.ts";
-import { command, kubectl, portForward } from "./cluster.ts";
+import { writeDemonstrations } from "../../examples/frozenlake/src/demonstrations.ts";
+import { DEMONSTRATIONS, grpoJob, sftJob, trainSeeds } from "../../examples/frozenlake/src/recipe.ts";
+import { smallJob } from "../support/local-runtime.ts";
+import { command } from "./cluster.ts";
+import { type Jobs, runJob } from "./jobs.ts";
 import { NAMESPACE, RELEASE } from "./release.ts";
 
-const CONTROLLER = `deployment/${RELEASE}-controller`;
-const DEMONSTRATIONS = "/data/e2e-demonstrations.jsonl";
-const STEPS = 3;
+const FILE = "/data/e2e-demonstrations.jsonl";
 export const MODEL = "/data/models/policy";
+const LEARN_STEPS = Number(process.env["E2E_LEARN_STEPS"] || 20);
+const LEARN = { seed: 1, steps: LEARN_STEPS, lag: 1, heldOut: 100 } as Parameters<typeof grpoJob>[0];
 
-/** Submits a job and follows it to its end; `onStep` is told of each step as it is reported. */
-export async function runJob(spec: JsonObject, onStep: (step: number) => void = () => {}): Promise<StepRecord[]> {
-  await using forward = await portForward(NAMESPACE, `${RELEASE}-controller`, 9083);
-  await using jobs = createClient(JobService, forward.address);
-  const name = spec["name"] as string;
-  await jobs.submitJob({ spec: fromJson(JobSpecSchema, spec) }, { deadlineMs: 60_000 });
-  const steps: StepRecord[] = [];
-  for await (const { event } of jobs.streamMetrics({ name, follow: true })) {
-    if (event.case !== "step") continue;
-    steps.push(event.value);
-    onStep(steps.length);
-  }
-  const { job } = await jobs.getJob({ name });
-  const phase = job?.status?.phase ?? JobPhase.UNSPECIFIED;
-  if (phase !== JobPhase.SUCCEEDED) throw new Error(`${name} ended as ${JobPhase[phase]}: ${job?.status?.message}`);
-  return steps;
+/** GRPO from random weights: every service takes part, nothing is learned yet. */
+export function shortJob(name: string, steps = 3): JsonObject {
+  return smallJob(name, MODEL, { steps, lag: 1 });
 }
 
-/** GRPO for three steps from random weights: every service takes part, nothing is learned yet. */
-export function grpoJob(name: string): JsonObject {
-  return smallJob(name, MODEL, { steps: STEPS });
-}
-
-/** SFT for a few steps: its loss must fall, so weights did reach trainer and engine. */
-export function sftJob(name: string): JsonObject {
-  const optimizer = { learningRate: 0.001, warmupSteps: 1 };
-  return {
-    ...smallJob(name, MODEL),
-    train: { jsonl: DEMONSTRATIONS },
-    algorithm: { sft: { optimizer, batching: { miniBatches: 4, epochs: 2 } } },
-    loop: { steps: STEPS, batchGroups: 64 },
-  };
-}
-
-/** Puts demonstrations on the cluster's volume. */
+/** Puts the quickstart's demonstrations on the cluster's volume. */
 export function bringDemonstrations(): void {
   const folder = mkdtempSync(join(tmpdir(), "whetstone-e2e-"));
   const file = join(folder, "demonstrations.jsonl");
-  writeDemonstrations(file, 1, 192);
-  const into = ["-n", NAMESPACE, "exec", "-i", CONTROLLER, "-c", "controller", "--", "tee", DEMONSTRATIONS];
-  command("kubectl", into, readFileSync(file, "utf8"));
+  writeDemonstrations(file, trainSeeds(LEARN.seed).demonstrations, DEMONSTRATIONS);
+  const controller = ["exec", "-i", `deployment/${RELEASE}-controller`, "-c", "controller", "--"];
+  command("kubectl", ["-n", NAMESPACE, ...controller, "tee", FILE], readFileSync(file, "utf8"));
   rmSync(folder, { recursive: true });
 }
 
-/** `whet jobs audit`, with NATS through a port-forward and the checkpoints' books copied from the volume. */
-export async function audit(name: string): Promise<Record<string, number>> {
-  const data = mkdtempSync(join(tmpdir(), "whetstone-e2e-"));
-  try {
-    copyBooks(data);
-    await using forward = await portForward(NAMESPACE, `${RELEASE}-nats`, 4222);
-    process.env["WHETSTONE_NATS_URL"] = `nats://${forward.address}`;
-    const { status, json, output } = runWhet("jobs", "audit", name, "--data", data, "--json");
-    if (status !== 0) throw new Error(`whet jobs audit ${name} ended with ${status}: ${output}`);
-    return json as Record<string, number>;
-  } finally {
-    delete process.env["WHETSTONE_NATS_URL"];
-    rmSync(data, { recursive: true, force: true });
-  }
+/** The quickstart's SFT: the model must know the answer's format after it. */
+export async function teachFormat(jobs: Jobs): Promise<{ said: string; modelPath: string }> {
+  const { job, steps } = await runJob(jobs, { ...sftJob(LEARN, MODEL, FILE), name: "e2e-sft" });
+  const losses = steps.map(({ metrics }) => metrics["loss"] ?? NaN);
+  const [first = NaN, last = NaN] = [losses[0], losses.at(-1)];
+  if (!(last < first)) throw new Error(`the loss did not fall: ${losses.join(", ")}`);
+  const said = `loss ${first.toFixed(2)} → ${last.toFixed(2)}, ${successes(job)}`;
+  return { said, modelPath: job.status?.modelPath ?? "" };
 }
 
-function copyBooks(data: string): void {
-  const find = "cd /data && find runs -path '*/checkpoints/*/state.json'";
-  const exec = ["-n", NAMESPACE, "exec", CONTROLLER, "-c", "controller", "--"];
-  for (const path of kubectl(...exec, "sh", "-c", find)
-    .trim()
-    .split("\n")) {
-    mkdirSync(join(data, path, ".."), { recursive: true });
-    command("sh", ["-c", `kubectl "$@" >"$0"`, join(data, path), ...exec, "cat", `/data/${path}`]);
-  }
+/** The quickstart's GRPO, fewer steps: more episodes must reach the goal after it. */
+export async function teachWay(jobs: Jobs, modelPath: string): Promise<string> {
+  const spec: JsonObject = { ...grpoJob(LEARN, modelPath), name: "e2e-learn" };
+  const validation = { ...(spec["validation"] as JsonObject), atStart: true };
+  const { job } = await runJob(jobs, { ...spec, validation });
+  const [before = NaN, after = NaN] = [success(job, 0), success(job, LEARN_STEPS)];
+  if (!(after > before + 0.1)) throw new Error(`it did not learn: ${successes(job)}`);
+  return `${LEARN_STEPS} steps, ${successes(job)}`;
+}
+
+function success(job: Job, step: number): number | undefined {
+  return job.status?.validations.find((result) => result.step === step && result.variant === "greedy")?.success;
+}
+
+function successes(job: Job): string {
+  const greedy = (job.status?.validations ?? []).filter(({ variant }) => variant === "greedy");
+  return `success on held-out maps ${greedy.map((result) => result.success.toFixed(2)).join(" → ")}`;
 }

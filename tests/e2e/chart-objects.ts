@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the chart makes of its values, object by object: rules that hold for whatever is in it.
+import { parseAllDocuments } from "yaml";
+import { CHART, helm } from "./cluster.ts";
+
+interface ChartObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly [field: string]: unknown;
+}
+
+interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly args?: readonly string[];
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly securityContext?: Record<string, unknown>;
+  readonly [field: string]: unknown;
+}
+
+interface PodSpec {
+  readonly owner: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+  readonly volumes?: readonly { readonly name: string; readonly secret?: { readonly secretName: string } }[];
+  readonly automountServiceAccountToken?: boolean;
+  readonly securityContext?: Record<string, unknown>;
+}
+
+type Check = (objects: readonly ChartObject[]) => string[];
+
+/** Values, and what must hold of the objects: complaints, none when it does. */
+const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = [
+  [[], everyPodRestricted],
+  [[], tokensOnlyWhereNeeded],
+  [[], rightsAreNarrow],
+  [[], everyPodHasPolicy],
+  [[], environmentsReachNamesOnly],
+  [[], certificatesEverywhere],
+  [["tls.mode=secret", "tls.secrets.trainer=mine"], ownSecrets],
+  [["tls.mode=off"], plainText],
+  [["tls.mode=certManager"], certManager],
+  [["nats.replicas=3"], threeServers],
+  [["nats.enabled=false", "nats.external.url=tls://n:4222", "nats.external.credentialsSecret.name=mine"], externalNats],
+  [[], probesNeedNoCertificate],
+];
+
+/** Throws with all complaints; answers how many rules were looked at. */
+export function checkObjects(): number {
+  const complaints = CHECKS.flatMap(([values, check]) =>
+    check(render(values)).map((complaint) => `[${values.join(" ") || "defaults"}] ${complaint}`),
+  );
+  if (complaints.length > 0) throw new Error(`the chart's objects:\n${complaints.join("\n")}`);
+  return CHECKS.length;
+}
+
+function render(values: readonly string[]): ChartObject[] {
+  const flags = values.flatMap((value) => ["--set", value]);
+  const manifest = helm("template", "rel", CHART, "--namespace", "there", ...flags);
+  return parseAllDocuments(manifest)
+    .map((document) => document.toJS() as ChartObject | null)
+    .filter((object) => object !== null);
+}
+
+/** Pod templates, of whatever kind they are in. */
+function podsOf(objects: readonly ChartObject[]): PodSpec[] {
+  return objects.flatMap((object) => findPods(object, `${object.kind}/${object.metadata.name}`));
+}
+
+function findPods(value: unknown, owner: string): PodSpec[] {
+  if (typeof value !== "object" || value === null) return [];
+  const { spec, metadata, containers } = value as {
+    spec?: PodSpec;
+    metadata?: { labels?: object };
+    containers?: unknown;
+  };
+  if (spec !== undefined && Array.isArray(spec.containers))
+    return [{ ...spec, owner, labels: { ...metadata?.labels } as Record<string, string> }];
+  if (Array.isArray(containers)) return [{ ...(value as PodSpec), owner, labels: {} }];
+  return Object.values(value).flatMap((field) => findPods(field, owner));
+}
+
+const all = ({ containers, initContainers = [] }: PodSpec): Container[] => [...initContainers, ...containers];
+const named = (objects: readonly ChartObject[], kind: string): ChartObject[] =>
+  objects.filter((object) => object.kind === kind);
+
+function everyPodRestricted(objects: readonly ChartObject[]): string[] {
+  return podsOf(objects).flatMap((pod) => {
+    const seccomp = (pod.securityContext?.["seccompProfile"] as { type?: string } | undefined)?.type;
+    const own = pod.securityContext?.["runAsNonRoot"] === true && seccomp === "RuntimeDefault";
+    const open = all(pod).filter(
+      ({ securityContext: context }) =>
+        context?.["allowPrivilegeEscalation"] !== false ||
+        context["readOnlyRootFilesystem"] !== true ||
+        JSON.stringify(context["capabilities"]) !== '{"drop":["ALL"]}',
+    );
+    return [
+      ...(own ? [] : [`${pod.owner}: not restricted`]),
+      ...open.map(({ name }) => `${pod.owner}, container ${name}: not restricted`),
+    ];
+  });
+}
+
+function tokensOnlyWhereNeeded(objects: readonly ChartObject[]): string[] {
+  const mayHave = /^(Deployment\/rel-controller|Job\/rel-certificates-\w+)$/;
+  return podsOf(objects)
+    .filter(({ owner, automountServiceAccountToken }) => automountServiceAccountToken !== false && !mayHave.test(owner))
+    .filter(({ owner }) => !/^(Job|CronJob)\//.test(owner))
+    .map(({ owner }) => `${owner}: has a token of a service account`);
+}
+
+interface Rule {
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly apiGroups: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
+function rightsAreNarrow(objects: readonly ChartObject[]): string[] {
+  const rules = named(objects, "Role").flatMap((role) =>
+    (role["rules"] as readonly Rule[]).map((rule) => ({ role, rule })),
+  );
+  return [
+    ...named(objects, "ClusterRole").map(({ metadata }) => `ClusterRole ${metadata.name}: rights in all namespaces`),
+    ...rules.flatMap(({ role, rule }) => {
+      const wide = [...rule.resources, ...rule.verbs, ...rule.apiGroups].includes("*");
+      const secrets = rule.resources.includes("secrets");
+      const named = (rule.resourceNames?.length ?? 0) > 0 && !rule.verbs.some((verb) => /list|watch|create/.test(verb));
+      return [
+        ...(wide ? [`Role ${role.metadata.name}: a right to everything`] : []),
+        ...(secrets && !named ? [`Role ${role.metadata.name}: secrets without names`] : []),
+      ];
+    }),
+  ];
+}
+
+interface Policy {
+  readonly podSelector: { matchLabels?: Record<string, string>; matchExpressions?: readonly { key: string }[] };
+  readonly policyTypes: readonly string[];
+  readonly egress?: readonly { ports?: readonly { port: number }[] }[];
+}
+
+const policiesOf = (objects: readonly ChartObject[]): Policy[] =>
+  named(objects, "NetworkPolicy").map((object) => object["spec"] as Policy);
+
+function selects({ podSelector }: Policy, labels: Readonly<Record<string, string>>): boolean {
+  const equal = Object.entries(podSelector.matchLabels ?? {}).every(([key, value]) => labels[key] === value);
+  return equal && (podSelector.matchExpressions ?? []).every(({ key }) => key in labels);
+}
+
+function everyPodHasPolicy(objects: readonly ChartObject[]): string[] {
+  const policies = policiesOf(objects);
+  return podsOf(objects)
+    .filter(({ owner }) => /^(Deployment|StatefulSet|Job)\//.test(owner))
+    .filter(({ labels }) => !policies.some((policy) => policy.policyTypes.length === 2 && selects(policy, labels)))
+    .map(({ owner }) => `${owner}: no network policy for both ways`);
+}
+
+function environmentsReachNamesOnly(objects: readonly ChartObject[]): string[] {
+  const own = policiesOf(objects).filter((policy) => selects(policy, { "whetstone.dev/pool": "any" }));
+  const ports = own.flatMap(({ egress = [] }) => egress.flatMap(({ ports = [] }) => ports.map(({ port }) => port)));
+  const open = own.some(({ egress = [] }) => egress.some(({ ports = [] }) => ports.length === 0));
+  if (own.length === 0) return ["no policy for environments"];
+  return open || ports.some((port) => port !== 53) ? [`environments reach ports ${ports.join(", ")}`] : [];
+}
+
+const ROLE_OF: readonly (readonly [owner: RegExp, role: string])[] = [
+  [/rel-(controller|orchestrator|gateway|trainer|nats)$/, "$1"],
+  [/env-runner|EnvironmentPool/, "env-runner"],
+  [/engine|InferenceFleet/, "engine"],
+];
+
+function roleOf(owner: string): string {
+  const [pattern, role] = ROLE_OF.find(([known]) => known.test(owner)) ?? [];
+  return pattern === undefined ? "" : (role ?? "").replace("$1", pattern.exec(owner)?.[1] ?? "");
+}
+
+function services(objects: readonly ChartObject[]): PodSpec[] {
+  return podsOf(objects).filter(({ owner }) => roleOf(owner) !== "");
+}
+
+/** Each pod has its own role's certificate, and no other. */
+function certificatesEverywhere(objects: readonly ChartObject[]): string[] {
+  const texts = JSON.stringify(objects);
+  const secrets = new Set(named(objects, "Secret").map(({ metadata }) => metadata.name));
+  return [
+    ...services(objects).flatMap((pod) => {
+      const has = (pod.volumes ?? []).map(({ secret }) => secret?.secretName).filter((name) => name !== undefined);
+      const wanted = `rel-${roleOf(pod.owner)}-tls`;
+      return [
+        ...(has.join() === wanted ? [] : [`${pod.owner}: has secrets "${has.join()}" and not "${wanted}"`]),
+        ...(secrets.has(wanted) ? [] : [`${wanted}: nobody makes it`]),
+      ];
+    }),
+    ...(secrets.has("rel-client") ? [] : ["rel-client: nobody makes it"]),
+    ...(/"http:\/\/rel-|"nats:\/\/rel-/.test(texts) ? ["an address without TLS"] : []),
+    ...(named(objects, "Secret").some((secret) => "data" in secret || "stringData" in secret)
+      ? ["a Secret with contents: an upgrade would write over what is in it"]
+      : []),
+  ];
+}
+
+function ownSecrets(objects: readonly ChartObject[]): string[] {
+  const trainer = services(objects).find(({ owner }) => roleOf(owner) === "trainer");
+  const mine = trainer?.volumes?.some(({ secret }) => secret?.secretName === "mine") === true;
+  return [...(mine ? [] : ["the trainer does not use its secret"]), ...made(objects, ["Secret", "Job", "Certificate"])];
+}
+
+function plainText(objects: readonly ChartObject[]): string[] {
+  const found = /WHETSTONE_TLS_PATH|verify_and_map|https:\/\/rel-|tls:\/\/rel-/.exec(JSON.stringify(objects));
+  return [...(found ? [`"${found[0]}" without TLS`] : []), ...made(objects, ["Secret", "Job", "Certificate"])];
+}
+
+function certManager(objects: readonly ChartObject[]): string[] {
+  const certificates = named(objects, "Certificate").map(
+    (object) => object["spec"] as { secretName: string; dnsNames?: string[] },
+  );
+  const names = certificates.flatMap(({ dnsNames = [] }) => dnsNames).filter((name) => name.endsWith(".whetstone"));
+  const lacking = services(objects).filter(
+    (pod) =>
+      !certificates.some(({ secretName }) => pod.volumes?.some(({ secret }) => secret?.secretName === secretName)),
+  );
+  return [
+    ...(names.length === 8 ? [] : [`${names.length} roles have a certificate, not 8`]),
+    ...lacking.map(({ owner }) => `${owner}: its secret is nobody's`),
+    ...made(objects, ["Secret", "Job"]),
+  ];
+}
+
+function made(objects: readonly ChartObject[], kinds: readonly string[]): string[] {
+  return kinds.flatMap((kind) => named(objects, kind).map(({ metadata }) => `makes ${kind} ${metadata.name}`));
+}
+
+function threeServers(objects: readonly ChartObject[]): string[] {
+  const set = named(objects, "StatefulSet").find(({ metadata }) => metadata.name === "rel-nats");
+  const spec = set?.["spec"] as { replicas: number; podManagementPolicy: string } | undefined;
+  const text = JSON.stringify(objects);
+  const expected: readonly (readonly [boolean, string])[] = [
+    [spec?.replicas === 3, "NATS has not three servers"],
+    [spec?.podManagementPolicy === "Parallel", "servers start one after the other"],
+    [(text.match(/rel-nats-\d\.rel-nats-headless:6222/g) ?? []).length === 3, "not three routes"],
+    [text.includes('{"name":"WHETSTONE_STREAM_REPLICAS","value":"3"}'), "streams have not three copies"],
+    [named(objects, "PodDisruptionBudget").length === 1, "no budget"],
+  ];
+  return expected.filter(([holds]) => !holds).map(([, complaint]) => complaint);
+}
+
+function externalNats(objects: readonly ChartObject[]): string[] {
+  const users = services(objects).filter((pod) => pod.volumes?.some(({ secret }) => secret?.secretName === "mine"));
+  const roles = users.map(({ owner }) => roleOf(owner)).toSorted();
+  return [
+    ...(roles.join() === "controller,orchestrator,trainer" ? [] : [`credentials are with ${roles.join()}`]),
+    ...objects.filter(({ metadata }) => /rel-nats/.test(metadata.name)).map(({ metadata }) => `makes ${metadata.name}`),
+  ];
+}
+
+/** The kubelet has none. */
+function probesNeedNoCertificate(objects: readonly ChartObject[]): string[] {
+  return services(objects).flatMap((pod) =>
+    pod.containers.flatMap((container) =>
+      ["startupProbe", "readinessProbe", "livenessProbe"].flatMap((name) => {
+        const probe = container[name] as { grpc?: { port: unknown }; httpGet?: { port: unknown } } | undefined;
+        const port = probe?.grpc?.port ?? probe?.httpGet?.port;
+        return port === undefined || [9090, 8002, "monitor", "health", "metrics"].includes(port as string | number)
+          ? []
+          : [`${pod.owner}: ${name} asks port ${String(port)}`];
+      }),
+    ),
+  );
+}
