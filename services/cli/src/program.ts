@@ -43,6 +43,7 @@ export function buildProgram(
   addTrainingCommands(program, context, outcome);
   addJobCommands(program, context, outcome);
   addEpisodeCommands(program, context, outcome);
+  addPoolCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
   addClusterCommands(program, context);
@@ -233,6 +234,18 @@ function selection(target: Command, last: string): Command {
     .option("--purpose <purpose>", "train, validation or demonstration")
     .option("--last <n>", last)
     .option("--failed", "only those that failed");
+}
+
+function addPoolCommands(program: Command, context: CommandContext): void {
+  const pools = program.command("pools").description("env-runners, and how many there are").exitOverride();
+  const load = async () => await import("./commands/pools.ts");
+  command(pools, "ls", "all pools").action(async (flags: object) => (await load()).listPools(flags, context));
+  command(pools, "get <name>", "one pool").action(async (name: string, flags: object) =>
+    (await load()).getPool(name, flags, context),
+  );
+  command(pools, "scale <name> <n>", "set the number of env-runners; no episode is lost").action(
+    async (name: string, count: string, flags: object) => (await load()).scalePool(name, count, flags, context),
+  );
 }
 
 function addModelCommands(program: Command, context: CommandContext): void {

@@ -33,7 +33,7 @@ export interface AppDeps {
 
 export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake, math, mathRevise, tool];
 
-const CALLERS: Callers = { controller: true, orchestrator: true };
+const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };
 
 /** How long sessions may take to end once they were handed back. */
 const HAND_BACK_MS = 2_000;
