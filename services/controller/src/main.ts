@@ -9,6 +9,11 @@ if (process.argv[2] === "certificates") {
   await makeCertificates(process.env, createLogger({ component: "certificates" }));
   process.exit(0);
 }
+if (process.argv[2] === "delete-jobs") {
+  const { deleteJobsBeforeUninstall } = await import("./operator/delete-jobs.ts");
+  await deleteJobsBeforeUninstall(process.env, createLogger({ component: "delete-jobs" }));
+  process.exit(0);
+}
 const config = loadConfig(ConfigSchema, { env: process.env });
 const logger = createLogger({ component: "controller", level: config.logLevel });
 const app = await startApp(config, logger);
