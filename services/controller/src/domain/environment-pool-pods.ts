@@ -28,7 +28,7 @@ export function poolSelector(pool: string): string {
 }
 
 export function poolPodName(pool: string, ordinal: number): string {
-  return `${pool}-${ordinal}`;
+  return `env-${pool}-${ordinal}`;
 }
 
 /** Names are by ordinal, so that a stale cache makes no pod twice. */
