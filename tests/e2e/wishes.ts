@@ -45,7 +45,7 @@ export async function scaleWhileTraining(pool: string, job: string, jobs: Jobs):
 }
 
 function readyOf(pool: string): number {
-  const path = "jsonpath={.status.readyReplicas} {.status.replicas}";
+  const path = "jsonpath={.status.ready} {.status.replicas}";
   const [ready, all] = kubectl("-n", NAMESPACE, "get", pool, "-o", path).split(" ").map(Number);
   return ready === all ? (ready ?? 0) : -1;
 }
