@@ -25,7 +25,8 @@ export interface Stage extends AsyncDisposable {
   readonly data: string;
   readonly model: string;
   port(service: string, purpose: string): number;
-  startController(name: string): Promise<Controller>;
+  /** @param settings  more WHETSTONE_* variables of it. */
+  startController(name: string, settings?: Readonly<Record<string, string>>): Promise<Controller>;
 }
 
 /** @param namespace  of the Lease and of all objects; the caller makes and removes it. */
@@ -63,8 +64,8 @@ export async function setStage(namespace: string): Promise<Stage> {
     data,
     model,
     port: (service, purpose) => rest.get(service)?.ports[purpose] ?? 0,
-    startController: async (name) => {
-      const spec = await replica(controller, name, namespace);
+    startController: async (name, settings = {}) => {
+      const spec = await replica(controller, name, { ...settings, WHETSTONE_KUBE_NAMESPACE: namespace });
       return controllerOf(spec, await start(spec), data);
     },
     async [Symbol.asyncDispose]() {
@@ -74,13 +75,17 @@ export async function setStage(namespace: string): Promise<Stage> {
   };
 }
 
-async function replica(spec: ServiceSpec, name: string, namespace: string): Promise<ServiceSpec> {
+async function replica(
+  spec: ServiceSpec,
+  name: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<ServiceSpec> {
   const grpc = await freePort();
   const environment = {
     ...spec.environment,
+    ...settings,
     WHETSTONE_GRPC_PORT: String(grpc),
     WHETSTONE_KUBE: "true",
-    WHETSTONE_KUBE_NAMESPACE: namespace,
   };
   return { ...spec, name, environment, ports: { grpc }, health: { kind: "grpc", port: grpc } };
 }
