@@ -29,19 +29,24 @@ export interface Stage extends AsyncDisposable {
   startController(name: string, settings?: Readonly<Record<string, string>>): Promise<Controller>;
 }
 
-/** @param namespace  of the Lease and of all objects; the caller makes and removes it. */
-export async function setStage(namespace: string): Promise<Stage> {
+/**
+ * @param namespace  of the Lease and of all objects; the caller makes and removes it.
+ * @param engines  beside it, which the gateway knows from the start
+ * @param withPools  environments are on the cluster, in EnvironmentPools, and none is here
+ */
+export async function setStage(namespace: string, engines = 1, withPools = false): Promise<Stage> {
   const data = mkdtempSync(join(tmpdir(), "whetstone-stage-"));
   const model = join(data, "models/tiny");
   runWhet("models", "init", model, "--preset", "tiny", "--seed", "7");
-  const table = await serviceTable({
+  const all = await serviceTable({
     paths: dataPaths(data),
     model,
-    engines: 1,
+    engines,
     trainerThreads: 1,
     natsServer: "nats-server",
     ports: {},
   });
+  const table = withPools ? all.filter(({ name }) => name !== "env-runner").map(byPools) : all;
   const children: ChildProcess[] = [];
   const start = async (spec: ServiceSpec): Promise<ChildProcess> => {
     await spec.prepare?.(new AbortController().signal);
@@ -72,6 +77,14 @@ export async function setStage(namespace: string): Promise<Stage> {
       for (const child of children) child.kill("SIGKILL");
       if (!process.env["WHETSTONE_TEST_KEEP"]) rmSync(data, { recursive: true, force: true });
     },
+  };
+}
+
+function byPools(spec: ServiceSpec): ServiceSpec {
+  const { WHETSTONE_ENV_ADDRESS: _, ...environment } = spec.environment;
+  return {
+    ...spec,
+    environment: { ...environment, ...(spec.name === "orchestrator" && { WHETSTONE_WATCH_POOLS: "true" }) },
   };
 }
 

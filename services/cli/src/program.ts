@@ -44,6 +44,7 @@ export function buildProgram(
   addJobCommands(program, context, outcome);
   addEpisodeCommands(program, context, outcome);
   addPoolCommands(program, context);
+  addFleetCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
   addClusterCommands(program, context);
@@ -245,6 +246,15 @@ function addPoolCommands(program: Command, context: CommandContext): void {
   );
   command(pools, "scale <name> <n>", "set the number of env-runners; no episode is lost").action(
     async (name: string, count: string, flags: object) => (await load()).scalePool(name, count, flags, context),
+  );
+}
+
+function addFleetCommands(program: Command, context: CommandContext): void {
+  const fleet = program.command("fleet").description("engines: what they serve, and how many there are").exitOverride();
+  const load = async () => await import("./commands/fleet.ts");
+  command(fleet, "status", "all engines").action(async (flags: object) => (await load()).fleetStatus(flags, context));
+  command(fleet, "scale <name> <n>", "set the number of engines; calls of one that leaves go on elsewhere").action(
+    async (name: string, count: string, flags: object) => (await load()).scaleFleet(name, count, flags, context),
   );
 }
 

@@ -30,6 +30,7 @@ import { loadDataset } from "./adapters/dataset-file.ts";
 import { fixedHost, type FindHost, noHost, pooledHost } from "./adapters/environment-hosts.ts";
 import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
+import { clusterFleets, type FleetDirectory, localFleet } from "./adapters/fleet-directory.ts";
 import { JobRecords } from "./adapters/job-records.ts";
 import { JobStore } from "./adapters/job-store.ts";
 import { checkWorld } from "./adapters/job-world.ts";
@@ -43,6 +44,7 @@ import { TrainingJobs } from "./adapters/training-jobs.ts";
 import type { Config } from "./config.ts";
 import { listTasks, type TaskList } from "./domain/dataset.ts";
 import { isFinished } from "./domain/job-phase.ts";
+import { fleetView } from "./handlers/fleet-view.ts";
 import { jobService } from "./handlers/job-service.ts";
 import { poolService } from "./handlers/pool-service.ts";
 import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
@@ -223,13 +225,17 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
   return startServer({
     host: config.host,
     port: config.grpcPort,
-    services: [service, poolService(poolsOf(world))],
+    services: [service, poolService(poolsOf(world)), fleetView(fleetsOf(world), () => world.fleet.wanted)],
     logger: world.logger,
     metrics: world.metrics,
     tls: world.tls,
     callers: CALLERS,
     healthPort: config.healthPort,
   });
+}
+
+function fleetsOf({ kube, fleet, fleetClient }: World): FleetDirectory {
+  return kube ? clusterFleets(kube, fleetClient) : localFleet(fleetClient, () => fleet.wanted);
 }
 
 function poolsOf({ kube, config, findHost }: World): PoolDirectory {

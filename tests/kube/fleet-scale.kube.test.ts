@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines come and go on pods while a job trains: 1 → 2 → 1, and one is deleted. Nothing may be lost.
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { fromJson } from "@bufbuild/protobuf";
+import { auditJob } from "@whetstone/audit";
+import { type Kube, NAMESPACES, openKube, PODS } from "@whetstone/kube";
+import { connectNats } from "@whetstone/messaging";
+import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { createClient, type RpcClient } from "@whetstone/rpc";
+import { silentLogger } from "@whetstone/telemetry";
+import { waitFor } from "@whetstone/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
+import { type Controller, setStage, type Stage } from "../support/controllers.ts";
+import { smallJob } from "../support/local-runtime.ts";
+
+const JOB = "scaled";
+const STEPS = 60;
+const IMAGE = `${process.env["REGISTRY"] || "localhost/whetstone"}/model-tools:${process.env["TAG"] || "dev"}`;
+const LONG = { timeoutMs: 120_000, intervalMs: 200 };
+
+describe("an InferenceFleet that is scaled while a job trains", () => {
+  const namespace = `d-scale-${process.pid}`;
+  let kube: Kube;
+  let stage: Stage;
+  let controller: Controller;
+  let jobs: RpcClient<typeof JobService>;
+  let gateway: RpcClient<typeof FleetService>;
+
+  beforeAll(async () => {
+    kube = openKube({ logger: silentLogger, namespace });
+    await kube.create(NAMESPACES, { metadata: { name: namespace } });
+    stage = await setStage(namespace, 0);
+    // Pods run as another user.
+    chmodSync(stage.data, 0o755);
+    controller = await stage.startController("a");
+    jobs = createClient(JobService, controller.address);
+    gateway = createClient(FleetService, `127.0.0.1:${stage.port("gateway", "grpc")}`);
+    await kube.apply(INFERENCE_FLEETS, { metadata: { name: "f" }, spec: fleetSpec(stage) });
+  }, 120_000);
+  afterAll(async () => {
+    await kube.delete(NAMESPACES, namespace);
+    await jobs[Symbol.asyncDispose]();
+    await gateway[Symbol.asyncDispose]();
+    await stage[Symbol.asyncDispose]();
+    kube[Symbol.dispose]();
+  }, 60_000);
+
+  const stepOf = async (): Promise<number> => (await jobs.getJob({ name: JOB })).job?.status?.step ?? 0;
+  const states = async (): Promise<string> =>
+    ((await kube.get(INFERENCE_FLEETS, "f"))?.status?.engines ?? []).map(({ state }) => state).join(" ");
+  const scale = (replicas: number) =>
+    kube.patch(INFERENCE_FLEETS, "f", { spec: { replicas } }, { subresource: "scale" });
+  const engines = async () => (await gateway.listEngines({})).engines;
+
+  /** Seconds until something holds. */
+  async function seconds(holds: () => Promise<boolean>): Promise<number> {
+    const startedAt = performance.now();
+    await waitFor(holds, LONG);
+    return Math.round((performance.now() - startedAt) / 100) / 10;
+  }
+
+  it("loses nothing", async () => {
+    await jobs.submitJob({ spec: fromJson(JobSpecSchema, smallJob(JOB, stage.model, { steps: STEPS, lag: 1 })) });
+    await waitFor(async () => (await stepOf()) >= 3, LONG);
+
+    await scale(2);
+    const up = await seconds(async () => (await states()) === "Serving Serving");
+    await waitFor(async () => (await engines()).every(({ policy }) => (policy?.policyVersion ?? 0n) > 3n), LONG);
+
+    await kube.delete(PODS, "f-0", { graceSeconds: 0 });
+    const back = await seconds(async () => (await states()) === "Serving Serving" && (await isThere("f-0")));
+
+    await scale(1);
+    const down = await seconds(async () => !(await isThere("f-1")));
+    expect((await engines()).map(({ id }) => id)).toEqual(["f/f-0"]);
+    const scaledAt = await stepOf();
+
+    await waitFor(async () => (await jobs.getJob({ name: JOB })).job?.status?.phase === JobPhase.SUCCEEDED, LONG);
+    expect(scaledAt).toBeLessThan(STEPS);
+    const report = await audit();
+    console.log(
+      JSON.stringify({ secondsToTwo: up, secondsAfterDelete: back, secondsToOne: down, scaledAt, ...report }),
+    );
+  }, 400_000);
+
+  async function isThere(name: string): Promise<boolean> {
+    return (await kube.get(PODS, name)) !== undefined;
+  }
+
+  async function audit(): Promise<object> {
+    const servers = `nats://127.0.0.1:${stage.port("nats", "nats")}`;
+    await using connection = await connectNats({ servers, name: "test", logger: silentLogger });
+    const signal = AbortSignal.timeout(60_000);
+    const result = await auditJob(JOB, { connection, runsFolder: join(stage.data, "runs"), signal });
+    const { lost, duplicated, stale, unlabelled, trained } = result;
+    expect({ lost, duplicated, stale, unlabelled }).toEqual({ lost: 0, duplicated: 0, stale: 0, unlabelled: 0 });
+    return { lost, duplicated, stale, unlabelled, trained };
+  }
+});
+
+/** Engines read models and weights where the services of this machine write them, so nodes must be this machine. */
+function fleetSpec(stage: Stage): InferenceFleet["spec"] {
+  const source = process.env["WHETSTONE_TEST_ENGINE_SOURCE"];
+  const packages = source ? ["whetstone_engine", "whetstone_tls", "whetstone_models"] : [];
+  const volumes = [
+    { name: "data", hostPath: { path: stage.data } },
+    ...(source ? [{ name: "source", hostPath: { path: source } }] : []),
+  ];
+  const volumeMounts = [
+    { name: "data", mountPath: stage.data, readOnly: true },
+    ...packages.map((name) => ({ name: "source", mountPath: `/opt/whetstone/src/${name}`, subPath: name })),
+  ];
+  const resources = { requests: { cpu: "10m", memory: "256Mi" } };
+  const template = { image: IMAGE, imagePullPolicy: "IfNotPresent", terminationGracePeriodSeconds: 10, resources };
+  const spec = {
+    replicas: 1,
+    drainSeconds: 10,
+    model: { path: stage.model },
+    template: { ...template, volumes, volumeMounts },
+  };
+  return spec as unknown as InferenceFleet["spec"];
+}
