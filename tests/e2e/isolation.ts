@@ -14,38 +14,83 @@ const open = ([host, port]) => new Promise((done) => {
 Promise.all(process.argv.slice(1).map(async (target) => console.log(target, await open(target.split("/")))));
 `;
 
-const TARGETS = [
-  "kubernetes.default/443",
-  `${RELEASE}-nats/4222`,
-  `${RELEASE}-trainer/7400`,
-  `${RELEASE}-engine-0.${RELEASE}-engine/8000`,
-  `${RELEASE}-gateway/8080`,
-  `${RELEASE}-gateway/9080`,
-  `${RELEASE}-controller/9083`,
-  `${RELEASE}-orchestrator/9082`,
-];
+/** "host/port" of what an environment must not reach, with who must, so that a dead address is no proof. */
+interface Target {
+  readonly address: string;
+  readonly reachedBy: string | undefined;
+}
 
 /** Answers what was seen. Throws when an environment's pod reaches some of what it must not. */
 export function checkIsolation(): string {
-  refuseDeadTargets();
-  const reached = openFrom("env-runner", TARGETS);
-  if (reached.length === TARGETS.length) return "NOT CHECKED: this cluster's network does not enforce NetworkPolicy";
+  const targets = targetsOf();
+  refuseDeadTargets(targets);
+  const addresses = targets.map(({ address }) => address);
+  const reached = openFrom(podWith("whetstone.dev/pool"), addresses);
+  if (reached.length === targets.length) return "NOT CHECKED: this cluster's network does not enforce NetworkPolicy";
   if (reached.length > 0) throw new Error(`an environment's pod reaches ${reached.join(", ")}`);
-  return `an environment's pod reaches none of ${TARGETS.length} addresses`;
+  return `an environment's pod reaches none of ${targets.length} addresses`;
 }
 
-/** A target that answers nobody would prove nothing: each of these answers the controller. */
-function refuseDeadTargets(): void {
-  const own = [`${RELEASE}-gateway/8080`]; // Agents' side: not the controller's.
-  const expected = TARGETS.filter((target) => !own.includes(target));
-  const reached = openFrom("controller", expected);
-  const dead = expected.filter((target) => !reached.includes(target));
-  if (dead.length > 0) throw new Error(`the controller does not reach ${dead.join(", ")}`);
+function targetsOf(): Target[] {
+  const engine = kubectl(
+    "-n",
+    NAMESPACE,
+    "get",
+    "pods",
+    "-l",
+    "whetstone.dev/fleet",
+    "-o",
+    "jsonpath={.items[0].status.podIP}",
+  );
+  const services: readonly (readonly [service: string, port: number, reachedBy: string])[] = [
+    ["nats", 4222, "controller"],
+    ["trainer", 7400, "controller"],
+    ["gateway", 8080, "orchestrator"],
+    ["gateway", 9080, "controller"],
+    ["orchestrator", 9082, "controller"],
+    ["controller", 9083, "-"],
+  ];
+  return [
+    { address: "kubernetes.default/443", reachedBy: "controller" },
+    ...services.map(([service, port, reachedBy]) => ({
+      address: `${RELEASE}-${service}/${port}`,
+      reachedBy: reachedBy === "-" ? undefined : reachedBy,
+    })),
+    { address: `${engine}/8000`, reachedBy: "gateway" },
+    { address: `${engine}/8001`, reachedBy: "controller" },
+    // Nobody but Prometheus, where it is allowed: the node reaches it, or the pod would not be ready.
+    { address: `${engine}/8002`, reachedBy: undefined },
+  ];
 }
 
-function openFrom(component: string, targets: readonly string[]): string[] {
-  const pod = [`deployment/${RELEASE}-${component}`, "-c", component];
-  const lines = kubectl("-n", NAMESPACE, "exec", ...pod, "--", "node", "-e", PROBE, ...targets)
+function refuseDeadTargets(targets: readonly Target[]): void {
+  for (const caller of ["controller", "orchestrator", "gateway"]) {
+    const expected = targets.filter(({ reachedBy }) => reachedBy === caller).map(({ address }) => address);
+    const reached = openFrom(podWith(`app.kubernetes.io/component=${caller}`), expected);
+    const dead = expected.filter((target) => !reached.includes(target));
+    if (dead.length > 0) throw new Error(`the ${caller} does not reach ${dead.join(", ")}`);
+  }
+}
+
+function podWith(label: string): string {
+  const pods = kubectl(
+    "-n",
+    NAMESPACE,
+    "get",
+    "pods",
+    "-l",
+    label,
+    "--field-selector=status.phase=Running",
+    "-o",
+    "name",
+  );
+  const [pod = ""] = pods.trim().split("\n");
+  if (pod === "") throw new Error(`no pod with ${label} runs in ${NAMESPACE}`);
+  return pod;
+}
+
+function openFrom(pod: string, targets: readonly string[]): string[] {
+  const lines = kubectl("-n", NAMESPACE, "exec", pod, "--", "node", "-e", PROBE, ...targets)
     .trim()
     .split("\n");
   return lines.filter((line) => line.endsWith(" open")).map((line) => line.slice(0, -" open".length));
