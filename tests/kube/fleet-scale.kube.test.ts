@@ -7,7 +7,7 @@ import { auditJob } from "@whetstone/audit";
 import { type Kube, NAMESPACES, openKube, PODS } from "@whetstone/kube";
 import { connectNats } from "@whetstone/messaging";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { FleetService, FleetViewService } from "@whetstone/proto/inference/v1/inference";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
@@ -73,7 +73,11 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
     await kube.delete(PODS, "f-0", { graceSeconds: 0 });
     const back = await seconds(async () => (await states()) === "Serving Serving" && (await isThere("f-0")));
 
-    await scale(1);
+    await using view = createClient(FleetViewService, controller.address);
+    const { fleets, policy } = await view.listFleets({});
+    expect(policy).toBe(JOB);
+    expect(fleets).toMatchObject([{ name: "f", wanted: 2, replicas: [{ name: "f-0" }, { name: "f-1" }] }]);
+    await view.scaleFleet({ name: "f", replicas: 1 });
     const down = await seconds(async () => !(await isThere("f-1")));
     expect((await engines()).map(({ id }) => id)).toEqual(["f/f-0"]);
     const scaledAt = await stepOf();

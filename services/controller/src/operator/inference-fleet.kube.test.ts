@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { create } from "@bufbuild/protobuf";
-import { type Kube, NAMESPACES, openKube, PODS, VOLUME_CLAIMS } from "@whetstone/kube";
+import { type Kube, type KubeObject, NAMESPACES, openKube, PODS, resource, VOLUME_CLAIMS } from "@whetstone/kube";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { EngineState, FleetService } from "@whetstone/proto/inference/v1/inference";
 import { createClient } from "@whetstone/rpc";
@@ -17,6 +17,7 @@ import { freePort, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EngineFleet } from "../adapters/fleet.ts";
 import { INFERENCE_FLEETS, type InferenceFleet } from "../domain/inference-fleet.ts";
+import { LEADER_WORKER_SETS } from "../domain/inference-fleet-pods.ts";
 import { startInferenceFleets } from "./inference-fleet.ts";
 import type { OperatorParts } from "./operator.ts";
 
@@ -208,6 +209,46 @@ describe("an InferenceFleet", () => {
     await kube.delete(INFERENCE_FLEETS, "f");
     await waitFor(async () => (await podNames()).length === 0 && (await listed()).length === 0, LONG);
     await engines.release("job");
+  });
+});
+
+describe("an InferenceFleet whose engines take several nodes", () => {
+  const definition = resource<
+    KubeObject & { spec?: object; status?: { conditions?: { type: string; status: string }[] } }
+  >("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", { namespaced: false });
+  const name = "leaderworkersets.leaderworkerset.x-k8s.io";
+  const several = {
+    nodesPerReplica: 2,
+    replicas: 2,
+    engine: { profile: "vllm" } as InferenceFleet["spec"]["engine"],
+    template: { ...template(), proxyImage: IMAGE },
+  };
+
+  it("is refused where nothing makes such groups, and made by LeaderWorkerSet where that is installed", async () => {
+    if (await kube.has(LEADER_WORKER_SETS)) return; // Somebody needs the real one.
+    await applyFleet("big", several);
+    const condition = async () =>
+      (await kube.get(INFERENCE_FLEETS, "big"))?.status?.conditions?.find(({ type }) => type === "Ready")?.reason;
+    await waitFor(async () => (await condition()) === "LeaderWorkerSetMissing", LONG);
+    expect(await podNames()).toEqual([]);
+
+    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+    const [group, version] = LEADER_WORKER_SETS.apiVersion.split("/");
+    const names = { kind: "LeaderWorkerSet", plural: LEADER_WORKER_SETS.plural, singular: "leaderworkerset" };
+    const versions = [{ name: version, served: true, storage: true, schema }];
+    await kube.create(definition, { metadata: { name }, spec: { group, names, scope: "Namespaced", versions } });
+    try {
+      const found = await waitFor(() => kube.get(LEADER_WORKER_SETS, "big").catch(() => undefined), LONG);
+      expect(found).toMatchObject({ spec: { replicas: 2, leaderWorkerTemplate: { size: 2 } } });
+      await waitFor(async () => (await condition()) === "NotEnoughReady", LONG);
+    } finally {
+      await kube.delete(INFERENCE_FLEETS, "big");
+      await kube.delete(definition, name);
+    }
+  });
+
+  it("cannot be of our own engine", async () => {
+    await expect(applyFleet("own", { nodesPerReplica: 2 })).rejects.toThrow("only the vllm profile");
   });
 });
 
