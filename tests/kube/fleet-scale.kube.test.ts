@@ -42,11 +42,13 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
   }, 120_000);
   afterAll(async () => {
     await kube.delete(NAMESPACES, namespace);
+    // The controller has to let go of the job.
+    await waitFor(async () => !(await kube.get(NAMESPACES, namespace)), LONG);
     await jobs[Symbol.asyncDispose]();
     await gateway[Symbol.asyncDispose]();
     await stage[Symbol.asyncDispose]();
     kube[Symbol.dispose]();
-  }, 60_000);
+  }, 150_000);
 
   const stepOf = async (): Promise<number> => (await jobs.getJob({ name: JOB })).job?.status?.step ?? 0;
   const states = async (): Promise<string> =>
