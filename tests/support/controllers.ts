@@ -11,6 +11,8 @@ import type { ServiceSpec } from "../../services/cli/src/runtime/service-spec.ts
 import { serviceTable } from "../../services/cli/src/runtime/services.ts";
 import { runWhet } from "./local-runtime.ts";
 
+const READY_MS = 180_000;
+
 export interface Controller {
   readonly name: string;
   readonly pid: number;
@@ -50,21 +52,31 @@ export async function setStage(namespace: string, engines = 1, withPools = false
   const children: ChildProcess[] = [];
   const start = async (spec: ServiceSpec): Promise<ChildProcess> => {
     await spec.prepare?.(new AbortController().signal);
+    // Our own services end when their standard input does: nothing outlives a test that was killed.
     const child = spawn(spec.command[0], spec.command.slice(1), {
-      env: spec.environment,
-      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...spec.environment, WHETSTONE_SUPERVISED: "1" },
+      stdio: ["pipe", "pipe", "pipe"],
     });
     const log = createWriteStream(join(data, `${spec.name}.log`));
     child.stdout.pipe(log);
     child.stderr.pipe(log);
     children.push(child);
-    await waitFor(() => isHealthy(spec.health), { timeoutMs: 60_000 });
+    await waitFor(() => isHealthy(spec.health), { timeoutMs: READY_MS, what: `${spec.name} to be ready` });
     return child;
   };
   const rest = new Map(table.map((spec) => [spec.name, spec]));
   const controller = rest.get("controller") as ServiceSpec;
-  await start(rest.get("nats") as ServiceSpec);
-  await Promise.all(table.filter(({ name }) => name !== "nats" && name !== "controller").map(start));
+  const end = (): void => {
+    for (const child of children) child.kill("SIGKILL");
+    if (!process.env["WHETSTONE_TEST_KEEP"]) rmSync(data, { recursive: true, force: true });
+  };
+  try {
+    await start(rest.get("nats") as ServiceSpec);
+    await Promise.all(table.filter(({ name }) => name !== "nats" && name !== "controller").map(start));
+  } catch (error) {
+    end();
+    throw error;
+  }
   return {
     data,
     model,
@@ -74,8 +86,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
       return controllerOf(spec, await start(spec), data);
     },
     async [Symbol.asyncDispose]() {
-      for (const child of children) child.kill("SIGKILL");
-      if (!process.env["WHETSTONE_TEST_KEEP"]) rmSync(data, { recursive: true, force: true });
+      end();
     },
   };
 }
