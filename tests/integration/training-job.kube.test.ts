@@ -1,36 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // TrainingJob end to end: a controller on the cluster of KUBECONFIG, the real services beside it on this machine.
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
-import type { Stored } from "@whetstone/kube";
+import { setCondition, type Stored } from "@whetstone/kube";
 import { connectNats } from "@whetstone/messaging";
 import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
+import { deleteJobs } from "../../services/controller/src/operator/delete-jobs.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
 } from "../../services/controller/src/domain/training-job.ts";
-import { installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
+import { controllerKubeconfig, installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
 
 let cluster: TestCluster;
 let runtime: LocalRuntime;
+let folder: string;
 let jobs: RpcClient<typeof JobService>;
 
 beforeAll(async () => {
   installDefinitions();
   cluster = await openTestCluster("jobs");
-  Object.assign(process.env, { WHETSTONE_KUBE: "true", WHETSTONE_KUBE_NAMESPACE: cluster.namespace });
+  folder = mkdtempSync(join(tmpdir(), "whetstone-tj-"));
+  const own = process.env["KUBECONFIG"];
+  // The controller gets the rights that the chart gives it, no more; the test itself keeps its own.
+  process.env["KUBECONFIG"] = controllerKubeconfig(cluster.namespace, folder);
+  Object.assign(process.env, {
+    ...{ WHETSTONE_KUBE: "true", WHETSTONE_KUBE_NAMESPACE: cluster.namespace, WHETSTONE_LEASE: "test-controller" },
+  });
   runtime = await startLocalRuntime();
+  process.env["KUBECONFIG"] = own;
   jobs = createClient(JobService, runtime.address("controller"));
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   for (const { metadata } of await cluster.kube.list(TRAINING_JOBS))
@@ -39,6 +50,7 @@ afterAll(async () => {
   await jobs[Symbol.asyncDispose]();
   await runtime[Symbol.asyncDispose]();
   await cluster[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
 }, 120_000);
 
 const LONG = { timeoutMs: 60_000, intervalMs: 100 };
@@ -71,6 +83,22 @@ const isIn = (name: string, wanted: string) => waitFor(async () => (await state(
 function condition(object: Stored<TrainingJob> | undefined, type: string): string {
   const found = object?.status?.conditions?.find((one) => one.type === type);
   return `${found?.status}/${found?.reason}`;
+}
+
+/** As much of Kueue's definition as its contract with us: shape, status subresource, list of conditions by type. */
+function kueueDefinition(): object {
+  const open = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+  const schema = { openAPIV3Schema: { type: "object", properties: { spec: open, status: open } } };
+  const names = { kind: "Workload", listKind: "WorkloadList", plural: "workloads", singular: "workload" };
+  const version = { name: "v1beta2", served: true, storage: true, subresources: { status: {} }, schema };
+  return {
+    ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
+    metadata: {
+      name: "workloads.kueue.x-k8s.io",
+      annotations: { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" },
+    },
+    spec: { group: "kueue.x-k8s.io", scope: "Namespaced", names, versions: [version] },
+  };
 }
 
 const has = (name: string, type: string, wanted: string) =>
@@ -218,7 +246,78 @@ describe("wishes", () => {
   }, 90_000);
 });
 
+describe("Kueue", () => {
+  const podSets = [{ name: "all", count: 1, template: { spec: { containers: [{ name: "a", image: "b" }] } } }];
+  const workloadOf = async (job: string) =>
+    (await cluster.kube.list(WORKLOADS, { labels: `whetstone.dev/job=${job}` }).catch(() => []))[0];
+
+  /** What Kueue's own controllers write. */
+  async function say(name: string, ...news: readonly [type: string, is: boolean, reason: string][]): Promise<void> {
+    const { status } = (await cluster.kube.get(WORKLOADS, name)) ?? {};
+    const conditions = news.reduce(
+      (all, [type, is, reason]) => setCondition(all, { type, status: is, reason, message: `Kueue: ${reason}` }),
+      status?.conditions ?? [],
+    );
+    await cluster.kube.patch(WORKLOADS, name, { status: { conditions } }, { subresource: "status" });
+  }
+  const admission = { clusterQueue: "all", podSetAssignments: [{ name: "all" }] };
+
+  it("is missed where it is not installed, and the job goes on when it comes", async () => {
+    await cluster.kubectl(["delete", "crd", "workloads.kueue.x-k8s.io", "--ignore-not-found"]);
+    await apply("queued", textOf("queued", { steps: 200 }), { queueName: "gpu", podSets });
+    await has("queued", "Accepted", "False/KueueMissing");
+    const { code, text } = await cluster.kubectl(["apply"], kueueDefinition());
+    expect(text).toContain("workloads.kueue.x-k8s.io");
+    expect(code).toBe(0);
+    await has("queued", "Admitted", "False/WaitingForQuota");
+    await waitFor(async () => (await workloadOf("queued")) !== undefined, LONG);
+    expect((await workloadOf("queued"))?.spec).toMatchObject({
+      queueName: "gpu",
+      podSets: [{ name: "all", count: 1 }],
+    });
+    expect(await state("queued")).toBe("Queued");
+  }, 90_000);
+
+  it("admits, evicts and gets its quota back, admits again, and hears of the end", async () => {
+    const workload = (await workloadOf("queued"))?.metadata.name ?? "";
+    const status = { admission };
+    await cluster.kube.patch(WORKLOADS, workload, { status }, { subresource: "status" });
+    await say(workload, ["QuotaReserved", true, "QuotaReserved"], ["Admitted", true, "Admitted"]);
+    await isIn("queued", "Running");
+    expect(condition(await objectOf("queued"), "Admitted")).toBe("True/QuotaReserved");
+    await say(workload, ["Evicted", true, "Preempted"]);
+    await has("queued", "Suspended", "True/Evicted");
+    const said = async (type: string) =>
+      (await workloadOf("queued"))?.status?.conditions?.find((one) => one.type === type);
+    await waitFor(async () => (await said("QuotaReserved"))?.status === "False", LONG);
+    expect(await said("Requeued")).toMatchObject({ status: "True", reason: "Preempted" });
+    expect((await workloadOf("queued"))?.status?.admission).toBeUndefined();
+    await cluster.kube.patch(WORKLOADS, workload, { status }, { subresource: "status" });
+    await say(
+      workload,
+      ["Evicted", false, "QuotaReserved"],
+      ["QuotaReserved", true, "Again"],
+      ["Admitted", true, "Again"],
+    );
+    await isIn("queued", "Running");
+    await patch("queued", { cancel: true });
+    await isIn("queued", "Cancelled");
+    await waitFor(async () => (await said("Finished"))?.status === "True", LONG);
+    await remove("queued");
+    await waitFor(async () => (await workloadOf("queued")) === undefined, LONG); // Owned, so the garbage collector's.
+    await cluster.kubectl(["delete", "crd", "workloads.kueue.x-k8s.io"]);
+  }, 150_000);
+});
+
 describe("deletion", () => {
+  it("before an uninstall takes every job and waits for the last", async () => {
+    await apply("doomed", textOf("doomed", { steps: 200 }));
+    await isIn("doomed", "Running");
+    await deleteJobs(cluster.kube, silentLogger, { lookMs: 100 });
+    expect(await cluster.kube.list(TRAINING_JOBS)).toEqual([]);
+    expect(await rests("doomed")).toEqual([]);
+  }, 90_000);
+
   it("of a running job leaves neither stream nor key, and the name can be used again", async () => {
     await apply("again", textOf("again", { steps: 200 }));
     await waitFor(async () => ((await objectOf("again"))?.status?.step ?? 0) >= 1, LONG);

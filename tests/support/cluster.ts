@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster of KUBECONFIG for tests: a namespace of one's own, and the present custom resource definitions.
 import { execFile, execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { type Kube, NAMESPACES, openKube } from "@whetstone/kube";
@@ -42,6 +43,32 @@ export function installDefinitions(): void {
   const text = execFileSync("helm", ["template", "crds", join(ROOT, "charts/whetstone-crds")]);
   const args = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
   execFileSync("kubectl", args, { input: text, stdio: ["pipe", "ignore", "inherit"] });
+}
+
+/** A kubeconfig of the controller's service account with exactly the rights that the chart gives it. @returns its path */
+export function controllerKubeconfig(namespace: string, folder: string): string {
+  const only = ["templates/rbac.yaml", "templates/serviceaccounts.yaml"].flatMap((file) => ["-s", file]);
+  const chart = join(ROOT, "charts/whetstone");
+  const rendered = execFileSync("helm", ["template", "test", chart, "-n", namespace, ...only]);
+  execFileSync("kubectl", ["-n", namespace, "apply", "-f", "-"], {
+    input: rendered,
+    stdio: ["pipe", "ignore", "inherit"],
+  });
+  const ask = (...args: string[]): string => execFileSync("kubectl", args, { encoding: "utf8" }).trim();
+  const token = ask("-n", namespace, "create", "token", "test-controller");
+  const { clusters } = JSON.parse(ask("config", "view", "--raw", "--minify", "--flatten", "-o", "json")) as {
+    clusters: [{ cluster: object }];
+  };
+  const context = { cluster: "c", user: "controller", namespace };
+  const path = join(folder, "kubeconfig.json");
+  const config = {
+    ...{ apiVersion: "v1", kind: "Config", "current-context": "test" },
+    clusters: [{ name: "c", cluster: clusters[0].cluster }],
+    users: [{ name: "controller", user: { token } }],
+    contexts: [{ name: "test", context }],
+  };
+  writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
+  return path;
 }
 
 async function kubectl(args: readonly string[], object?: object): Promise<KubectlAnswer> {

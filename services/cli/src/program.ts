@@ -45,6 +45,7 @@ export function buildProgram(
   addEpisodeCommands(program, context, outcome);
   addPoolCommands(program, context);
   addFleetCommands(program, context);
+  addBundleCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
   addClusterCommands(program, context);
@@ -246,6 +247,13 @@ function addPoolCommands(program: Command, context: CommandContext): void {
   );
   command(pools, "scale <name> <n>", "set the number of env-runners; no episode is lost").action(
     async (name: string, count: string, flags: object) => (await load()).scalePool(name, count, flags, context),
+  );
+}
+
+function addBundleCommands(program: Command, context: CommandContext): void {
+  const bundle = program.command("bundle").description("modules of user code in the store").exitOverride();
+  command(bundle, "push <module>", "bundle a module, keep it, print the digest that spec.job.module names").action(
+    async (module: string, flags: object) => (await import("./commands/bundle.ts")).pushBundle(module, flags, context),
   );
 }
 
