@@ -45,9 +45,9 @@ export class EngineFleet implements Fleet {
     return this.#wanted;
   }
 
-  /** An engine leaves: a switch that waits for it ends now, so that the others are not held up by one that is gone. */
+  /** An engine leaves, or takes too long: a switch that waits for it ends now, so that it does not hold up the others. */
   abandon(engine: string): void {
-    this.#switches.get(engine)?.abort(new WhetstoneError("CANCELLED", `engine ${engine} leaves`));
+    this.#switches.get(engine)?.abort(new WhetstoneError("CANCELLED", `the switch of engine ${engine} was given up`));
   }
 
   async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {

@@ -246,6 +246,13 @@ describe("states and gates", () => {
     expect(one({ engines: undefined, pod: { gate: false } }).gates).toEqual([]);
   });
 
+  it("end a switch that takes too long, and no other", () => {
+    const engineList = [engine(0, { state: "fenced", ...older })];
+    expect(one({ engineList, ...off }).abandon).toEqual(["f/f-0"]);
+    expect(one({ engineList }).abandon).toEqual([]);
+    expect(one(off).abandon).toEqual([]);
+  });
+
   it("count from when a pod left the wanted version", () => {
     expect([...one({ engineList: [engine(0, { state: "fenced" })] }).off]).toEqual(["u0"]);
     expect([...one({}).off]).toEqual([]);

@@ -57,6 +57,8 @@ export interface FleetPlan {
   readonly register: readonly { readonly id: string; readonly url: string; readonly controlUrl: string }[];
   /** Engines whose pod has gone or is going. */
   readonly forget: readonly string[];
+  /** Engines that hold up a switch for longer than they may. */
+  readonly abandon: readonly string[];
   readonly gates: readonly { readonly pod: PodFact; readonly ready: boolean; readonly message: string }[];
   /** Replicas of the LeaderWorkerSet. Undefined: the fleet has none. */
   readonly groups: number | undefined;
@@ -73,6 +75,8 @@ interface Replica {
   readonly verdict: Verdict;
   readonly gate: { readonly ready: boolean; readonly message: string };
   readonly starting: boolean;
+  /** Not at the wanted version for longer than it may. */
+  readonly late: boolean;
 }
 
 export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
@@ -91,6 +95,9 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
       .filter((replica) => mustRegister(replica, going, facts))
       .map(({ pod }) => addressOf(wish, facts, pod)),
     forget: enginesWithoutPod(wish, facts, going),
+    abandon: replicas
+      .filter(({ late, engine }) => late && engine?.state === "fenced")
+      .map(({ pod }) => engineId(wish.name, pod.name)),
     gates: facts.engines ? replicas.filter(({ pod, gate }) => pod.gate !== gate.ready).map(gateChange) : [],
     groups: grouped && !refused ? groupsOf(wish, facts) : undefined,
     off: new Set(
@@ -132,7 +139,14 @@ function replicaOf(wish: FleetWish, facts: FleetFacts, pod: PodFact): Replica {
     gatewayKnown: facts.engines !== undefined,
   };
   const verdict = replicaState(known);
-  return { pod, engine: known.engine, verdict, gate: gateOf(verdict, known), starting: isStarting(known) };
+  return {
+    pod,
+    engine: known.engine,
+    verdict,
+    gate: gateOf(verdict, known),
+    starting: isStarting(known),
+    late: known.offMs > known.updateTimeoutMs,
+  };
 }
 
 /**

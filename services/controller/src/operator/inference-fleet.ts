@@ -157,6 +157,7 @@ class Fleets implements AsyncDisposable {
     const { fleetClient } = this.#parts;
     for (const engine of plan.register) await fleetClient.registerEngine(engine, { signal });
     for (const id of plan.forget) this.#forget(id, FORGET_DRAIN_MS);
+    for (const id of plan.abandon) this.#parts.fleet.abandon(id);
     for (const pod of plan.leave) this.#sendAway(fleet, pod);
     for (const ordinal of plan.create) await this.#createPod(fleet, ordinal, signal);
     for (const { pod, ready, message } of plan.gates) await this.#writeGate(pod, ready, message, signal);
