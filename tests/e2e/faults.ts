@@ -22,6 +22,7 @@ const API_DOWN_MS = Number(process.env["E2E_API_DOWN_SECONDS"] || 60) * 1000;
 const CLUSTER = process.env["E2E_CLUSTER"];
 /** `<command> CONTAINER_ID`: SIGKILL to its process, e.g. "docker exec kind-control-plane ctr -n k8s.io tasks kill -s SIGKILL". */
 const KILL = process.env["E2E_KILL"];
+// E2E_FAULTS: only those whose name matches this expression.
 /** `<command> iptables …`: where the node's network is, e.g. "docker exec kind-control-plane". */
 const NODE = process.env["E2E_NODE"];
 
@@ -38,7 +39,8 @@ export async function runFaults(report: Report, jobs: Jobs): Promise<void> {
     await jobs.submit(shortJob(JOB, STEPS));
     await jobs.reaches(JOB, 2, 120_000);
   });
-  for (const fault of listFaults()) {
+  const wanted = new RegExp(process.env["E2E_FAULTS"] || "", "i");
+  for (const fault of listFaults().filter(({ name }) => wanted.test(name))) {
     if (fault.lacks) report.skip(fault.name, fault.lacks);
     else await report.phase(fault.name, () => survive(fault, report, jobs));
   }

@@ -7,7 +7,7 @@ import { sleep } from "@whetstone/core";
 
 import { type Helm, helmFor } from "../adapters/cluster/helm.ts";
 import { type Chosen, chooseContext } from "../adapters/cluster/kube-config.ts";
-import { releasePods } from "../adapters/cluster/release-pods.ts";
+import { releaseOwners, releasePods } from "../adapters/cluster/release-pods.ts";
 import { badInput, CliError } from "../domain/cli-error.ts";
 import { type Installed, RELEASE_DEFAULT } from "../domain/cluster-names.ts";
 import { formatSeconds } from "../domain/format.ts";
@@ -134,7 +134,7 @@ async function allReady(ground: Ground, timeoutMs: number, phases: Phases, signa
   const told = new Set<string>();
   const end = performance.now() + timeoutMs;
   for (;;) {
-    const pods = await releasePods(ground.chosen.config, ground).catch((): PodView[] => []);
+    const pods = await everything(ground).catch((): PodView[] => []);
     for (const { name } of pods.filter(({ ready, name }) => ready && !told.has(name))) {
       told.add(name);
       phases.note(`${name} ready`);
@@ -143,6 +143,12 @@ async function allReady(ground: Ground, timeoutMs: number, phases: Phases, signa
     if (performance.now() >= end) throw notReady(pods, timeoutMs);
     await sleep(LOOK_EVERY_MS, signal);
   }
+}
+
+/** Pods, and what the controller makes more of them for. */
+async function everything({ chosen, ...installed }: Ground): Promise<PodView[]> {
+  const { config } = chosen;
+  return (await Promise.all([releasePods(config, installed), releaseOwners(config, installed)])).flat();
 }
 
 function notReady(pods: readonly PodView[], timeoutMs: number): CliError {

@@ -14,6 +14,7 @@ import { residentBytes } from "../runtime/processes.ts";
 import { HOST } from "../runtime/ports.ts";
 import type { RuntimeState } from "../runtime/state-file.ts";
 import { portOf } from "../runtime/state-file.ts";
+import { clusterStatus } from "./cluster-status.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { portsText } from "./start-progress.ts";
 
@@ -30,6 +31,7 @@ export interface EngineStatus {
 const ASK_WITHIN_MS = 2_000;
 
 export async function status(flags: CommonOptions, context: CommandContext): Promise<void> {
+  if (context.environment["WHETSTONE_CONTEXT"]) return await clusterStatus(flags, context);
   const state = runningRuntime(flags.data, context.environment);
   if (!state) return notRunning(flags, context);
   const [engines, jobs] = await Promise.all([askEngines(state), askJobs(state)]);

@@ -33,6 +33,8 @@ export async function useCluster(
   const { openCluster } = await import("../adapters/cluster/cluster.ts");
   const cluster = await openCluster(wish, environment);
   environment["WHETSTONE_CONTEXT"] = wish.context;
+  environment["WHETSTONE_NAMESPACE"] = cluster.namespace;
+  environment["WHETSTONE_RELEASE"] = cluster.release;
   environment["WHETSTONE_ENDPOINT"] = cluster.endpoint;
   if (cluster.tlsPath !== undefined) environment["WHETSTONE_TLS_PATH"] = cluster.tlsPath;
   return cluster;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The pods of an installation. */
-import { CoreV1Api, type KubeConfig } from "@kubernetes/client-node";
+import { CoreV1Api, CustomObjectsApi, type KubeConfig } from "@kubernetes/client-node";
 
 import { type Installed, RELEASE_LABEL } from "../../domain/cluster-names.ts";
 import { type PodFacts, type PodView, podView } from "../../domain/pod-progress.ts";
@@ -11,4 +11,31 @@ export async function releasePods(config: KubeConfig, { namespace, release }: In
   const { items } = await api.listNamespacedPod({ namespace, labelSelector: `${RELEASE_LABEL}=${release}` });
   const alive = items.filter(({ metadata, status }) => !metadata?.deletionTimestamp && status?.phase !== "Succeeded");
   return alive.map((pod) => podView(pod as PodFacts)).sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Their pods are made by the controller, so they come after those of the chart. */
+const OWNERS = { InferenceFleet: "inferencefleets", EnvironmentPool: "environmentpools" } as const;
+
+interface OwnerObject {
+  readonly metadata: { readonly name: string };
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
+  };
+}
+
+/** Fleets and pools of the namespace, as if they were pods. */
+export async function releaseOwners(config: KubeConfig, { namespace }: Installed): Promise<PodView[]> {
+  const api = config.makeApiClient(CustomObjectsApi);
+  const lists = Object.entries(OWNERS).map(async ([kind, plural]) => {
+    const query = { group: "whetstone.dev", version: "v1alpha1", namespace, plural };
+    const { items } = (await api.listNamespacedCustomObject(query)) as { items: OwnerObject[] };
+    return items.map(({ metadata, status }) => ownerView(`${kind} ${metadata.name}`, status));
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+function ownerView(name: string, status: OwnerObject["status"]): PodView {
+  const condition = status?.conditions?.find(({ type }) => type === "Ready");
+  const ready = condition?.status === "True";
+  return { name, ready, doing: ready ? "ready" : condition?.message || "starting", restarts: 0 };
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `whet status --context …`: the pods of an installation, and what it works on. */
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+
+import { jobClient } from "../adapters/clients.ts";
+import { chooseContext } from "../adapters/cluster/kube-config.ts";
+import { releasePods } from "../adapters/cluster/release-pods.ts";
+import { controllerAddress } from "../adapters/endpoint.ts";
+import { formatTable } from "../domain/format.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+
+const ASK_WITHIN_MS = 5_000;
+
+export async function clusterStatus(flags: CommonOptions, context: CommandContext): Promise<void> {
+  const { environment, terminal } = context;
+  const { config, context: name } = chooseContext(environment["WHETSTONE_CONTEXT"] ?? "", environment);
+  const where = {
+    namespace: environment["WHETSTONE_NAMESPACE"] ?? "",
+    release: environment["WHETSTONE_RELEASE"] ?? "",
+  };
+  const [pods, jobs] = await Promise.all([releasePods(config, where), runningJobs(flags, context)]);
+  if (flags.json === true) return terminal.json({ context: name, ...where, pods, jobs });
+  const ready = pods.filter((pod) => pod.ready).length;
+  terminal.line(
+    `${terminal.paint("bold", where.release)}  namespace ${where.namespace} of ${name}, ${ready} of ${pods.length} pods ready`,
+  );
+  const rows = pods.map((pod) => [
+    pod.name,
+    terminal.paint(pod.ready ? "green" : "yellow", pod.doing),
+    String(pod.restarts),
+    pod.advice ?? "",
+  ]);
+  for (const line of formatTable(["POD", "STATE", "RESTARTS", "WHAT TO DO"], rows)) terminal.line(line);
+  if (jobs === undefined) return terminal.line("\njobs: the controller does not answer");
+  terminal.line(jobs.length === 0 ? "\nno running job" : `\nrunning: ${jobs.join(", ")}`);
+}
+
+async function runningJobs(flags: CommonOptions, { environment }: CommandContext): Promise<string[] | undefined> {
+  await using client = jobClient(controllerAddress(flags.data, environment), environment);
+  try {
+    const { jobs } = await client.listJobs({ pageSize: 100 }, { deadlineMs: ASK_WITHIN_MS });
+    const running = jobs.filter((job) => job.status?.phase === JobPhase.RUNNING);
+    return running.map(({ spec, status }) => `${spec?.name} (step ${status?.step}/${spec?.loop?.steps})`);
+  } catch {
+    return undefined;
+  }
+}
