@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gateway that costs as little as possible, in its own process, so that the bench sees the orchestrator's cost alone.
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import { type ModelCall, ModelCallSchema } from "@whetstone/proto/types/v1/types";
+import { silentLogger as logger } from "@whetstone/telemetry";
+import { openTls } from "@whetstone/tls";
 
 const LETTERS = ["U", "D", "L", "R"];
 const PROMPT_TOKENS = 21;
 const COMPLETION_TOKENS = 2;
 const counts = new Map<string, number>();
 
-const server = createServer((request, response) => {
+const answer = (request: IncomingMessage, response: ServerResponse): void => {
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.on("end", () => {
@@ -19,7 +22,11 @@ const server = createServer((request, response) => {
     if (route === "v1") chat(session, Buffer.concat(chunks).toString(), response);
     else tree(session, response);
   });
-});
+};
+const tls = openTls(process.env["WHETSTONE_TLS_PATH"], { logger });
+const server = tls
+  ? createTlsServer({ ...tls.material, requestCert: true, rejectUnauthorized: true }, answer)
+  : createServer(answer);
 
 function chat(session: string, body: string, response: ServerResponse): void {
   const index = counts.get(session) ?? 0;
@@ -67,5 +74,5 @@ function call(id: string): ModelCall {
 
 server.keepAliveTimeout = 60_000;
 server.listen(0, "127.0.0.1", () => {
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`);
+  process.stdout.write(`${tls ? "https" : "http"}://127.0.0.1:${(server.address() as AddressInfo).port}\n`);
 });

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plays episodes through a real orchestrator, env-runner and nats-server, each in its own process, and prints one JSON line
 // per concurrency: CPU milliseconds a turn of each. `node bench/rollout-bench.ts [episodes] [concurrency …]`
+// With WHETSTONE_BENCH_TLS=1, all connections have mutual TLS.
 // With WHETSTONE_BENCH_PROFILE=<folder>, CPU profiles of orchestrator and env-runner are written there.
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, fromBinary } from "@bufbuild/protobuf";
 import {
+  connectNats,
   ensureJobStreams,
   ensurePlatform,
   episodeStream,
@@ -20,7 +23,10 @@ import {
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSchema, EpisodeSummarySchema, FailureClass, Purpose } from "@whetstone/proto/types/v1/types";
+import { silentLogger } from "@whetstone/telemetry";
 import { startNats } from "@whetstone/testkit";
+import { openTls, type Role, ROLES } from "@whetstone/tls";
+import { createAuthority, issue, writeTlsFolder } from "@whetstone/tls/issuer";
 
 const TICK_MS = 10; // Of /proc/<pid>/stat: 100 a second on Linux.
 
@@ -107,16 +113,37 @@ async function awaitEpisodes(streams: TypedStreams, job: string, episodes: numbe
   return totals;
 }
 
+/** A folder of certificates for each role, of this run alone. */
+function certificates(): { nats: string; of(role: Role): { WHETSTONE_TLS_PATH: string } } {
+  const root = mkdtempSync(join(tmpdir(), "whetstone-bench-"));
+  const validity = { from: new Date(), days: 1 };
+  const authority = createAuthority(validity);
+  for (const role of ROLES) writeTlsFolder(join(root, role), authority.cert, issue(authority, role, [], validity));
+  const file = (name: string): string => JSON.stringify(join(root, "nats", name));
+  return {
+    nats: `cert_file: ${file("tls.crt")}, key_file: ${file("tls.key")}, ca_file: ${file("ca.crt")}, verify: true`,
+    of: (role) => ({ WHETSTONE_TLS_PATH: join(root, role) }),
+  };
+}
+
 async function measure(episodes: number, concurrency: number): Promise<object> {
-  await using server = await startNats();
-  await using nats = await server.connect();
+  const tls = process.env["WHETSTONE_BENCH_TLS"] === "1" ? certificates() : undefined;
+  await using server = await startNats(tls && { configuration: `tls { ${tls.nats} }` });
+  const identity = openTls(tls?.of("controller")["WHETSTONE_TLS_PATH"], { logger: silentLogger });
+  const natsUrl = tls ? server.url.replace("nats:", "tls:") : server.url;
+  await using nats = await connectNats({ servers: natsUrl, name: "bench", logger: silentLogger, tls: identity });
   await ensurePlatform(nats);
   const streams = await openStreams(nats);
-  const environments = await startService("../../env-runner/src/main.ts", { WHETSTONE_GRPC_PORT: "0" }, READY);
-  const gateway = await startService("gateway-process.ts", {}, /(http:\S+)/);
+  const environments = await startService(
+    "../../env-runner/src/main.ts",
+    { WHETSTONE_GRPC_PORT: "0", ...tls?.of("env-runner") },
+    READY,
+  );
+  const gateway = await startService("gateway-process.ts", { ...tls?.of("gateway") }, /(https?:\S+)/);
   const settings = {
     WHETSTONE_GRPC_PORT: "0",
-    WHETSTONE_NATS_URL: server.url,
+    ...tls?.of("orchestrator"),
+    WHETSTONE_NATS_URL: natsUrl,
     WHETSTONE_GATEWAY_URL: gateway.url,
     WHETSTONE_ENV_ADDRESS: environments.url,
     WHETSTONE_MAX_EPISODES: String(concurrency),
