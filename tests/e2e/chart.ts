@@ -46,6 +46,18 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "trainer.device=cuda",
     "trainer.resources.limits.nvidia\\.com/gpu=1",
   ],
+  "vLLM, engines of two nodes": [
+    "engine.profile=vllm",
+    "engine.nodesPerReplica=2",
+    "engine.image=registry.example/vllm:1",
+    "model.init=null",
+    "model.path=/data/models/mine",
+    "engine.device=cuda",
+    "engine.resources.limits.nvidia\\.com/gpu=8",
+  ],
+  "environments that scale by themselves": ["envRunner.autoscaling.enabled=true", "envRunner.autoscaling.max=100"],
+  KEDA: ["envRunner.keda.enabled=true", "envRunner.keda.prometheusAddress=http://prometheus.monitoring:9090"],
+  Kueue: ["kueue.priorityClasses=true"],
   "no policies, budgets, no metrics": [
     "networkPolicy.enabled=false",
     "podDisruptionBudgets.enabled=true",
