@@ -94,10 +94,14 @@ describe("bad input ends with 2 and names the culprit", () => {
       () => ["up", "--model", join(folder, "nope")],
       `--model: ${join(folder, "nope")} does not exist`,
     ],
-  ])("%s", async (_, argv, expected) => {
-    expect(await whet(...argv())).toBe(2);
-    expect(terminal.err.join("\n")).toContain(expected);
-  });
+  ])(
+    "%s",
+    async (_, argv, expected) => {
+      expect(await whet(...argv())).toBe(2);
+      expect(terminal.err.join("\n")).toContain(expected);
+    },
+    60_000,
+  ); // The first check of a model loads PyTorch.
 
   it("an absolute path that is not here is the named controller's to judge", async () => {
     const job = jobFile({ model: { path: "/data/models/elsewhere" } });
