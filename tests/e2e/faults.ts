@@ -26,6 +26,8 @@ const KILL = process.env["E2E_KILL"];
 /** `<command> iptables …`: where the node's network is, e.g. "docker exec kind-control-plane". */
 const NODE = process.env["E2E_NODE"];
 
+const DRAINED = "whetstone-e2e-drained";
+
 interface Fault {
   readonly name: string;
   /** Why it cannot be done here. */
@@ -166,12 +168,14 @@ function evictAll(): void {
   }
 }
 
+/** Of the node's pods only ours go: others may share the cluster. */
 function drain(): number {
   const node = kubectl("-n", NAMESPACE, "get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}");
   try {
+    kubectl("-n", NAMESPACE, "label", "pods", "--all", `${DRAINED}=yes`);
     kubectl("cordon", node);
     const forced = ["--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s"];
-    kubectl("drain", node, ...forced, "--pod-selector=app.kubernetes.io/part-of=whetstone");
+    kubectl("drain", node, ...forced, `--pod-selector=${DRAINED}=yes`);
   } finally {
     kubectl("uncordon", node);
   }
