@@ -58,6 +58,24 @@ describe("reconciler", () => {
     [5, 10, 20, 40, 80].forEach((wait, i) => expect(gaps[i]).toBeGreaterThan(wait * 0.8));
   });
 
+  it("forgets a key's failures once it succeeded", async () => {
+    const at: number[] = [];
+    const fails = [true, true, true, true, true, true, false, true, false];
+    const loop = start({
+      reconcile: async () => {
+        const fail = fails[at.length];
+        at.push(performance.now());
+        if (fail) throw new Error("once more");
+      },
+    });
+    loop.enqueue("a");
+    await eventually(() => expect(at).toHaveLength(7));
+    loop.enqueue("a");
+    await eventually(() => expect(at).toHaveLength(9));
+    // 5 ms again, not the 320 ms that would have come next.
+    expect((at[8] ?? 0) - (at[7] ?? 0)).toBeLessThan(200);
+  });
+
   it("a throw that is no promise's, and a work that hangs, cost only their own key's turn", async () => {
     const seen: string[] = [];
     const loop = start({
