@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // TrainingJob end to end: a controller on the cluster of KUBECONFIG, the real services beside it on this machine.
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
@@ -14,13 +16,12 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
-import { deleteJobs } from "../../services/controller/src/operator/delete-jobs.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
 } from "../../services/controller/src/domain/training-job.ts";
-import { controllerKubeconfig, installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
+import { kubeconfigOf, installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
 
 let cluster: TestCluster;
@@ -34,7 +35,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "whetstone-tj-"));
   const own = process.env["KUBECONFIG"];
   // The controller gets the rights that the chart gives it, no more; the test itself keeps its own.
-  process.env["KUBECONFIG"] = controllerKubeconfig(cluster.namespace, folder);
+  process.env["KUBECONFIG"] = kubeconfigOf("controller", cluster.namespace, folder);
   Object.assign(process.env, {
     ...{ WHETSTONE_KUBE: "true", WHETSTONE_KUBE_NAMESPACE: cluster.namespace, WHETSTONE_LEASE: "test-controller" },
   });
@@ -313,7 +314,10 @@ describe("deletion", () => {
   it("before an uninstall takes every job and waits for the last", async () => {
     await apply("doomed", textOf("doomed", { steps: 200 }));
     await isIn("doomed", "Running");
-    await deleteJobs(cluster.kube, silentLogger, { lookMs: 100 });
+    const KUBECONFIG = kubeconfigOf("uninstall", cluster.namespace, folder);
+    const main = join(import.meta.dirname, "../../services/controller/src/main.ts");
+    const env = { ...process.env, KUBECONFIG, WHETSTONE_KUBE_NAMESPACE: cluster.namespace };
+    await promisify(execFile)(process.execPath, [main, "delete-jobs"], { env });
     expect(await cluster.kube.list(TRAINING_JOBS)).toEqual([]);
     expect(await rests("doomed")).toEqual([]);
   }, 90_000);

@@ -45,22 +45,27 @@ export function installDefinitions(): void {
   execFileSync("kubectl", args, { input: text, stdio: ["pipe", "ignore", "inherit"] });
 }
 
-/** A kubeconfig of the controller's service account with exactly the rights that the chart gives it. @returns its path */
-export function controllerKubeconfig(namespace: string, folder: string): string {
-  const only = ["templates/rbac.yaml", "templates/serviceaccounts.yaml"].flatMap((file) => ["-s", file]);
+/** A kubeconfig of a part's service account with exactly the rights that the chart gives it. @returns its path */
+export function kubeconfigOf(part: "controller" | "uninstall", namespace: string, folder: string): string {
+  const files = part === "controller" ? ["rbac", "serviceaccounts"] : ["uninstall"];
+  const only = files.flatMap((file) => ["-s", `templates/${file}.yaml`]);
   const chart = join(ROOT, "charts/whetstone");
-  const rendered = execFileSync("helm", ["template", "test", chart, "-n", namespace, ...only]);
+  const text = execFileSync("helm", ["template", "test", chart, "-n", namespace, ...only], { encoding: "utf8" });
+  const rendered = text
+    .split(/^---$/m)
+    .filter((object) => !/^kind: Job$/m.test(object))
+    .join("---");
   execFileSync("kubectl", ["-n", namespace, "apply", "-f", "-"], {
     input: rendered,
     stdio: ["pipe", "ignore", "inherit"],
   });
   const ask = (...args: string[]): string => execFileSync("kubectl", args, { encoding: "utf8" }).trim();
-  const token = ask("-n", namespace, "create", "token", "test-controller");
+  const token = ask("-n", namespace, "create", "token", `test-${part}`);
   const { clusters } = JSON.parse(ask("config", "view", "--raw", "--minify", "--flatten", "-o", "json")) as {
     clusters: [{ cluster: object }];
   };
   const context = { cluster: "c", user: "controller", namespace };
-  const path = join(folder, "kubeconfig.json");
+  const path = join(folder, `${part}.json`);
   const config = {
     ...{ apiVersion: "v1", kind: "Config", "current-context": "test" },
     clusters: [{ name: "c", cluster: clusters[0].cluster }],

@@ -132,7 +132,9 @@ export class EngineFleet implements Fleet {
     // A repeated pause would abort what was queued meanwhile, so it is only sent to an engine that runs.
     if (!(await control.isPaused(signal))) await control.pause(signal);
     await client.drainEngine({ id: engine.id }, { signal, deadlineMs: DRAIN_MS });
-    if ((await control.label(signal)) !== label) await this.#load(control, policy, label, signal);
+    // The label alone is not enough: a deleted job of the same name may have left it behind.
+    const isLoaded = engine.policy?.modelPath === policy.path && (await control.label(signal)) === label;
+    if (!isLoaded) await this.#load(control, policy, label, signal);
     await control.resume(signal);
     if (await control.isPaused(signal))
       throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
@@ -183,5 +185,6 @@ export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): st
 }
 
 function serves(engine: Engine, policy: PolicyRecord): boolean {
-  return engine.state === EngineState.SERVING && engine.policy?.label === labelOf(policy);
+  const { state, policy: served } = engine;
+  return state === EngineState.SERVING && served?.label === labelOf(policy) && served.modelPath === policy.path;
 }

@@ -6,3 +6,6 @@ const FINISHED: ReadonlySet<JobPhase> = new Set([JobPhase.SUCCEEDED, JobPhase.FA
 export function isFinished(phase: JobPhase): boolean {
   return FINISHED.has(phase);
 }
+
+/** `end_reason` of a job whose object is being deleted. */
+export const DELETED = "Deleted";

@@ -9,11 +9,9 @@ import {
 } from "./training-job.ts";
 import { type JobFacts, type RecordFacts, isEnded } from "./training-job-facts.ts";
 import { type Deadlines, deadlinesOf, untilStuckMs } from "./training-job-deadlines.ts";
+import { DELETED } from "./job-phase.ts";
 import { holdOf, needsRay } from "./training-job-hold.ts";
 import { statusOf } from "./training-job-status.ts";
-
-/** `end_reason` of a record whose object is being deleted. */
-export const DELETED = "Deleted";
 
 /** What the record of a job has to say; only what differs is written. */
 export interface RecordOrder {

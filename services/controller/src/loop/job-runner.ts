@@ -14,6 +14,7 @@ import {
   type StepRecord,
 } from "@whetstone/proto/jobs/v1/jobs";
 import { compileJob } from "../domain/compiled-job.ts";
+import { DELETED } from "../domain/job-phase.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { trainEpisodeId } from "../domain/tasks.ts";
 import { BatchCollector } from "./batch-collector.ts";
@@ -120,7 +121,8 @@ function suspended(holdReason: string): Ending {
 }
 
 function ended({ endReason, endMessage }: Order): Ending {
-  if (endReason === "") return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  if (endReason === "" || endReason === DELETED)
+    return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
   return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
-import { isFinished } from "../domain/job-phase.ts";
+import { DELETED, isFinished } from "../domain/job-phase.ts";
 import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { stopOrder } from "./job-runner.ts";
 import { type Ending } from "./job-runner.ts";
-import { DELETED, Scheduler } from "./scheduler.ts";
+import { Scheduler } from "./scheduler.ts";
 
 let jobs: Map<string, Job>;
 let stop: AbortController;

@@ -2,7 +2,7 @@
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { isFinished } from "../domain/job-phase.ts";
+import { DELETED, isFinished } from "../domain/job-phase.ts";
 import { nextJob } from "../domain/next-job.ts";
 import { type Ending, stopOrder } from "./job-runner.ts";
 
@@ -16,9 +16,6 @@ export interface SchedulerDeps {
   run(job: Job, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending>;
   readonly logger: Logger;
 }
-
-/** `end_reason` of a job whose object is being deleted. */
-export const DELETED = "Deleted";
 
 /** How long a job that failed rests before it is started again: what it failed of may need a while to come back. */
 const REST = exponentialBackoff({ initialMs: 1000, maxMs: 60_000 });

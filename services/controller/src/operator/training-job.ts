@@ -24,6 +24,7 @@ import { Kueue } from "../adapters/kueue.ts";
 import { eraseLedger } from "../adapters/kv-ledger.ts";
 import { admitJob, jobSpecOf } from "../adapters/training-jobs.ts";
 import { finished, released } from "../domain/kueue-workload.ts";
+import { DELETED } from "../domain/job-phase.ts";
 import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../domain/ray-cluster.ts";
 import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
 import { type JobFacts, recordFacts } from "../domain/training-job-facts.ts";
@@ -252,7 +253,7 @@ const WISHES = { run: JobWish.RUN, suspend: JobWish.SUSPEND, cancel: JobWish.CAN
 function obey(record: Job, order: RecordOrder, object: Stored<TrainingJob>): void {
   record.generation = BigInt(order.generation);
   if (order.takeSpec) record.spec = jobSpecOf(object);
-  if (record.wish === JobWish.CANCEL && order.endReason !== "Deleted") return;
+  if (record.wish === JobWish.CANCEL && order.endReason !== DELETED) return;
   record.wish = WISHES[order.wish];
   record.holdReason = order.holdReason;
   record.endReason = order.endReason;
