@@ -99,6 +99,8 @@ const PARTS: readonly Part[] = [
       WHETSTONE_ENV_ADDRESS: "env-runner:9081",
       WHETSTONE_ORCHESTRATOR_ADDRESS: "orchestrator:9082",
       WHETSTONE_DATA_PATH: "/data",
+      // A stream reserves its bound, and NATS takes three quarters of whatever disk there is.
+      WHETSTONE_MAX_EPISODE_BYTES: String(256 * 1024 * 1024),
     },
     { data: true, ports: [9083] },
   ),
