@@ -31,6 +31,8 @@ const { values } = parseArgs({
     pods: { type: "string", default: "5000" },
     pools: { type: "string", default: "5" },
     measure: { type: "string", default: "120" },
+    /** Folder for a CPU profile of the controller. */
+    profile: { type: "string", default: "" },
   },
 });
 const wanted = {
@@ -48,9 +50,13 @@ await kube.create(NAMESPACES, { metadata: { name: namespace } });
 try {
   await using stage = await setStage(namespace);
   const metricsPort = await freePort();
-  const controller = await stage.startController("controller", { WHETSTONE_METRICS_PORT: String(metricsPort) });
+  const controller = await stage.startController("controller", {
+    WHETSTONE_METRICS_PORT: String(metricsPort),
+    ...(values.profile && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${values.profile}` }),
+  });
   const report = await measure(stage, controller, metricsPort);
   await clear();
+  if (values.profile) await ended(controller);
   console.log(JSON.stringify(report));
 } finally {
   await kube.delete(NAMESPACES, namespace);
@@ -158,6 +164,12 @@ async function clear(): Promise<void> {
   await Promise.all(all.map(([type, name]) => gate.run(() => kube.delete(type, name))));
   const until = performance.now() + SETTLE_S * 1000;
   while (performance.now() < until && (await kube.list(TRAINING_JOBS)).length > 0) await delay(2000);
+}
+
+/** The profile is written at the end of the process. */
+async function ended(controller: Controller): Promise<void> {
+  controller.kill("SIGTERM");
+  for (let i = 0; i < 30 && !controller.exit(); i++) await delay(1000);
 }
 
 /** User and system time of a process. */

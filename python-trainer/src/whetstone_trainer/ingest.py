@@ -28,6 +28,9 @@ CLAIM_HEADER, CLAIMS_BUCKET = "Whetstone-Claim", "ws-claims"
 WINDOW = 64
 REPLY_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 5.0
+# Any server of a cluster answers a direct get, also one that is behind: only what stays away for so long is gone.
+BEHIND_S = 15.0
+ASK_AGAIN_S = 0.3
 
 
 def episode_stream(job: str) -> str:
@@ -50,12 +53,23 @@ class EpisodeReader:
         """
         await self._connected()
         try:
-            messages = await _Fetch(self._client, episode_stream(job), on_share).run(
-                [entry.sequence for entry in entries]
-            )
-            return [await self._body(message, entry) for message, entry in zip(messages, entries, strict=True)]
+            messages = await self._fetch(episode_stream(job), [entry.sequence for entry in entries], on_share)
+            return [await self._body(messages[entry.sequence], entry) for entry in entries]
         except (nats.errors.Error, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"reading episodes of {job} from NATS failed: {error!r}") from error
+
+    async def _fetch(self, stream: str, sequences: Sequence[int], on_share: Callable[[float], None]) -> dict[int, Msg]:
+        found: dict[int, Msg] = {}
+        deadline = time.monotonic() + BEHIND_S
+        while True:
+            missing = [sequence for sequence in sequences if sequence not in found]
+            found |= await _Fetch(self._client, stream, on_share).run(missing)
+            if len(found) >= len(set(sequences)):
+                return found
+            if time.monotonic() > deadline:
+                lost = next(sequence for sequence in missing if sequence not in found)
+                raise TrainerError("DATA_LOSS", f"{stream} sequence {lost}: no such message")
+            await asyncio.sleep(ASK_AGAIN_S)
 
     async def _connected(self) -> None:
         """A process that has just started, or a server that has: worth a short wait."""
@@ -104,9 +118,10 @@ class _Fetch:
         self._window = asyncio.Semaphore(WINDOW)
         self._done = asyncio.Event()
 
-    async def run(self, sequences: Sequence[int]) -> list[Msg]:
+    async def run(self, sequences: Sequence[int]) -> dict[int, Msg]:
+        """Messages by sequence, those left out that the server which answered does not have."""
         if not sequences:
-            return []
+            return {}
         wanted = len(sequences)
 
         async def on_reply(message: Msg) -> None:
@@ -125,14 +140,17 @@ class _Fetch:
             await asyncio.wait_for(self._done.wait(), REPLY_TIMEOUT_S)
         finally:
             await subscription.unsubscribe()
-        return [self._checked(self._replies[index], sequence) for index, sequence in enumerate(sequences)]
+        checked = {sequence: self._checked(self._replies[index], sequence) for index, sequence in enumerate(sequences)}
+        return {sequence: message for sequence, message in checked.items() if message is not None}
 
-    def _checked(self, message: Msg, sequence: int) -> Msg:
-        """Replies of errors carry a status: 404 the message is gone, 503 nobody serves the stream."""
+    def _checked(self, message: Msg, sequence: int) -> Msg | None:
+        """Replies of errors carry a status: 404 that server does not have it, 503 nobody serves the stream."""
         headers = message.headers or {}
         status = headers.get("Status")
         if status == "503":
             raise TrainerError("UNAVAILABLE", f"stream {self._stream} does not answer direct gets; is it there?")
+        if status == "404":
+            return None
         if status is not None:
             description = headers.get("Description", "")
             raise TrainerError("DATA_LOSS", f"{self._stream} sequence {sequence}: {status} {description}")

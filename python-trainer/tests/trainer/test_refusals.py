@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from trainer_kit import (
     grpo_spec,
     manifest_of,
 )
+from whetstone.events.v1 import events_pb2 as events
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 
@@ -107,14 +109,34 @@ async def test_a_failure_while_training_leaves_no_trace(
     assert (await trainer.train(manifest)).step == 1
 
 
-async def test_a_message_that_is_gone_is_data_loss_and_no_stream_is_unavailable(
+async def test_a_server_that_is_behind_is_asked_again(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
 ) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    *first, last = group(sampler)
+    entries = [await stream.publish(episode) for episode in first]
+    digest = hashlib.sha256(last.SerializeToString()).hexdigest()
+    late = events.BatchEntry(episode_id=last.id, group=last.group, sequence=entries[-1].sequence + 1, digest=digest)
+    late.reward = last.reward
+    training = asyncio.ensure_future(trainer.train(manifest_of(0, [*entries, late])))
+    await asyncio.sleep(0.8)
+    assert not training.done()
+    assert (await stream.publish(last)).sequence == late.sequence
+    assert (await training).step == 0
+
+
+async def test_a_message_that_is_gone_is_data_loss_and_no_stream_is_unavailable(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whetstone_trainer.ingest.BEHIND_S", 0.5)
     await trainer.configure(grpo_spec(model_path))
     entries = [await stream.publish(episode) for episode in group(sampler)]
     entries[1].sequence = 999
     error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
-    assert (error.code(), "sequence 999: 404" in (error.details() or "")) == (grpc.StatusCode.DATA_LOSS, True)
+    assert (error.code(), "sequence 999: no such message" in (error.details() or "")) == (
+        grpc.StatusCode.DATA_LOSS,
+        True,
+    )
     await stream.js.delete_stream("WS_EPISODE_toy")
     error = await refused(asyncio.ensure_future(trainer.train(manifest_of(0, entries))))
     assert error.code() == grpc.StatusCode.UNAVAILABLE
