@@ -11,6 +11,7 @@ import {
   ensureJobStreams,
   ensurePlatform,
   eventSubject,
+  type KvRecord,
   type Nats,
   openBundleStore,
   openStreams,
@@ -32,6 +33,7 @@ import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
 import { clusterFleets, type FleetDirectory, localFleet } from "./adapters/fleet-directory.ts";
 import { JobRecords } from "./adapters/job-records.ts";
+import { JobMirror } from "./adapters/job-mirror.ts";
 import { JobStore } from "./adapters/job-store.ts";
 import { checkWorld } from "./adapters/job-world.ts";
 import { KvLedger, readLedger } from "./adapters/kv-ledger.ts";
@@ -74,20 +76,25 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   requireServerVersion(nats, NATS_NEEDED);
   await ensurePlatform(nats, { replicas: config.streamReplicas });
   const world = await openWorld({ config, nats, logger, tls }, stack);
+  const mirror = new JobMirror(world.store);
   const scheduler = new Scheduler({
     logger,
-    jobs: () => world.store.all(),
+    jobs: () => mirror.all(),
     prepare: (job) =>
       ensureJobStreams(nats, job.spec?.name ?? "", {
         maxTasks: config.maxTasks,
         maxEpisodeBytes: config.maxEpisodeBytes,
         replicas: config.streamReplicas,
       }),
-    setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
+    setPhase: async (name, phase, reason, message) => {
+      const record = await setPhase(world, name, { phase, reason, message });
+      mirror.take(record);
+      return record.value;
+    },
     run: (job, signals) => playJob(world, job, signals),
   });
   const server = await serveJobs(config, world, scheduler);
-  const ended = holdOffice(world, duties(world, scheduler), shutdown.signal);
+  const ended = holdOffice(world, duties(world, mirror, scheduler), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
@@ -184,11 +191,11 @@ function findHostBy({ config, nats, logger, tls }: Ground, kube: Kube | undefine
 }
 
 /** What the leader does. */
-function duties(world: World, scheduler: Scheduler): Duty {
+function duties(world: World, mirror: JobMirror, scheduler: Scheduler): Duty {
   return async (signal, kube) => {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
-    const work = [scheduler.run(all), followJobs(world.store, scheduler, all)];
+    const work = [mirror.follow(all, (job) => scheduler.note(job)), scheduler.run(all)];
     if (kube) work.push(startOperator({ ...world, kube, checkWorld: (...job) => checkWorld(...job, world) }, all));
     try {
       await Promise.all(work);
@@ -197,15 +204,6 @@ function duties(world: World, scheduler: Scheduler): Duty {
       await Promise.allSettled(work);
     }
   };
-}
-
-/** Jobs are submitted, suspended and cancelled by any replica. */
-async function followJobs(store: JobStore, scheduler: Scheduler, signal: AbortSignal): Promise<void> {
-  try {
-    for await (const job of store.watchAll(signal)) scheduler.note(job);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
 }
 
 function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<RpcServer> {
@@ -322,10 +320,14 @@ async function tell(world: World, job: string, kind: EventKind, msgId: string): 
   });
 }
 
-async function setPhase(world: World, name: string, to: Pick<JobStatus, "phase" | "reason" | "message">): Promise<Job> {
+async function setPhase(
+  world: World,
+  name: string,
+  to: Pick<JobStatus, "phase" | "reason" | "message">,
+): Promise<KvRecord<Job>> {
   world.lead.assert();
   let from = JobPhase.UNSPECIFIED;
-  const stored = await world.store.change(name, (job) => {
+  const stored = await world.store.changeRecord(name, (job) => {
     if (!job.status) return;
     from = job.status.phase;
     Object.assign(job.status, to);

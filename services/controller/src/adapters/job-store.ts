@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { JOBS_BUCKET, type KvChange, type Nats, type TypedKv } from "@whetstone/messaging";
+import { JOBS_BUCKET, type KvChange, type KvRecord, type Nats, type TypedKv } from "@whetstone/messaging";
 import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { openPatientKv } from "./patient-kv.ts";
 
@@ -51,13 +51,18 @@ export class JobStore {
 
   async get(name: string): Promise<Job> {
     const job = await this.find(name);
-    if (!job) throw new WhetstoneError("NOT_FOUND", `there is no job "${name}"; \`whet jobs ls\` lists them`);
+    if (!job) throw notFound(name);
     return job;
   }
 
   async all(): Promise<Job[]> {
-    const jobs = await Promise.all((await this.#kv.keys()).map((name) => this.find(name)));
-    return jobs.filter((job) => job !== undefined);
+    return (await this.records()).map(({ value }) => value);
+  }
+
+  /** Asks for every job, one by one: for now and then, see `JobMirror`. */
+  async records(): Promise<KvRecord<Job>[]> {
+    const records = await Promise.all((await this.#kv.keys()).map((name) => this.#kv.get(name)));
+    return records.filter((record) => record !== undefined);
   }
 
   /** Newest first. The token is the number of jobs that came before. */
@@ -70,14 +75,18 @@ export class JobStore {
 
   /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */
   async change(name: string, apply: (job: Job) => void): Promise<Job> {
+    return (await this.changeRecord(name, apply)).value;
+  }
+
+  /** As `change`. @returns the record with its new revision */
+  async changeRecord(name: string, apply: (job: Job) => void): Promise<KvRecord<Job>> {
     for (let attempt = 1; ; attempt++) {
       const record = await this.#kv.get(name);
-      if (!record) return this.get(name); // Throws NOT_FOUND.
+      if (!record) throw notFound(name);
       const job = clone(JobSchema, record.value);
       apply(job);
       try {
-        await this.#kv.update(name, job, record.revision);
-        return job;
+        return { key: name, value: job, revision: await this.#kv.update(name, job, record.revision) };
       } catch (error) {
         if (WhetstoneError.from(error).code !== "CONFLICT" || attempt === ATTEMPTS) throw error;
       }
@@ -98,4 +107,8 @@ export class JobStore {
   async *watchAll(signal: AbortSignal): AsyncGenerator<Job> {
     for await (const change of this.#kv.watch("", signal)) if (change.kind === "put") yield change.value;
   }
+}
+
+function notFound(name: string): WhetstoneError {
+  return new WhetstoneError("NOT_FOUND", `there is no job "${name}"; \`whet jobs ls\` lists them`);
 }

@@ -37,8 +37,8 @@ const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
 /** News of pods come in bursts; one look answers many. */
 const GATHER_MS = 200;
 const CREATED_AT_ONCE = 16;
-/** Then it looks again before it goes on. */
-const CREATED_EACH_TIME = 500;
+/** Then it looks again before it goes on: pools take turns, and what is known of a pool is never old. */
+const CREATING_MS = 250;
 const UNAVAILABLE_SHARE = "10%";
 
 export async function startEnvironmentPools(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
@@ -134,10 +134,10 @@ class Pools implements AsyncDisposable {
     await this.#records.write(name, { runners: runnersOf(plan), wantedRunners: wanted }, facts.now);
     await this.#followDrains(plan, memory, wish.drainMs, signal);
     await this.#remove(pool, plan, signal);
-    await this.#create(pool, plan, memory, signal);
+    const isAllMade = await this.#create(pool, plan, memory, signal);
     await this.#writeStatus(pool, { plan, memory, wanted, template: wish.template });
     this.#pods.forgetOld(facts.now);
-    if (plan.create.length > CREATED_EACH_TIME) return { requeueAfterMs: GATHER_MS };
+    if (!isAllMade) return { requeueAfterMs: GATHER_MS };
     return { requeueAfterMs: plan.draining.length > 0 ? LOOK_MS.draining : LOOK_MS.calm };
   }
 
@@ -238,12 +238,22 @@ class Pools implements AsyncDisposable {
     );
   }
 
-  async #create(pool: StoredPool, { create }: PoolPlan, memory: Memory, signal: AbortSignal): Promise<void> {
+  /** @returns false: there was no time for all of them */
+  async #create(pool: StoredPool, { create }: PoolPlan, memory: Memory, signal: AbortSignal): Promise<boolean> {
     memory.refused = "";
     if (memory.taken.size > 0) await this.#lookAtTaken(pool.metadata.name, memory, signal);
-    const ordinals = create.slice(0, CREATED_EACH_TIME);
-    await Promise.all(ordinals.map((ordinal) => this.#gate.run(() => this.#createOne(pool, ordinal, memory, signal))));
+    const until = performance.now() + CREATING_MS;
+    const waiting = [...create].reverse();
+    const makeSome = async (): Promise<void> => {
+      do {
+        const ordinal = waiting.pop();
+        if (ordinal === undefined) return;
+        await this.#gate.run(() => this.#createOne(pool, ordinal, memory, signal));
+      } while (performance.now() < until);
+    };
+    await Promise.all(Array.from({ length: CREATED_AT_ONCE }, makeSome));
     if (memory.refused !== "") this.#tell(pool, "PodRefused", memory.refused);
+    return waiting.length === 0;
   }
 
   async #createOne(pool: StoredPool, ordinal: number, memory: Memory, signal: AbortSignal): Promise<void> {

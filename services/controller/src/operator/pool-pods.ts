@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Kube, type Pod, PODS, reflect, type Reflector, type Stored } from "@whetstone/kube";
-import { POOL_LABELS } from "../domain/environment-pool.ts";
+import { DRAINING_SINCE, POOL_LABELS } from "../domain/environment-pool.ts";
 
 /** What we did is believed for so long before the watch shows it. */
 const BELIEVED_MS = 30_000;
@@ -78,5 +78,21 @@ function onlyFacts(pod: Stored<Pod>): Stored<Pod> {
     ({ type, status }) => type === "Ready" || (type === "PodScheduled" && status === "False"),
   );
   const status = { phase, podIP, reason, message, conditions: kept, containerStatuses: waiting };
-  return { metadata: pod.metadata, status } as Stored<Pod>;
+  return { metadata: readMetadata(pod), status } as Stored<Pod>;
+}
+
+function readMetadata({ metadata }: Stored<Pod>): Stored<Pod>["metadata"] {
+  const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels = {}, annotations = {} } = metadata;
+  const { pool, template, slots } = POOL_LABELS;
+  const since = annotations[DRAINING_SINCE];
+  return {
+    ...{ name, uid, resourceVersion, creationTimestamp },
+    ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    labels: pick(labels, [pool, template, slots]),
+    ...(since !== undefined && { annotations: { [DRAINING_SINCE]: since } }),
+  } as Stored<Pod>["metadata"];
+}
+
+function pick(from: Readonly<Record<string, string>>, keys: readonly string[]): Record<string, string> {
+  return Object.fromEntries(keys.flatMap((key) => (from[key] === undefined ? [] : [[key, from[key]]])));
 }
