@@ -30,13 +30,17 @@ import { poolStatus } from "../domain/environment-pool-status.ts";
 import type { OperatorParts } from "./operator.ts";
 import { PoolNeeds } from "./pool-needs.ts";
 import { PoolPods } from "./pool-pods.ts";
+import { shortPass } from "./short-pass.ts";
 import { isSameStatus, mayWrite } from "./status-writes.ts";
 
 /** How often a pool is looked at without news. */
 const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
 /** News of pods come in bursts; one look answers many. */
 const GATHER_MS = 200;
-const CREATED_AT_ONCE = 16;
+/** Changes of pods at once, of all pools: more only wait in the API server, and others behind them. */
+const CHANGED_AT_ONCE = 8;
+/** Of one pool, so that several do not wait for each other. */
+const CREATED_AT_ONCE = 4;
 /** Then it looks again before it goes on: pools take turns, and what is known of a pool is never old. */
 const CREATING_MS = 250;
 const UNAVAILABLE_SHARE = "10%";
@@ -70,7 +74,7 @@ class Pools implements AsyncDisposable {
   readonly #pods: PoolPods;
   readonly #reconciler: Reconciler;
   readonly #memories = new Map<string, Memory>();
-  readonly #gate = new Gate(CREATED_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
+  readonly #gate = new Gate(CHANGED_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
 
   constructor(parts: OperatorParts, signal: AbortSignal, records: PoolRecords) {
     const { kube, nats, logger, metrics, tls } = parts;
@@ -242,18 +246,11 @@ class Pools implements AsyncDisposable {
   async #create(pool: StoredPool, { create }: PoolPlan, memory: Memory, signal: AbortSignal): Promise<boolean> {
     memory.refused = "";
     if (memory.taken.size > 0) await this.#lookAtTaken(pool.metadata.name, memory, signal);
-    const until = performance.now() + CREATING_MS;
-    const waiting = [...create].reverse();
-    const makeSome = async (): Promise<void> => {
-      do {
-        const ordinal = waiting.pop();
-        if (ordinal === undefined) return;
-        await this.#gate.run(() => this.#createOne(pool, ordinal, memory, signal));
-      } while (performance.now() < until);
-    };
-    await Promise.all(Array.from({ length: CREATED_AT_ONCE }, makeSome));
+    const left = await shortPass(create, { atOnce: CREATED_AT_ONCE, ms: CREATING_MS }, (ordinal) =>
+      this.#gate.run(() => this.#createOne(pool, ordinal, memory, signal)),
+    );
     if (memory.refused !== "") this.#tell(pool, "PodRefused", memory.refused);
-    return waiting.length === 0;
+    return left === 0;
   }
 
   async #createOne(pool: StoredPool, ordinal: number, memory: Memory, signal: AbortSignal): Promise<void> {
