@@ -24,8 +24,6 @@ import { difference, histogramOf, lists, quantile, readMetrics, requestsOf, type
 const PODS_PER_NODE = 250;
 const TICKS_PER_SECOND = 100;
 const SETTLE_S = 900;
-/** As the controller's image starts it. */
-const NODE_FLAGS = "--max-semi-space-size=16";
 
 const { values } = parseArgs({
   options: {
@@ -54,7 +52,7 @@ try {
   const metricsPort = await freePort();
   const controller = await stage.startController("controller", {
     WHETSTONE_METRICS_PORT: String(metricsPort),
-    NODE_OPTIONS: values.profile ? `${NODE_FLAGS} --cpu-prof --cpu-prof-dir=${values.profile}` : NODE_FLAGS,
+    ...(values.profile && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${values.profile}` }),
   });
   const report = await measure(stage, controller, metricsPort);
   console.log(JSON.stringify(report));
