@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import aiohttp
@@ -36,7 +37,9 @@ def test_an_unusable_folder_exits_2_with_one_line(
     assert json.loads(line)["error"]["field"] == field
 
 
-async def test_full_queue_answers_429_and_sigterm_stops_soon(models: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_full_queue_answers_429_and_sigterm_stops_within_two_seconds(
+    models: tuple[Path, Path], tmp_path: Path
+) -> None:
     options = ("--max-num-seqs", "2", "--max-waiting", "3", "--dtype", "bfloat16", "--served-model-name", "policy")
     with start_engine(models[0], tmp_path / "log", *options) as (url, process):
         async with aiohttp.ClientSession() as session:
@@ -51,8 +54,10 @@ async def test_full_queue_answers_429_and_sigterm_stops_soon(models: tuple[Path,
             assert (status, refused["error"]["code"]) == (429, 429)
             await api.post("/resume")
             await asyncio.sleep(0.1)
+            started = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, 5) == 0
+            assert time.monotonic() - started < 2.0
             await asyncio.gather(*queued, return_exceptions=True)
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
     assert events[-1] == "stopped"
