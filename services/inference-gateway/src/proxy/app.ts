@@ -11,7 +11,8 @@ import { Pool } from "undici";
 import { EpochFence } from "../domain/epoch-fence.ts";
 import { admit, httpsOptions } from "../handlers/https.ts";
 import type { ProxyConfig } from "./config.ts";
-import { isSteering, isWeightLoad, type Port, type Refusal, refusalOf } from "./rules.ts";
+import { isSteering, type Port, type Refusal, refusalOf, weightLoadOf } from "./rules.ts";
+import { WeightGuard } from "./weight-guard.ts";
 
 export interface EngineProxy extends AsyncDisposable {
   readonly dataUrl: string;
@@ -73,9 +74,11 @@ class Door {
   readonly #pool: Pool;
   readonly #logger: Logger;
   readonly #fence = new EpochFence();
+  readonly #weights: WeightGuard;
 
   constructor(pool: Pool, logger: Logger) {
     this.#pool = pool;
+    this.#weights = new WeightGuard(pool);
     this.#logger = logger;
   }
 
@@ -85,13 +88,25 @@ class Door {
     try {
       const refusal = refusalOf(port, method, path) ?? this.#stale(request, method, path);
       if (refusal) return refuse(response, refusal);
-      if (!isSteering(method, path)) return await this.#forward(request, response, request);
-      const body = await textOf(request);
-      if (path === "/collective_rpc" && !isWeightLoad(body)) return refuse(response, ONLY_LOADS);
-      await this.#forward(request, response, body);
+      if (!isSteering(method, path)) return void (await this.#forward(request, response, request));
+      await this.#steer(path, request, response);
     } catch (error) {
       this.#failed(response, path, error);
     }
+  }
+
+  async #steer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await textOf(request);
+    const pass = (): Promise<number> => this.#forward(request, response, body);
+    if (path !== "/collective_rpc") {
+      const refusal = this.#weights.refuses(path);
+      return refusal ? refuse(response, refusal) : void (await pass());
+    }
+    const folder = weightLoadOf(body);
+    // Reading a folder takes a while, in which another controller may have come to lead.
+    const unfit = folder === undefined ? ONLY_LOADS : await this.#weights.check(folder);
+    const refusal = unfit ?? this.#stale(request, "POST", path);
+    return refusal ? refuse(response, refusal) : this.#weights.loading(pass);
   }
 
   #stale(request: IncomingMessage, method: string, path: string): Refusal | undefined {
@@ -106,19 +121,32 @@ class Door {
     }
   }
 
-  /** A caller that leaves ends the engine's request (I9). */
-  async #forward(request: IncomingMessage, response: ServerResponse, body: IncomingMessage | string): Promise<void> {
+  /** A caller that leaves ends the engine's request (I9). @returns the engine's status. */
+  async #forward(request: IncomingMessage, response: ServerResponse, body: IncomingMessage | string): Promise<number> {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     const { method = "GET", url: path = "/" } = request;
     const sent = method === "GET" ? null : body;
     const headers = endToEnd(request.headers);
-    const options = { path, method: method as "GET", headers, body: sent, signal: gone.signal, opaque: response };
+    // After a 500 vLLM closes the connection of a control call without saying so: nobody may use it again.
+    const reset = typeof body === "string";
+    const options = {
+      path,
+      method: method as "GET",
+      headers,
+      body: sent,
+      reset,
+      signal: gone.signal,
+      opaque: response,
+    };
+    let status = 0;
     await this.#pool.stream(options, ({ statusCode, headers: answered, opaque }) => {
       const target = opaque;
+      status = statusCode;
       target.writeHead(statusCode, endToEnd(answered));
       return target;
     });
+    return status;
   }
 
   #failed(response: ServerResponse, path: string, error: unknown): void {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard before vLLM, tested before the PyTorch engine, which speaks the same protocol.
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { calls, chat, initModel, startGateway, tempFolder, user } from "../../test/harness.ts";
@@ -24,6 +26,24 @@ afterAll(() => stack.disposeAsync());
 function start(engineUrl: string): Promise<EngineProxy> {
   const config = ProxyConfigSchema.parse({ engineUrl, dataPort: 0, controlPort: 0 });
   return startProxy(config, { logger: silentLogger });
+}
+
+/** A copy of the model without its manifest, with other tensors in the header or other fields in config.json. */
+function damaged(change: (tensors: Record<string, object>) => object, fields: object = {}): TempFolder {
+  const copy = tempFolder();
+  cpSync(model, copy.path, { recursive: true, filter: (source) => !source.endsWith("manifest.json") });
+  const [weights, config] = ["model.safetensors", "config.json"].map((name) => join(copy.path, name)) as [
+    string,
+    string,
+  ];
+  const bytes = readFileSync(weights);
+  const length = Number(bytes.readBigUInt64LE());
+  const header = JSON.parse(bytes.subarray(8, 8 + length).toString()) as Record<string, object>;
+  // Padded with spaces to its length, so that no data moves.
+  bytes.write(JSON.stringify(change(header)).padEnd(length), 8);
+  writeFileSync(weights, bytes);
+  writeFileSync(config, JSON.stringify({ ...(JSON.parse(readFileSync(config, "utf8")) as object), ...fields }));
+  return copy;
 }
 
 interface Answer {
@@ -106,6 +126,37 @@ describe("the control port", () => {
     expect((await call(proxy.controlUrl, "GET /is_paused")).body.is_paused).toBe(true);
     const load = { method: "reload_weights", kwargs: { weights_path: model } };
     expect((await call(proxy.controlUrl, "POST /collective_rpc", undefined, load)).status).toBe(200);
+    expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
+  });
+
+  it("lets nobody load while it samples, nor a folder that is not whole: the engine is as before", async () => {
+    using broken = damaged(({ "model.norm.weight": _gone, ...rest }) => rest);
+    const load = (path: string) =>
+      call(proxy.controlUrl, "POST /collective_rpc", undefined, {
+        method: "reload_weights",
+        kwargs: { weights_path: path },
+      });
+    expect(await load(model)).toMatchObject({ status: 400, body: { error: { type: "BadRequestError" } } });
+    await call(proxy.controlUrl, "POST /pause");
+    expect(await load(broken.path)).toMatchObject({ status: 500, body: { error: { type: "InternalServerError" } } });
+    expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
+  });
+
+  it("does not resume an engine whose load has failed, until one succeeds", async () => {
+    // Fits by its weights; that the configuration is another one, only the engine sees.
+    using other = damaged((tensors) => tensors, { vocab_size: 300 });
+    const load = (path: string) =>
+      call(proxy.controlUrl, "POST /collective_rpc", undefined, {
+        method: "reload_weights",
+        kwargs: { weights_path: path },
+      });
+    await call(proxy.controlUrl, "POST /pause");
+    expect((await load(other.path)).status).toBe(500);
+    expect(await call(proxy.controlUrl, "POST /resume")).toMatchObject({
+      status: 409,
+      body: { error: { type: "WeightsNotLoaded" } },
+    });
+    expect((await load(model)).status).toBe(200);
     expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
   });
 

