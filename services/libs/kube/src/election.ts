@@ -2,26 +2,20 @@
 import { type Clock, systemClock, WhetstoneError } from "@whetstone/core";
 import { type Logger, silentLogger } from "@whetstone/telemetry";
 import type { Kube } from "./kube.ts";
+import { Lead, type Leadership } from "./lead.ts";
 import { type HeldRecord, type LeaseLock, leaseLock, type LeaseRecord } from "./lease-lock.ts";
+import { CALL_MS, Renewal, type Times, wallTime } from "./renewal.ts";
+import { RenewalThread } from "./renewal-thread.ts";
+import { steadyMs, Term } from "./term.ts";
 
-/** The holder gives up `renewMs` after its last renewal, others take over after `leaseMs`: in between nobody leads. */
-const TIMES = { leaseMs: 15_000, renewMs: 10_000, retryMs: 2_000 } as const;
+export type { Leadership } from "./lead.ts";
+
+/** A main loop that stands still for 15 s keeps its lease; one that does for 25 s has lost it, and others follow 5 s later. */
+const TIMES: Times = { leaseMs: 15_000, renewMs: 10_000, retryMs: 2_000, heartbeatMs: 15_000 };
 /** How often one who waits looks. */
 const LOOK_MS = 1_000;
-const CALL_MS = 5_000;
 /** How long the work of a former leader is waited for. */
 const GRACE_MS = 3_000;
-
-export interface Leadership {
-  readonly identity: string;
-  /** Aborts when this process leads no longer, or is told to stop. */
-  readonly signal: AbortSignal;
-  /**
-   * Throws when the lease was not renewed in time, by this machine's own clock and at this very moment: after a pause of the
-   * process it is the first to know. Call it before anything that others can see.
-   */
-  assert(): void;
-}
 
 export interface ElectOptions {
   readonly kube: Kube;
@@ -34,7 +28,7 @@ export interface ElectOptions {
   /** Ends the campaign, or the lead: its work first, then the lease is given back. */
   readonly signal: AbortSignal;
   readonly logger?: Logger | undefined;
-  readonly times?: Partial<typeof TIMES> | undefined;
+  readonly times?: Partial<Times> | undefined;
   readonly clock?: Clock | undefined;
   /** For tests; default: the Lease, over connections of its own. */
   readonly lock?: LeaseLock | undefined;
@@ -42,26 +36,29 @@ export interface ElectOptions {
 
 /**
  * Campaigns until elected, leads, and resolves when told to stop. Rejects with STALE_EPOCH when the lease was lost: the process
- * must end then, so that nothing of its lead goes on. A Lease never proves that nobody else acts: receivers check epochs.
+ * must end then, so that nothing of its lead goes on; one whose main loop does not come back is killed. A thread of its own
+ * renews. A Lease never proves that nobody else acts: receivers check epochs.
  */
 export async function elect(options: ElectOptions): Promise<void> {
   using kube = options.kube.separate();
-  await new Election(options, options.lock ?? leaseLock(kube, options.lease)).run();
+  await new Election(options, kube).run();
 }
 
 class Election {
   readonly #options: ElectOptions;
+  readonly #kube: Kube;
   readonly #lock: LeaseLock;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #times: typeof TIMES;
+  readonly #times: Times;
   /** What the lease said when it was last seen to change, and when that was by our clock. */
   #seen: { record: HeldRecord; at: number } | undefined;
 
-  constructor(options: ElectOptions, lock: LeaseLock) {
+  constructor(options: ElectOptions, kube: Kube) {
     this.#options = options;
-    this.#lock = lock;
-    this.#clock = options.clock ?? systemClock;
+    this.#kube = kube;
+    this.#lock = options.lock ?? leaseLock(kube, options.lease);
+    this.#clock = options.clock ?? { ...systemClock, monotonicMs: steadyMs };
     this.#logger = options.logger ?? silentLogger;
     this.#times = { ...TIMES, ...options.times };
   }
@@ -71,7 +68,10 @@ class Election {
     const since = await this.#campaign();
     if (since === undefined || signal.aborted) return;
     this.#logger.info("leader_elected", { identity: this.#options.identity, lease: this.#options.lease });
-    await this.#lead(new Lead(this.#options, { since, renewMs: this.#times.renewMs, clock: this.#clock }));
+    const term = new Term();
+    term.endsAt = since + this.#times.renewMs;
+    const { identity } = this.#options;
+    await this.#lead(new Lead({ identity, signal, term, renewMs: this.#times.renewMs, clock: this.#clock }), term);
   }
 
   /** @returns when the renewal that made us leader began; undefined when told to stop. */
@@ -100,16 +100,21 @@ class Election {
     if (record && !sameHold(record, this.#seen?.record)) this.#seen = { record, at: now };
     if (record && record.holder !== "" && record.holder !== identity && now < this.#expiresAt()) return false;
     const changed = record?.holder === identity ? 0 : 1;
-    const time = this.#wallTime();
-    const next = this.#record({ acquireTime: time, transitions: record ? record.transitions + changed : 0 });
-    await this.#write(next, record?.version, CALL_MS);
+    const time = wallTime(this.#clock);
+    const transitions = record ? record.transitions + changed : 0;
+    const times = { durationMs: this.#times.leaseMs, renewTime: time, acquireTime: time };
+    const at = this.#clock.monotonicMs();
+    const taken = await this.#lock.write({ holder: identity, ...times, transitions }, record?.version, {
+      timeoutMs: CALL_MS,
+    });
+    this.#seen = { record: taken, at };
     return true;
   }
 
-  async #lead(lead: Lead): Promise<void> {
+  async #lead(lead: Lead, term: Term): Promise<void> {
     const { onLead, signal } = this.#options;
     const stop = new AbortController();
-    const renewing = this.#renew(lead, stop.signal);
+    const renewing = (await this.#renewal(term)).run(lead, stop.signal);
     const watching = lead.watch(stop.signal);
     const work = (async () => onLead(lead))();
     let failure: WhetstoneError | undefined;
@@ -120,8 +125,8 @@ class Election {
       if (lead.isLost) await this.#ended(work, lead);
     }
     stop.abort();
-    await Promise.all([renewing, watching]);
-    await this.#release(lead);
+    const [last] = await Promise.all([renewing, watching]);
+    await this.#release(lead, last);
     if (failure && (lead.isLost || !signal.aborted)) throw failure;
   }
 
@@ -132,58 +137,28 @@ class Election {
     grace.abort();
   }
 
-  async #renew(lead: Lead, stop: AbortSignal): Promise<void> {
-    while (!stop.aborted) {
-      await this.#clock.sleep(this.#times.retryMs, stop).catch(() => undefined);
-      if (stop.aborted) return;
-      const startedAt = this.#clock.monotonicMs();
-      if (lead.leftMs() <= 0) return;
-      try {
-        await this.#renewOnce(lead);
-        lead.renewed(startedAt);
-      } catch (error) {
-        if (!stop.aborted) this.#logger.warn("lease_not_renewed", { error, leftMs: Math.round(lead.leftMs()) });
-      }
-    }
+  /** A thread of its own; here where a test owns lock and time, and where the way to the server is no plain one. */
+  async #renewal(term: Term): Promise<Pick<Renewal, "run">> {
+    const { identity, lease, lock, clock } = this.#options;
+    const parts = { identity, times: this.#times, onFailure: this.#onFailure };
+    const known = this.#seen?.record;
+    const access = lock || clock ? undefined : await RenewalThread.access(this.#kube).catch(() => undefined);
+    if (access) return new RenewalThread({ ...parts, kube: this.#kube, lease, term, access, known });
+    return new Renewal({ ...parts, lock: this.#lock, clock: this.#clock }, known);
   }
 
-  async #renewOnce(lead: Lead): Promise<void> {
-    const { identity, signal } = this.#options;
-    const timeoutMs = Math.max(1, Math.min(CALL_MS, lead.leftMs()));
-    const known = this.#seen?.record;
-    const record = known?.holder === identity ? known : await this.#lock.read(signal, timeoutMs);
-    if (record && record.holder !== identity) {
-      lead.lose(`the lease is held by ${record.holder || "nobody"}`);
-      return;
-    }
-    const { acquireTime = this.#wallTime(), transitions = 0, version } = record ?? {};
-    try {
-      await this.#write(this.#record({ acquireTime, transitions }), version, timeoutMs);
-    } catch (error) {
-      this.#seen = undefined; // Somebody else wrote: look before the next attempt.
-      throw error;
-    }
-  }
+  readonly #onFailure = (error: unknown, leftMs: number): void => {
+    this.#logger.warn("lease_not_renewed", { error, leftMs: Math.round(leftMs) });
+  };
 
   /** So that the next one need not wait for the lease to run out. */
-  async #release(lead: Lead): Promise<void> {
-    const record = this.#seen?.record;
+  async #release(lead: Lead, record: HeldRecord | undefined): Promise<void> {
     if (lead.isLost || record?.holder !== this.#options.identity) return;
-    const free = { ...record, holder: "", durationMs: 1000, renewTime: this.#wallTime() };
+    const free = { ...record, holder: "", durationMs: 1000, renewTime: wallTime(this.#clock) };
     await this.#lock.write(free, record.version, { timeoutMs: CALL_MS }).then(
       () => this.#logger.info("leader_released", { identity: this.#options.identity }),
       (error: unknown) => this.#logger.warn("lease_not_released", { error }),
     );
-  }
-
-  async #write(record: LeaseRecord, version: string | undefined, timeoutMs: number): Promise<void> {
-    const at = this.#clock.monotonicMs();
-    this.#seen = { record: await this.#lock.write(record, version, { timeoutMs }), at };
-  }
-
-  #record(of: Pick<LeaseRecord, "acquireTime" | "transitions">): LeaseRecord {
-    const { identity } = this.#options;
-    return { holder: identity, durationMs: this.#times.leaseMs, renewTime: this.#wallTime(), ...of };
   }
 
   #expiresAt(): number {
@@ -195,73 +170,6 @@ class Election {
     const look = LOOK_MS * (0.8 + Math.random() * 0.4);
     const leftMs = this.#expiresAt() - this.#clock.monotonicMs();
     return leftMs > 0 ? Math.min(look, leftMs + 10) : look;
-  }
-
-  #wallTime(): string {
-    return new Date(this.#clock.now()).toISOString().replace("Z", "000Z");
-  }
-}
-
-interface LeadStart {
-  readonly since: number;
-  readonly renewMs: number;
-  readonly clock: Clock;
-}
-
-class Lead implements Leadership {
-  readonly identity: string;
-  readonly signal: AbortSignal;
-  /** Rejects when the lead is lost. */
-  readonly lost: Promise<never>;
-  readonly #lost = Promise.withResolvers<never>();
-  readonly #abort = new AbortController();
-  readonly #clock: Clock;
-  readonly #renewMs: number;
-  #validUntil: number;
-  error: WhetstoneError | undefined;
-
-  constructor({ identity, signal }: ElectOptions, { since, renewMs, clock }: LeadStart) {
-    this.identity = identity;
-    this.signal = AbortSignal.any([signal, this.#abort.signal]);
-    this.lost = this.#lost.promise;
-    this.lost.catch(() => undefined);
-    this.#clock = clock;
-    this.#renewMs = renewMs;
-    this.#validUntil = since + renewMs;
-  }
-
-  get isLost(): boolean {
-    return this.error !== undefined;
-  }
-
-  leftMs(): number {
-    return this.#validUntil - this.#clock.monotonicMs();
-  }
-
-  assert(): void {
-    if (!this.error && this.leftMs() <= 0) this.lose("the lease was not renewed in time");
-    if (this.error) throw this.error;
-  }
-
-  /** @param startedAt  when the renewal was sent: it may have counted from then on. */
-  renewed(startedAt: number): void {
-    if (!this.error && this.leftMs() > 0) this.#validUntil = startedAt + this.#renewMs;
-  }
-
-  lose(reason: string): void {
-    if (this.error) return;
-    this.error = new WhetstoneError("STALE_EPOCH", `${this.identity} leads no longer: ${reason}`);
-    this.#abort.abort(this.error);
-    this.#lost.reject(this.error);
-  }
-
-  /** Notices the end of the lease also while nobody asks. */
-  async watch(stop: AbortSignal): Promise<void> {
-    while (!stop.aborted && !this.error) {
-      const leftMs = this.leftMs();
-      if (leftMs <= 0) this.lose("the lease was not renewed in time");
-      else await this.#clock.sleep(Math.min(leftMs, 500), stop).catch(() => undefined);
-    }
   }
 }
 

@@ -4,6 +4,7 @@ import { createRng, sleep, WhetstoneError } from "@whetstone/core";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { FaultProxy, type ProxyFault } from "../test-support/fault-proxy.ts";
+import { LeadingChild } from "../test-support/leading-child.ts";
 import { elect } from "./election.ts";
 import { type Kube, openKube } from "./kube.ts";
 import { CONFIG_MAPS, type ConfigMap, LEASES, NAMESPACES } from "./objects.ts";
@@ -176,5 +177,20 @@ describe("election on a real Lease", () => {
     expect(await second).toBe("stopped");
     const lease = await direct.get(LEASES, "leader");
     expect(lease?.spec).toMatchObject({ holderIdentity: "", leaseTransitions: 2 });
+  });
+
+  it("a leader whose main loop stands still for 12 s has kept the lease when it comes back", async () => {
+    await using child = new LeadingChild({ namespace, lease: "busy", identity: "busy" });
+    await child.hear("leading", 30_000);
+    const before = await direct.get(LEASES, "busy");
+    child.tell("block 12000");
+    await child.hear("leads after block 12000", 20_000);
+    const after = await direct.get(LEASES, "busy");
+    const keptMs = Date.parse(String(after?.spec?.renewTime)) - Date.parse(String(before?.spec?.renewTime));
+    expect(keptMs).toBeGreaterThan(8_000);
+    expect(after?.spec).toMatchObject({ holderIdentity: "busy", leaseTransitions: 0 });
+    child.tell("stop");
+    expect(await child.ended()).toMatchObject({ code: 0 });
+    expect((await direct.get(LEASES, "busy"))?.spec?.holderIdentity).toBe("");
   });
 });

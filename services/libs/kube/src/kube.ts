@@ -80,12 +80,12 @@ export class Kube implements Disposable {
   readonly logger: Logger;
   readonly instruments: Instruments;
   readonly #options: KubeOptions;
-  readonly #credentials: Credentials;
+  readonly credentials: Credentials;
   readonly #transport: Transport;
 
   constructor(options: KubeOptions, credentials: Credentials, instruments: Instruments) {
     this.#options = options;
-    this.#credentials = credentials;
+    this.credentials = credentials;
     this.namespace = options.namespace ?? credentials.namespace ?? "default";
     this.fieldManager = options.fieldManager ?? "whetstone-controller";
     this.logger = options.logger;
@@ -95,7 +95,7 @@ export class Kube implements Disposable {
 
   /** The same server and identity over connections of its own, with other options. */
   separate(options: Partial<Pick<KubeOptions, "guard" | "namespace" | "fieldManager">> = {}): Kube {
-    return new Kube({ ...this.#options, ...options }, this.#credentials, this.instruments);
+    return new Kube({ ...this.#options, ...options }, this.credentials, this.instruments);
   }
 
   async get<T extends KubeObject>(

@@ -45,7 +45,7 @@ export function leaseLock(kube: Kube, name: string): LeaseLock {
   };
 }
 
-function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
+export function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
   return {
     holderIdentity: record.holder,
     leaseDurationSeconds: Math.max(1, Math.round(record.durationMs / 1000)),
@@ -55,7 +55,7 @@ function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
   };
 }
 
-function recordOf({ metadata, spec }: Stored<Lease>): HeldRecord {
+export function recordOf({ metadata, spec }: Stored<Lease>): HeldRecord {
   return {
     holder: spec?.holderIdentity ?? "",
     durationMs: (spec?.leaseDurationSeconds ?? 0) * 1000,
