@@ -2,6 +2,7 @@
 export { type BundleStore, openBundleStore } from "./bundles.ts";
 export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
+export { deleteJobStreams } from "./delete-job.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
 export { purgeTasks, tasksLeft } from "./purge.ts";
@@ -16,7 +17,6 @@ export {
   DEAD_LETTER_STREAM,
   deadSubject,
   DEFAULT_POOL,
-  deleteJobStreams,
   ensureJobStreams,
   ensurePlatform,
   EVENT_STREAM,

@@ -140,17 +140,6 @@ export async function ensureJobStreams(
   await ensureStream(manager, episodeConfig(name, limits));
 }
 
-/** Removes the job's streams, their consumers and the job's claims. Safe to repeat. */
-export async function deleteJobStreams(connection: NatsConnection, job: string): Promise<void> {
-  const manager = await managerOf(connection);
-  for (const name of [taskStream(job), episodeStream(job)]) {
-    await manager.streams.delete(name).catch((error: unknown) => {
-      if (apiCode(error) !== API.streamNotFound) throw natsError(error, `delete stream ${name}`);
-    });
-  }
-  await deleteClaims(connection, `${job}/`);
-}
-
 /** What all jobs share: events, dead letters, the job and ledger buckets, the stores of claims and bundles. Safe to repeat. */
 export async function ensurePlatform(
   connection: NatsConnection,
@@ -179,17 +168,6 @@ export async function awaitPlatform(connection: NatsConnection, signal?: AbortSi
     );
     if (missing === undefined) return;
     await sleep(PLATFORM_LOOK_MS, signal);
-  }
-}
-
-async function deleteClaims(connection: NatsConnection, prefix: string): Promise<void> {
-  try {
-    const store = await new Objm(connection).open(CLAIMS_BUCKET);
-    for (const { name } of await store.list()) {
-      if (name.startsWith(prefix)) await store.delete(name);
-    }
-  } catch (error) {
-    if (apiCode(error) !== API.streamNotFound) throw natsError(error, `delete claims ${prefix}`);
   }
 }
 
