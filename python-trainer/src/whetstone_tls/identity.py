@@ -34,27 +34,44 @@ def role_of_names(names: Iterable[str]) -> str | None:
     return next((name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)), None)
 
 
-class TlsIdentity:
-    """Certificates of this process. `material` and the contexts change with the files; connections that are open stay.
+class FollowingContext(ssl.SSLContext):
+    """Every handshake uses what `follow` gave last; connections that are open stay as they are.
 
-    An authority that left ca.crt is trusted by the contexts until the process ends: ssl cannot forget one.
+    ssl cannot take an authority out of a context, so that other files mean another context. This one stands before it,
+    because asyncio's servers and clients keep theirs for ever. By itself it has no certificate and trusts nobody.
     """
+
+    _newest: ssl.SSLContext
+
+    def follow(self, context: ssl.SSLContext) -> None:
+        """From the next handshake on."""
+        self._newest = context
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """What asyncio calls for each connection."""
+        return self._newest.wrap_bio(*args, **options)
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """The same for blocking sockets."""
+        return self._newest.wrap_socket(*args, **options)
+
+
+class TlsIdentity:
+    """Certificates of this process. `material` and the contexts change with the files; open connections stay."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self._followers: list[FollowingContext] = []
         self.material = self._read()
-        self._check()
-        self._contexts: list[ssl.SSLContext] = []
+        self._made(ssl.PROTOCOL_TLS_SERVER)
 
-    def server_context(self) -> ssl.SSLContext:
+    def server_context(self) -> FollowingContext:
         """Callers must show a certificate of our authority."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.verify_mode = ssl.CERT_REQUIRED
-        return self._follow(context)
+        return self._follower(ssl.PROTOCOL_TLS_SERVER)
 
-    def client_context(self) -> ssl.SSLContext:
+    def client_context(self) -> FollowingContext:
         """Shows our certificate; the caller names the server, such as `nats.whetstone`."""
-        return self._follow(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return self._follower(ssl.PROTOCOL_TLS_CLIENT)
 
     async def watch(self, poll_s: float = POLL_S) -> None:
         """Looks at the files for ever. Mounted secrets change by swapped links, which file watchers may miss."""
@@ -68,20 +85,22 @@ class TlsIdentity:
             material = self._read()
             if material == self.material:
                 return False
-            self._check()
-            for context in self._contexts:
-                self._load(context)
+            self._made(ssl.PROTOCOL_TLS_SERVER)
+            newest = [self._made(follower.protocol) for follower in self._followers]
         except TlsError as error:
             log.warning("tls_refused", extra={"folder": str(self.folder), "error": str(error)})
             return False
+        for follower, context in zip(self._followers, newest, strict=True):
+            follower.follow(context)
         self.material = material
         log.info("tls_reloaded", extra={"folder": str(self.folder)})
         return True
 
-    def _follow(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        self._load(context)
-        self._contexts.append(context)
-        return context
+    def _follower(self, protocol: int) -> FollowingContext:
+        follower = FollowingContext(protocol)
+        follower.follow(self._made(protocol))
+        self._followers.append(follower)
+        return follower
 
     def _read(self) -> Material:
         try:
@@ -89,16 +108,16 @@ class TlsIdentity:
         except OSError as error:
             raise TlsError(f"cannot read {error.filename}: {error.strerror}") from error
 
-    def _check(self) -> None:
-        """In a context of its own: one that is in use would keep half of what failed."""
-        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _made(self, protocol: int) -> ssl.SSLContext:
+        """From the files as they are. Raises TlsError when they do not fit together."""
+        context = ssl.SSLContext(protocol)
+        context.verify_mode = ssl.CERT_REQUIRED
         try:
             context.load_verify_locations(self.folder / "ca.crt")
             context.load_cert_chain(self.folder / "tls.crt", self.folder / "tls.key")
         except (ssl.SSLError, OSError) as error:
             raise TlsError(f"{self.folder}: ca.crt, tls.crt and tls.key do not fit together: {error}") from error
+        return context
 
 
 def role_of_transport(transport: Any) -> str | None:
