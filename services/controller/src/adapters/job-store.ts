@@ -5,6 +5,7 @@ import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
 import { JOBS_BUCKET, type KvChange, type KvRecord, type Nats, type TypedKv } from "@whetstone/messaging";
 import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type JobPage, JobPages } from "./job-pages.ts";
 import { openPatientKv } from "./patient-kv.ts";
 
 /** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
@@ -16,9 +17,11 @@ export type JobOrigin = Partial<Pick<Job, OfObject>>;
 /** Jobs in the KV bucket ws-jobs, each under its name. */
 export class JobStore {
   readonly #kv: TypedKv<typeof JobSchema>;
+  readonly #pages: JobPages;
 
   private constructor(kv: TypedKv<typeof JobSchema>) {
     this.#kv = kv;
+    this.#pages = new JobPages(kv);
   }
 
   static async open(nats: Nats): Promise<JobStore> {
@@ -65,12 +68,9 @@ export class JobStore {
     return records.filter((record) => record !== undefined);
   }
 
-  /** Newest first. The token is the number of jobs that came before. */
-  async list(pageSize: number, pageToken: string): Promise<{ jobs: Job[]; nextPageToken: string }> {
-    const jobs = (await this.all()).sort((a, b) => Number((b.createdAt?.seconds ?? 0n) - (a.createdAt?.seconds ?? 0n)));
-    const from = Number(pageToken || "0");
-    const to = from + Math.min(pageSize, 1000);
-    return { jobs: jobs.slice(from, to), nextPageToken: to < jobs.length ? String(to) : "" };
+  /** Newest first. @param pageToken  of the page before; empty: the first one */
+  list(pageSize: number, pageToken: string): Promise<JobPage> {
+    return this.#pages.page(Math.min(pageSize, 1000), pageToken);
   }
 
   /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */

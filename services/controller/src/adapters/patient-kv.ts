@@ -20,6 +20,7 @@ export async function openPatientKv<D extends DescMessage>(nats: Nats, bucket: s
     put: (...args) => patiently(() => kv.put(...args)),
     delete: (...args) => patiently(() => kv.delete(...args)),
     keys: (...args) => patiently(() => kv.keys(...args)),
+    revisions: (...args) => patiently(() => kv.revisions(...args)),
     watch: (prefix, signal) => kv.watch(prefix, signal),
   };
 }

@@ -39,6 +39,8 @@ export interface TypedKv<D extends DescMessage> {
   delete(key: string, options?: KvCallOptions & { readonly revision?: number }): Promise<void>;
   /** Keys equal to the prefix or below it, by whole tokens: `fl-1.batch` covers `fl-1.batch.7`, not `fl-1.batches`. Empty: all. */
   keys(prefix?: string, options?: KvCallOptions): Promise<string[]>;
+  /** Every key with its newest revision, in one pass and without the values. */
+  revisions(options?: KvCallOptions): Promise<Map<string, number>>;
   /** The present value of each key, then every change, for ever, across reconnects. */
   watch(prefix: string, signal: AbortSignal): AsyncIterable<KvChange<MessageShape<D>>>;
 }
@@ -71,6 +73,7 @@ export async function openKv<D extends DescMessage>(
       return call(`delete ${at(key)}`, () => kv.delete(key, guard), o);
     },
     keys: (prefix = "", o) => call(`list ${at(prefix)}`, () => listKeys(kv, prefix), o),
+    revisions: (o) => call(`list ${bucket}`, () => listRevisions(kv), o),
     watch: (prefix, signal) => watch(connection, schema, { bucket, prefix, signal, logger: options.logger }),
   };
 }
@@ -109,6 +112,17 @@ async function listKeys(kv: KV, prefix: string): Promise<string[]> {
   const keys = new Set<string>();
   for await (const key of await kv.keys(filtersOf(prefix))) keys.add(key);
   return [...keys].sort();
+}
+
+async function listRevisions(kv: KV): Promise<Map<string, number>> {
+  const revisions = new Map<string, number>();
+  if ((await kv.status()).values === 0) return revisions; // Then there is no last message to wait for.
+  for await (const { key, operation, revision, delta } of await kv.watch({ headers_only: true })) {
+    if (operation === "PUT") revisions.set(key, revision);
+    else revisions.delete(key);
+    if (delta === 0) break;
+  }
+  return revisions;
 }
 
 interface WatchTarget {
