@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only Helm and an API server together can show of the chart. No pod of it has to run.
+import { execFile } from "node:child_process";
+import { resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENVIRONMENT_POOLS } from "../../services/controller/src/domain/environment-pool.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
+import { installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
+
+const CHART = resolve(import.meta.dirname, "../../charts/whetstone");
+
+let cluster: TestCluster;
+let other: TestCluster;
+beforeAll(async () => {
+  installDefinitions();
+  cluster = await openTestCluster("chart");
+  other = await openTestCluster("chart-other");
+});
+afterAll(async () => {
+  await helm("uninstall", "one", "--no-hooks");
+  await other[Symbol.asyncDispose]();
+  await cluster[Symbol.asyncDispose]();
+});
+
+/** What it said, errors too. Hooks would wait for pods. */
+function helm(...args: readonly string[]): Promise<string> {
+  return new Promise((done) => {
+    execFile("helm", ["--namespace", cluster.namespace, ...args], (error, out, err) =>
+      done(error ? `failed: ${err}` : out),
+    );
+  });
+}
+
+const install = (release: string, ...more: readonly string[]): Promise<string> =>
+  helm("install", release, CHART, "--no-hooks", ...more);
+const upgrade = (...sets: readonly string[]): Promise<string> =>
+  helm("upgrade", "one", CHART, "--no-hooks", "--reuse-values", ...sets.flatMap((set) => ["--set", set]));
+
+/** As `whet fleet scale`, `whet pools scale` and an HPA do it. */
+async function scale(engines: number, runners: number): Promise<void> {
+  const to = (replicas: number) => ({ spec: { replicas } });
+  await cluster.kube.patch(INFERENCE_FLEETS, "default", to(engines), { subresource: "scale" });
+  await cluster.kube.patch(ENVIRONMENT_POOLS, "default", to(runners), { subresource: "scale" });
+}
+
+async function replicas(): Promise<unknown[]> {
+  const fleet = await cluster.kube.get(INFERENCE_FLEETS, "default");
+  const pool = await cluster.kube.get(ENVIRONMENT_POOLS, "default");
+  return [fleet?.spec.replicas, pool?.spec.replicas];
+}
+
+describe("the chart, installed", () => {
+  it("is refused where another release is, by that one's name, and nowhere else", async () => {
+    expect(await install("one")).toContain("STATUS: deployed");
+    const refused = await install("two");
+    expect(refused).toContain(`Release "one" is already installed in namespace "${cluster.namespace}"`);
+    expect(await install("two", "--dry-run=server")).toContain("already installed");
+    expect(await install("two", "--dry-run=server", "--namespace", other.namespace)).toContain("STATUS: pending");
+    expect(await helm("template", "two", CHART)).toContain("kind: InferenceFleet");
+    expect(await helm("list", "--all", "--short")).toBe("one\n");
+  });
+
+  it("keeps what was scaled, unless an upgrade changes that very value", async () => {
+    await scale(3, 4);
+    expect(await upgrade("gateway.podAnnotations.test=yes", "engine.drainSeconds=7")).toContain("STATUS: deployed");
+    expect(await replicas()).toEqual([3, 4]);
+    expect(await upgrade("engine.replicas=2")).toContain("STATUS: deployed");
+    expect(await replicas()).toEqual([2, 4]);
+    expect(await upgrade("envRunner.replicas=5")).toContain("STATUS: deployed");
+    expect(await replicas()).toEqual([2, 5]);
+    await scale(6, 7);
+    expect(await helm("rollback", "one", "--no-hooks")).toContain("Rollback was a success");
+    expect(await replicas()).toEqual([6, 1]);
+  });
+
+  it("leaves a pool that scales by itself its number when the scaler is turned on, and off again", async () => {
+    await scale(1, 4);
+    expect(await upgrade("envRunner.autoscaling.enabled=true")).toContain("STATUS: deployed");
+    const [, on] = await replicas();
+    expect(await upgrade("envRunner.autoscaling.enabled=false")).toContain("STATUS: deployed");
+    const [, off] = await replicas();
+    expect([on, off]).toEqual([4, 4]);
+  });
+
+  it("says no number where none is wished, for tools that apply the whole text again", async () => {
+    const none = ["--set", "engine.replicas=null", "--set", "envRunner.replicas=null"];
+    const of = async (...sets: string[]) => [
+      ...(await helm("template", "two", CHART, ...sets, "-s", "templates/engine.yaml")).matchAll(/^  replicas:.*$/gm),
+      ...(await helm("template", "two", CHART, ...sets, "-s", "templates/env-runner.yaml")).matchAll(
+        /^  replicas:.*$/gm,
+      ),
+    ];
+    expect((await of()).map(String)).toEqual(["  replicas: 1", "  replicas: 1"]);
+    expect(await of(...none)).toEqual([]);
+    const zero = ["--set", "engine.replicas=0", "--set", "envRunner.replicas=0"];
+    expect((await of(...zero)).map(String)).toEqual(["  replicas: 0", "  replicas: 0"]);
+  });
+});
