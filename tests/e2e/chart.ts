@@ -57,7 +57,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
   ],
   "environments that scale by themselves": ["envRunner.autoscaling.enabled=true", "envRunner.autoscaling.max=100"],
   KEDA: ["envRunner.keda.enabled=true", "envRunner.keda.prometheusAddress=http://prometheus.monitoring:9090"],
-  Kueue: ["kueue.priorityClasses=true"],
+  Kueue: ["kueue.priorityClasses=true", "kueue.flavors=true"],
   "no policies, budgets, no metrics": [
     "networkPolicy.enabled=false",
     "podDisruptionBudgets.enabled=true",

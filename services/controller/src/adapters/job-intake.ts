@@ -4,7 +4,7 @@ import type { Kube, Stored } from "@whetstone/kube";
 import type { BundleStore } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
-import { WORKLOADS } from "../domain/kueue-workload.ts";
+import { PRIORITY_CLASSES, RESOURCE_FLAVORS, WORKLOADS } from "../domain/kueue-workload.ts";
 import { RAY_CLUSTERS } from "../domain/ray-cluster.ts";
 import type { TrainingJob } from "../domain/training-job.ts";
 import type { Intake } from "../domain/training-job-facts.ts";
@@ -55,7 +55,27 @@ async function whatIsMissing(
     const message = "spec.trainer.backend verl needs KubeRay (ray.io/v1), which this cluster does not have.";
     return { kind: "unsupported", reason: "KubeRayMissing", message };
   }
-  return undefined;
+  return object.spec.queueName ? await whatKueueLacks(object, kube, signal) : undefined;
+}
+
+/** Both kinds belong to the cluster, so that reading them is a right which the chart gives only when asked. */
+async function whatKueueLacks(
+  object: Stored<TrainingJob>,
+  kube: Kube,
+  signal: AbortSignal,
+): Promise<Intake | undefined> {
+  const { priorityClassName } = object.spec;
+  try {
+    if (priorityClassName && !(await kube.get(PRIORITY_CLASSES, priorityClassName, { signal })))
+      return { kind: "unavailable", message: `spec.priorityClassName: there is no "${priorityClassName}".` };
+    if (needsRay(object)) await kube.get(RESOURCE_FLAVORS, "any", { signal });
+    return undefined;
+  } catch (error) {
+    if (WhetstoneError.from(error).code !== "PERMISSION_DENIED") throw error;
+    const message =
+      "The controller needs the chart's kueue.priorityClasses (spec.priorityClassName) or kueue.flavors (verl).";
+    return { kind: "unavailable", message: `${message} ${WhetstoneError.from(error).message}` };
+  }
 }
 
 /** JSON that the schema lets through and the contract does not, e.g. a number that its type cannot hold. */

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import { type Kube, reflect, type Reflector, setCondition, type Stored } from "@whetstone/kube";
+import { flavorsOf, type Placements, placementsOf } from "../domain/kueue-placement.ts";
 import {
+  activity,
   JOB_LABEL,
   PRIORITY_CLASSES,
+  RESOURCE_FLAVORS,
+  type ResourceFlavor,
   type Workload,
   workloadFacts,
   workloadName,
@@ -45,6 +49,24 @@ export class Kueue implements Disposable {
     await this.#kube.create(WORKLOADS, workloadOf(job, found?.value), { signal }).catch((error: unknown) => {
       if (WhetstoneError.from(error).code !== "ALREADY_EXISTS") throw error;
     });
+  }
+
+  /** In the queue, or out of it while the job is suspended. */
+  async setActive(job: Stored<TrainingJob>, active: boolean, signal: AbortSignal): Promise<void> {
+    await this.#kube.patch(WORKLOADS, workloadName(job), activity(active), { signal });
+  }
+
+  /** Where the pods of an admitted job belong. Flavors are the cluster's: reading them is a right of its own. */
+  async placements(job: Stored<TrainingJob>, signal: AbortSignal): Promise<Placements> {
+    const workload = await this.#find(job, signal);
+    if (!workload) return new Map();
+    const flavors = new Map<string, ResourceFlavor>();
+    for (const name of flavorsOf(workload)) {
+      const flavor = await this.#kube.get(RESOURCE_FLAVORS, name, { signal });
+      if (!flavor) throw new WhetstoneError("NOT_FOUND", `there is no ResourceFlavor "${name}"`);
+      flavors.set(name, flavor);
+    }
+    return placementsOf(workload, flavors);
   }
 
   /** Writes conditions beside Kueue's own. */

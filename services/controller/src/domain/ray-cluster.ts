@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Draft, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import { placed, type Placements } from "./kueue-placement.ts";
 import { TRAINING_JOBS, type TrainingJob } from "./training-job.ts";
 import type { Readiness } from "./training-job-facts.ts";
 
@@ -30,14 +31,18 @@ export function trainerAddress({ metadata, spec }: Stored<TrainingJob>): string 
   return `${rayClusterName(metadata.name)}-head-svc.${metadata.namespace ?? "default"}:${TRAINER_PORT}`;
 }
 
-/** Head and workers from the job's pod template; the head runs the trainer service. The job owns it. */
-export function rayClusterOf(job: Stored<TrainingJob>): Draft<RayCluster> {
+/**
+ * Head and workers from the job's pod template; the head runs the trainer service. The job owns it.
+ * @param placements  of a queued job: of the pod sets `head` and `workers`, or of `trainer` for both
+ */
+export function rayClusterOf(job: Stored<TrainingJob>, placements: Placements = new Map()): Draft<RayCluster> {
   const { name, uid } = job.metadata;
   const { apiVersion, kind } = TRAINING_JOBS;
   const { workers = 0, podTemplate = {} } = job.spec.trainer ?? {};
+  const templateOf = (podSet: string) => placed(podTemplate, placements.get(podSet) ?? placements.get("trainer"));
   const group = {
     ...{ groupName: "workers", replicas: workers, minReplicas: workers, maxReplicas: workers },
-    ...{ rayStartParams: {}, template: podTemplate },
+    ...{ rayStartParams: {}, template: templateOf("workers") },
   };
   return {
     metadata: {
@@ -46,13 +51,14 @@ export function rayClusterOf(job: Stored<TrainingJob>): Draft<RayCluster> {
       ownerReferences: [{ apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: {
-      headGroupSpec: { rayStartParams: {}, template: podTemplate },
+      headGroupSpec: { rayStartParams: {}, template: templateOf("head") },
       workerGroupSpecs: workers > 0 ? [group] : [],
     },
   };
 }
 
-export function rayReadiness({ status }: RayCluster): Readiness {
+export function rayReadiness({ metadata, status }: RayCluster): Readiness {
+  if (metadata?.deletionTimestamp) return { ready: 0, wanted: 1, message: "the former cluster goes" };
   const isHeadReady =
     status?.conditions?.some(({ type, status: is }) => type === "HeadPodReady" && is === "True") === true;
   const [ready, wanted] = [status?.readyWorkerReplicas ?? 0, status?.desiredWorkerReplicas ?? 0];

@@ -155,9 +155,11 @@ function restReason(record: RecordFacts | undefined): Reason {
   return isEnded(record) ? "Ended" : "NotRunning";
 }
 
-function suspendReason({ reason }: RecordFacts): Reason {
+/** One that its user has resumed may have to wait for something else by now. */
+function suspendReason({ wish, holdReason, reason }: RecordFacts): Reason {
   const holds: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer"];
-  return holds.find((hold) => hold === reason) ?? "SuspendedByUser";
+  const now = (wish === "run" && holdReason) || reason;
+  return holds.find((hold) => hold === now) ?? "SuspendedByUser";
 }
 
 const FAILURES: readonly string[] = ["DeadlineExceeded", "PreRunningDeadlineExceeded", "ActiveDeadlineExceeded"];

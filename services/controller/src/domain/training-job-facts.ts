@@ -62,6 +62,12 @@ export interface WorkloadFacts {
   /** The reason. Undefined: it is not. */
   readonly evicted: string | undefined;
   readonly finished: boolean;
+  /** What it was last told of the job's pods. */
+  readonly podsReady: { readonly ready: boolean; readonly reason: string } | undefined;
+  /** False: out of its queue until somebody says otherwise. */
+  readonly active: boolean;
+  /** It is inactive because its job is suspended. */
+  readonly suspended: boolean;
   /** Why it waits, from its own conditions. */
   readonly message: string;
 }

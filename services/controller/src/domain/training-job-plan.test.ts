@@ -48,8 +48,11 @@ const facts = (over: Partial<JobFacts> = {}): JobFacts => ({
 
 const workload = (over: Partial<WorkloadFacts> = {}): WorkloadFacts => ({
   ...{ name: "fl-w", admitted: false, reserved: false, evicted: undefined, finished: false, message: "waits" },
+  ...{ podsReady: undefined, active: true, suspended: false },
   ...over,
 });
+const given = workload({ admitted: true, reserved: true });
+const started = { ready: true, reason: "Started" };
 const queued: Partial<TrainingJobSpec> = { queueName: "gpu", podSets: [{ name: "all", template: {} }] };
 const deleted = { deletionTimestamp: "2026-01-01T11:59:59Z" };
 
@@ -115,6 +118,87 @@ describe("plan: actions", () => {
         workload: workload({ evicted: "Preempted", reserved: true }),
       }),
       ["release-workload"],
+    ],
+    [
+      "takes a suspended job out of its queue once it stands",
+      job({ spec: { ...queued, suspend: true } }),
+      facts({ record: record({ wish: "suspend", phase: "SUSPENDED" }), workload: given }),
+      ["set-workload-active"],
+    ],
+    [
+      "leaves it there while it runs",
+      job({ spec: { ...queued, suspend: true } }),
+      facts({ record: running({ wish: "suspend" }), workload: { ...given, podsReady: started } }),
+      [],
+    ],
+    [
+      "puts a resumed job back",
+      job({ spec: queued }),
+      facts({
+        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        workload: workload({ evicted: "Deactivated", active: false, suspended: true }),
+      }),
+      ["set-workload-active"],
+    ],
+    [
+      "not one that somebody else took out",
+      job({ spec: queued }),
+      facts({
+        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        workload: workload({ evicted: "Deactivated", active: false }),
+      }),
+      [],
+    ],
+    [
+      "tells Kueue that it has started",
+      job({ spec: queued }),
+      facts({ record: running(), workload: given }),
+      ["tell-workload"],
+    ],
+    [
+      "does not take a switch of weights for a loss",
+      job({ spec: queued }),
+      facts({
+        ...{ record: running(), workload: { ...given, podsReady: started } },
+        engines: { ready: 0, wanted: 1, oldestVersion: undefined },
+      }),
+      [],
+    ],
+    [
+      "makes its Ray cluster when it is admitted",
+      job({ spec: { ...queued, trainer: { backend: "verl" } } }),
+      facts({ record: record({ holdReason: "WaitingForTrainer" }), workload: given, trainer: undefined }),
+      ["tell-workload", "make-ray-cluster"],
+    ],
+    [
+      "not before",
+      job({ spec: { ...queued, trainer: { backend: "verl" } } }),
+      facts({ record: record({ holdReason: "WaitingForQuota" }), workload: workload(), trainer: undefined }),
+      [],
+    ],
+    [
+      "takes it away when an evicted job stands",
+      job({ spec: { ...queued, trainer: { backend: "verl" } } }),
+      facts({
+        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        workload: workload({ evicted: "Preempted", reserved: true }),
+      }),
+      ["delete-ray-cluster"],
+    ],
+    [
+      "gives its quota back when that is gone",
+      job({ spec: { ...queued, trainer: { backend: "verl" } } }),
+      facts({
+        ...{ record: record({ phase: "SUSPENDED", holdReason: "Evicted" }), trainer: undefined },
+        workload: workload({ evicted: "Preempted", reserved: true }),
+      }),
+      ["release-workload"],
+    ],
+    [
+      "tells of the end when its Ray cluster is gone, too",
+      job({ spec: { ...queued, trainer: { backend: "verl" } } }),
+      facts({ record: ended("SUCCEEDED"), workload: given }),
+      ["delete-ray-cluster"],
     ],
     [
       "tells Kueue of the end",
@@ -205,6 +289,13 @@ describe("plan: orders", () => {
   it("a user's cancel is no deadline", () => {
     const spec = { cancel: true, deadlines: { activeSeconds: 1 } };
     expect(order(plan(job({ spec }), facts({ record: running() })))).toMatchObject({ wish: "cancel", endReason: "" });
+  });
+
+  it("looks again for a Ray cluster that starts or ends, of which nobody tells", () => {
+    const verl = { trainer: { backend: "verl" } } as const;
+    const waits = facts({ record: record({ holdReason: "WaitingForTrainer" }), trainer: { ready: 0, wanted: 1 } });
+    expect(plan(job({ spec: verl }), waits).requeueAfterMs).toBe(5000);
+    expect(plan(job({ spec: verl }), facts({ record: ended("SUCCEEDED") })).requeueAfterMs).toBe(5000);
   });
 
   it("wants text looked at only where nobody has", () => {

@@ -10,8 +10,10 @@ import {
 import { type JobFacts, type RecordFacts, isEnded } from "./training-job-facts.ts";
 import { type Deadlines, deadlinesOf, untilStuckMs } from "./training-job-deadlines.ts";
 import { DELETED } from "./job-phase.ts";
+import type { WorkloadNews } from "./kueue-workload.ts";
 import { holdOf, needsRay } from "./training-job-hold.ts";
 import { statusOf } from "./training-job-status.ts";
+import { hasRay, workloadActions } from "./training-job-workload.ts";
 
 /** What the record of a job has to say; only what differs is written. */
 export interface RecordOrder {
@@ -33,7 +35,10 @@ export type Action =
   | { readonly kind: "order"; readonly order: RecordOrder }
   | { readonly kind: "make-workload" }
   /** Tell Kueue that nothing of an evicted job runs any more: its quota is free. */
-  | { readonly kind: "release-workload"; readonly reason: string }
+  | { readonly kind: "release-workload"; readonly reason: string; readonly message: string }
+  /** A suspended job leaves its queue, and comes back when it goes on. */
+  | { readonly kind: "set-workload-active"; readonly active: boolean }
+  | { readonly kind: "tell-workload"; readonly news: WorkloadNews }
   | { readonly kind: "make-ray-cluster" }
   | { readonly kind: "delete-ray-cluster" }
   | { readonly kind: "finish-workload"; readonly succeeded: boolean; readonly message: string }
@@ -55,6 +60,8 @@ const NOTHING: JobPlan = { actions: [], status: undefined, requeueAfterMs: undef
 const RETRY_MS = 15_000;
 /** Our copy of the object is older than the record: the newer one is on its way. */
 const STALE_MS = 1_000;
+/** Somebody else's pods start or end. */
+const RAY_MS = 5_000;
 
 /** Whether the job's text has to be looked at: nobody has, or somebody could not. */
 export function needsIntake(job: Stored<TrainingJob>, record: RecordFacts | undefined): boolean {
@@ -105,18 +112,11 @@ function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts)
   return { actions, status, requeueAfterMs: soonest(deadlines.nextMs, ...looks(job, facts, record)) };
 }
 
-/** A running job's parts are looked at now and then, and once more when it would count as stuck. */
+/** Ray clusters come and go unheard of. A running job's parts are looked at now and then, and once more when it would count as stuck. */
 function looks(job: Stored<TrainingJob>, { nowMs }: JobFacts, record: RecordFacts): number[] {
-  if (record.phase !== "RUNNING") return [];
+  if (record.phase !== "RUNNING") return needsRay(job) ? [RAY_MS] : [];
   const stuckMs = untilStuckMs(job, nowMs, record);
   return stuckMs > 0 ? [RETRY_MS, stuckMs] : [RETRY_MS];
-}
-
-function workloadActions(job: TrainingJob, { workload }: JobFacts, record: RecordFacts): Action[] {
-  if (!job.spec.queueName) return [];
-  if (!workload) return [{ kind: "make-workload" }];
-  const mustRelease = workload.evicted && workload.reserved && record.phase !== "RUNNING";
-  return mustRelease ? [{ kind: "release-workload", reason: workload.evicted ?? "" }] : [];
 }
 
 /** Ray workers take nodes only while the job may run. */
@@ -131,6 +131,8 @@ function rayActions(job: TrainingJob, facts: JobFacts, { wish, phase }: RecordFa
 function planAfterwards(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): JobPlan {
   const status = statusOf(job, facts, record);
   const left = ttlMs(job, facts, record.finishedAtMs);
+  // Its quota is free once its pods are gone.
+  if (hasRay(job, facts)) return { actions: [{ kind: "delete-ray-cluster" }], status, requeueAfterMs: RAY_MS };
   const actions: Action[] = [];
   if (job.spec.queueName && facts.workload && !facts.workload.finished)
     actions.push({
@@ -138,7 +140,6 @@ function planAfterwards(job: Stored<TrainingJob>, facts: JobFacts, record: Recor
       succeeded: record.phase === "SUCCEEDED",
       message: record.message || record.reason,
     });
-  if (needsRay(job) && facts.trainer) actions.push({ kind: "delete-ray-cluster" });
   if (left === 0) actions.push({ kind: "delete" });
   return { actions, status, requeueAfterMs: left === 0 ? undefined : left };
 }

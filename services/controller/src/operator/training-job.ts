@@ -175,18 +175,32 @@ class TrainingJobReconciler implements AsyncDisposable {
     action: Exclude<Action, { kind: "add-finalizer" | "admit" | "order" | "purge" | "remove-finalizer" | "delete" }>,
     signal: AbortSignal,
   ): Promise<void> {
+    const { name } = object.metadata;
     switch (action.kind) {
       case "make-workload":
         return this.#kueue.make(object, signal);
       case "release-workload":
-        return this.#kueue.tell(object, released(action.reason), signal);
+        return this.#kueue.tell(object, released(action.reason, action.message), signal);
+      case "set-workload-active":
+        return this.#kueue.setActive(object, action.active, signal);
+      case "tell-workload":
+        return this.#kueue.tell(object, [action.news], signal);
       case "finish-workload":
         return this.#kueue.tell(object, finished(action.succeeded, action.message), signal);
       case "make-ray-cluster":
-        return void (await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object), { signal }));
+        return this.#makeRayCluster(object, signal);
       case "delete-ray-cluster":
-        return void (await this.#kube.delete(RAY_CLUSTERS, rayClusterName(object.metadata.name), { signal }));
+        // It stays until its pods are gone: they take quota as long.
+        return void (await this.#kube.delete(RAY_CLUSTERS, rayClusterName(name), {
+          propagation: "Foreground",
+          signal,
+        }));
     }
+  }
+
+  async #makeRayCluster(object: Stored<TrainingJob>, signal: AbortSignal): Promise<void> {
+    const placements = object.spec.queueName ? await this.#kueue.placements(object, signal) : undefined;
+    await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object, placements), { signal });
   }
 
   /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */
