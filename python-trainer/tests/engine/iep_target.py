@@ -165,6 +165,13 @@ def folder_of(url: str) -> Path:
         return Path(json.load(response)["data"][0]["root"])
 
 
+def warm_up(url: str) -> None:
+    """vLLM compiles when log-probabilities are first asked of it, which can take half a minute."""
+    body = json.dumps(generate_body([65], None)).encode()
+    headers = {"Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(url + "/inference/v1/generate", body, headers), timeout=120).close()
+
+
 async def _decode(response: aiohttp.ClientResponse) -> Any:
     text = await response.text()
     return json.loads(text) if "json" in response.headers.get("Content-Type", "") and text else text

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -79,6 +80,8 @@ async def test_t12_t13_pause_and_resume_are_idempotent(api: Api) -> None:
 
 
 async def test_t12_a_repeated_pause_spares_what_was_queued_meanwhile(api: Api) -> None:
+    if "IEP_TARGET" in os.environ:
+        pytest.skip("vLLM aborts it; the controller asks /is_paused before it pauses")
     await api.post("/pause")
     waiting = asyncio.create_task(api.generate(PROMPT, max_tokens=2))
     await asyncio.sleep(0.1)

@@ -95,7 +95,7 @@ async def test_t22_a_manifest_that_does_not_match_is_refused(api: Api, target: T
 
 
 async def test_t22_other_methods_are_refused(api: Api) -> None:
-    assert (await api.post("/collective_rpc", {}))[0] == 400
+    assert (await api.post("/collective_rpc", {}))[0] in (400, 403), "403 by the proxy that stands before vLLM"
     assert (await api.post("/collective_rpc", {"method": "exec"}))[0] >= 400
     assert (await api.post("/update_weight_version", {}))[0] == 400
 
@@ -187,11 +187,10 @@ async def test_every_token_is_attributed_once_over_ten_switches(api: Api, target
     partial: list[int] = []
     spans: list[tuple[int, int]] = []
     for round_ in range(10):
-        task = asyncio.create_task(_collect(api, [*PROMPT, *partial], 600))
-        await asyncio.sleep(0.02)
+        stream = await start_stream(api, [*PROMPT, *partial], max_tokens=600)
         await api.post("/pause?mode=abort&clear_cache=true")
         begin = len(partial)
-        partial += await task
+        partial += joined(await stream)
         spans.append((begin, len(partial)))
         folder = target.folder_b if round_ % 2 == 0 else target.folder_a
         assert (await api.reload(folder))[0] == 200
@@ -206,7 +205,3 @@ async def test_every_token_is_attributed_once_over_ten_switches(api: Api, target
         for place in range(begin, end):
             best = logits[place].max()
             assert logits[place, partial[place]] >= best - MARGIN
-
-
-async def _collect(api: Api, prompt: list[int], count: int) -> list[int]:
-    return joined([chunk async for chunk in api.stream(prompt, max_tokens=count)])

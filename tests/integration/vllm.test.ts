@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real vLLM (CPU build), started as a fleet's pod starts it: the engine protocol's suite, and a job through all services.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fromJson } from "@bufbuild/protobuf";
+import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { createClient } from "@whetstone/rpc";
+import { waitFor } from "@whetstone/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openLocalRuntime, smallJob } from "../support/local-runtime.ts";
+import { NO_VLLM, startVllm, type Vllm } from "../support/vllm.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const TRAINER = join(ROOT, "python-trainer");
+/** Heads of 32, which vLLM's CPU attention knows; weights wide enough that two models answer differently. */
+const MAKE_MODELS = `
+import sys
+from pathlib import Path
+from whetstone_models.init import init_model
+for name, seed in (("a", 1), ("b", 2)):
+    init_model(Path(sys.argv[1]) / name, seed=seed, num_attention_heads=3, num_key_value_heads=3, initializer_range=0.15)
+`;
+
+const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
+
+describe.skipIf(NO_VLLM)(title, () => {
+  const folder = mkdtempSync(join(tmpdir(), "whetstone-vllm-"));
+  const [a, b] = [join(folder, "models/a"), join(folder, "models/b")];
+  let vllm: Vllm;
+
+  beforeAll(async () => {
+    python({}, "-c", MAKE_MODELS, join(folder, "models"));
+    const args = ["--enforce-eager", "--block-size=32", "--max-num-seqs=64"];
+    vllm = await startVllm(a, { args, env: { VLLM_CPU_KVCACHE_SPACE: "1" } });
+  }, 320_000);
+  afterAll(async () => {
+    await vllm?.[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  }, 30_000);
+
+  it("speaks the engine protocol: the suite passes through the proxy's control port", () => {
+    const files = ["data_plane", "control", "weights"].map((name) => `tests/engine/test_${name}.py`);
+    const environment = { IEP_TARGET: vllm.controlUrl, IEP_MODEL_B: b };
+    console.log(python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
+  }, 600_000);
+
+  it("serves a job through all services: weights by reload, and every token is accounted for", async () => {
+    await using runtime = await openLocalRuntime({ data: folder, model: a });
+    await using fleet = createClient(FleetService, runtime.address("gateway"));
+    await using jobs = createClient(JobService, runtime.address("controller"));
+    await fleet.removeEngine({ id: "e0" });
+    await fleet.registerEngine({ id: "vllm", url: vllm.dataUrl, controlUrl: vllm.controlUrl });
+    const spec = fromJson(JobSpecSchema, smallJob("vllm", a, { steps: 5, lag: 1 }));
+    const began = performance.now();
+    await jobs.submitJob({ spec });
+    const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name: "vllm" })).job?.status;
+    const ended = [JobPhase.SUCCEEDED, JobPhase.FAILED];
+    await waitFor(async () => ended.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });
+    console.log(`5 steps in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+    expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: 5n });
+    const nothing = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n };
+    expect(await jobs.auditJob({ name: "vllm" })).toMatchObject({ dispatched: 160n, trained: 160n, ...nothing });
+  }, 400_000);
+});
+
+/** Runs the repository's Python; its output. Throws with it when that fails. */
+function python(environment: Record<string, string>, ...args: string[]): string {
+  const env = { ...process.env, PYTHONPATH: "src", OMP_NUM_THREADS: "1", OMP_WAIT_POLICY: "PASSIVE", ...environment };
+  const options = { cwd: TRAINER, env, encoding: "utf8", maxBuffer: 1 << 28 } as const;
+  const { status, stdout, stderr } = spawnSync(join(ROOT, ".venv/bin/python"), args, options);
+  if (status !== 0) throw new Error(stdout.slice(-12_000) + stderr.slice(-4000));
+  return stdout;
+}
