@@ -21,6 +21,7 @@ const pod = (ordinal: number, more: Partial<RunnerPod> = {}): RunnerPod => ({
   slots: 4,
   sessions: 0,
   trouble: "",
+  safeToEvict: true,
   ...more,
 });
 

@@ -26,6 +26,8 @@ export interface RunnerPod {
   readonly sessions: number;
   /** Why it will not be ready by itself. Empty: nothing. */
   readonly trouble: string;
+  /** What its annotation tells cluster autoscalers. */
+  readonly safeToEvict: boolean;
 }
 
 export interface PoolWish {

@@ -12,6 +12,7 @@ import {
   type StoredPool,
 } from "./environment-pool.ts";
 import type { RunnerPod } from "./environment-pool-plan.ts";
+import { SAFE_TO_EVICT } from "./pool-evictions.ts";
 
 /** After the last session or the deadline: environments close, the process ends. */
 export const GRACE_SECONDS = 30;
@@ -44,8 +45,8 @@ export function runnerPod(pool: StoredPool, ordinal: number): Draft<Pod> {
         [POOL_LABELS.template]: poolTemplateHash(pool.spec),
         [POOL_LABELS.slots]: String(pool.spec.slotsPerWorker),
       },
-      // Which one leaves is for us to say: we know who is busy.
-      annotations: { "cluster-autoscaler.kubernetes.io/safe-to-evict": "false", ...annotations },
+      // Nothing is open there yet. Which of the busy ones leaves is for us to say.
+      annotations: { [SAFE_TO_EVICT]: "true", ...annotations },
       ownerReferences: [ownedBy(pool, ENVIRONMENT_POOLS)],
     },
     spec: podSpec(pool.spec),
@@ -93,6 +94,7 @@ export function runnerFact(pod: Stored<Pod>, sessions: number): RunnerPod | unde
     createdAt: Date.parse(creationTimestamp) || 0,
     terminating: deletionTimestamp !== undefined,
     drainingSince: since === undefined ? undefined : Date.parse(since) || 0,
+    safeToEvict: annotations[SAFE_TO_EVICT] !== "false",
     ...labelFact(pod.metadata.labels ?? {}),
     ...statusFact(pod.status ?? {}),
   };

@@ -110,3 +110,8 @@ export const DRAINING_SINCE = "whetstone.dev/draining-since";
 /** On a pool: somebody needs an env-runner until then, RFC 3339, though nothing is dispatched. */
 export const WANTED_UNTIL = "whetstone.dev/wanted-until";
 export const ENVIRONMENT_PORT = 9081;
+
+/** Of the EnvironmentService of a pod. */
+export function runnerAddress({ ip }: { readonly ip: string }): string {
+  return ip.includes(":") ? `[${ip}]:${ENVIRONMENT_PORT}` : `${ip}:${ENVIRONMENT_PORT}`;
+}

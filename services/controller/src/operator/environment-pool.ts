@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Reconciles EnvironmentPool: its pods, what orchestrators know of them, its size, its status. The decisions are in domain/. */
-import { Gate, WhetstoneError } from "@whetstone/core";
 import {
   type Again,
-  DISRUPTION_BUDGETS,
   type Kube,
-  ownedBy,
-  PODS,
   type Reconciler,
   recordEvent,
   reflect,
@@ -16,34 +12,25 @@ import {
 import { PoolLoads } from "../adapters/pool-loads.ts";
 import { PoolRecords } from "../adapters/pool-records.ts";
 import { RunnerDrains } from "../adapters/runner-drains.ts";
-import {
-  DRAINING_SINCE,
-  ENVIRONMENT_POOLS,
-  ENVIRONMENT_PORT,
-  type EnvironmentPool,
-  POOL_LABELS,
-  type StoredPool,
-} from "../domain/environment-pool.ts";
+import { ENVIRONMENT_POOLS, type EnvironmentPool, runnerAddress, type StoredPool } from "../domain/environment-pool.ts";
 import { planPool, type PoolFacts, type PoolPlan, type RunnerPod } from "../domain/environment-pool-plan.ts";
-import { ownLabels, poolPodName, poolTemplateHash, runnerFact, runnerPod } from "../domain/environment-pool-pods.ts";
+import { poolPodName, poolTemplateHash, runnerFact } from "../domain/environment-pool-pods.ts";
 import { poolStatus } from "../domain/environment-pool-status.ts";
+import { evictionMarks, SAFE_TO_EVICT } from "../domain/pool-evictions.ts";
 import type { OperatorParts } from "./operator.ts";
+import { PodWrites, unlessOther } from "./pod-writes.ts";
+import { protectPool } from "./pool-budget.ts";
+import { PoolDrains } from "./pool-drains.ts";
+import { PoolMembers } from "./pool-members.ts";
+import { PoolMemory } from "./pool-memory.ts";
 import { PoolNeeds } from "./pool-needs.ts";
 import { PoolPods } from "./pool-pods.ts";
-import { shortPass } from "./short-pass.ts";
 import { isSameStatus, mayWrite } from "./status-writes.ts";
 
 /** How often a pool is looked at without news. */
 const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
 /** News of pods come in bursts; one look answers many. */
 const GATHER_MS = 200;
-/** Changes of pods at once, of all pools: more only wait in the API server, and others behind them. */
-const CHANGED_AT_ONCE = 8;
-/** Of one pool, so that several do not wait for each other. */
-const CREATED_AT_ONCE = 4;
-/** Then it looks again before it goes on: pools take turns, and what is known of a pool is never old. */
-const CREATING_MS = 250;
-const UNAVAILABLE_SHARE = "10%";
 
 export async function startEnvironmentPools(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
   const pools = new Pools(parts, signal, await PoolRecords.open(parts.nats, parts.lead));
@@ -51,30 +38,20 @@ export async function startEnvironmentPools(parts: OperatorParts, signal: AbortS
   return pools;
 }
 
-/** What is kept of a pool between two looks. All of it can be lost. */
-class Memory {
-  /** Draining pods that said that nothing is open there, by uid. */
-  readonly empty = new Set<string>();
-  /** Ordinals of pods that are somebody else's. */
-  readonly taken = new Set<number>();
-  refused = "";
-  budgetOf = "";
-  wroteAt = 0;
-}
-
 class Pools implements AsyncDisposable {
   readonly #parts: OperatorParts;
   readonly #kube: Kube;
   readonly #signal: AbortSignal;
   readonly #records: PoolRecords;
-  readonly #drains: RunnerDrains;
+  readonly #writes: PodWrites;
+  readonly #drains: PoolDrains;
+  readonly #members: PoolMembers;
   readonly #loads: PoolLoads;
   readonly #needs: PoolNeeds;
   readonly #pools: Reflector<EnvironmentPool>;
   readonly #pods: PoolPods;
   readonly #reconciler: Reconciler;
-  readonly #memories = new Map<string, Memory>();
-  readonly #gate = new Gate(CHANGED_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
+  readonly #memories = new Map<string, PoolMemory>();
 
   constructor(parts: OperatorParts, signal: AbortSignal, records: PoolRecords) {
     const { kube, nats, logger, metrics, tls } = parts;
@@ -82,7 +59,6 @@ class Pools implements AsyncDisposable {
     this.#kube = kube;
     this.#signal = signal;
     this.#records = records;
-    this.#drains = new RunnerDrains(tls, logger);
     this.#loads = new PoolLoads(nats, logger);
     this.#reconciler = runReconciler({
       name: "environment-pool",
@@ -91,6 +67,9 @@ class Pools implements AsyncDisposable {
     });
     this.#pools = reflect(kube, ENVIRONMENT_POOLS, { signal, onChange: (key) => this.#reconciler.enqueue(key) });
     this.#pods = new PoolPods(kube, signal, (pool) => this.#reconciler.enqueueAfter(pool, GATHER_MS));
+    this.#writes = new PodWrites(kube, this.#pods);
+    this.#drains = new PoolDrains(this.#writes, new RunnerDrains(tls, logger));
+    this.#members = new PoolMembers(this.#writes, (...news) => this.#tell(...news));
     this.#needs = new PoolNeeds(parts, signal, {
       pools: () => this.#pools.all().map(({ metadata }) => metadata.name),
       onChange: (pool) => this.#reconciler.enqueue(pool),
@@ -133,12 +112,14 @@ class Pools implements AsyncDisposable {
       drainMs: pool.spec.drain.deadlineSeconds * 1000,
     };
     const plan = planPool(wish, facts);
-    await this.#protect(pool, memory, signal);
-    await this.#markDrains(plan, signal);
+    if (memory.budgetOf !== pool.metadata.uid) await protectPool(this.#kube, pool, signal);
+    memory.budgetOf = pool.metadata.uid;
+    await this.#drains.mark(plan, signal);
     await this.#records.write(name, { runners: runnersOf(plan), wantedRunners: wanted }, facts.now);
-    await this.#followDrains(plan, memory, wish.drainMs, signal);
-    await this.#remove(pool, plan, signal);
-    const isAllMade = await this.#create(pool, plan, memory, signal);
+    if (await this.#drains.follow(plan, memory, wish.drainMs, signal)) this.#soon();
+    await this.#members.remove(pool, plan, signal);
+    const isAllMade = await this.#members.create(pool, plan, memory, signal);
+    await this.#markEvictions(pool, plan, memory, signal);
     await this.#writeStatus(pool, { plan, memory, wanted, template: wish.template });
     this.#pods.forgetOld(facts.now);
     if (!isAllMade) return { requeueAfterMs: GATHER_MS };
@@ -164,7 +145,7 @@ class Pools implements AsyncDisposable {
     return wanted;
   }
 
-  #facts({ metadata: { name } }: StoredPool, memory: Memory): PoolFacts {
+  #facts({ metadata: { name } }: StoredPool, memory: PoolMemory): PoolFacts {
     const now = Date.now();
     const sessions = this.#loads.sessions(name, now);
     const pods = this.#pods.of(name, now).flatMap((pod) => runnerFact(pod, sessions.get(pod.metadata.uid) ?? 0) ?? []);
@@ -173,115 +154,22 @@ class Pools implements AsyncDisposable {
     return { pods, empty: memory.empty, taken: memory.taken, now };
   }
 
-  /** Of voluntary disruptions, a few at a time: those that are evicted drain by themselves. */
-  async #protect(pool: StoredPool, memory: Memory, signal: AbortSignal): Promise<void> {
-    const { name, uid } = pool.metadata;
-    if (memory.budgetOf === uid) return;
-    const spec = {
-      maxUnavailable: UNAVAILABLE_SHARE,
-      unhealthyPodEvictionPolicy: "AlwaysAllow",
-      selector: { matchLabels: { [POOL_LABELS.pool]: name } },
-    };
-    const metadata = {
-      name: `pool-${name}`,
-      labels: ownLabels(name),
-      ownerReferences: [ownedBy(pool, ENVIRONMENT_POOLS)],
-    };
-    await this.#kube.apply(DISRUPTION_BUDGETS, { metadata, spec: spec }, { signal });
-    memory.budgetOf = uid;
-  }
-
-  /** Written down before anybody acts on it, so that a successor goes on where we were. */
-  async #markDrains({ drain, undrain }: PoolPlan, signal: AbortSignal): Promise<void> {
-    const since = new Date().toISOString();
-    await Promise.all([
-      ...drain.map((pod) => this.#annotate(pod, since, signal)),
-      ...undrain.map(async (pod) => {
-        await this.#drains.undo(addressOf(pod), signal);
-        await this.#annotate(pod, null, signal);
-      }),
-    ]);
-  }
-
-  async #annotate({ name, uid }: RunnerPod, since: string | null, signal: AbortSignal): Promise<void> {
-    const patch = { metadata: { uid, annotations: { [DRAINING_SINCE]: since } } };
-    try {
-      const pod = await this.#gate.run(() => this.#kube.patch(PODS, name, patch, { signal }), signal);
-      this.#pods.note(pod, Date.now());
-    } catch (error) {
-      const { code } = WhetstoneError.from(error);
-      if (code !== "NOT_FOUND" && code !== "CONFLICT") throw error; // It is gone, or another one of its name has come.
-    }
-  }
-
-  async #followDrains({ draining }: PoolPlan, { empty }: Memory, drainMs: number, signal: AbortSignal): Promise<void> {
-    const asked = draining.filter(({ terminating, ip, uid }) => !terminating && ip !== "" && !empty.has(uid));
+  /** Cluster autoscalers may take a node away whose env-runners are idle. What the pool's template says itself stands. */
+  async #markEvictions(pool: StoredPool, plan: PoolPlan, memory: PoolMemory, signal: AbortSignal): Promise<void> {
+    if (pool.spec.template.metadata?.annotations?.[SAFE_TO_EVICT] !== undefined) return;
+    const marks = evictionMarks(plan.present, { idleSince: memory.idleSince, now: Date.now() });
     await Promise.all(
-      asked.map(async (pod) => {
-        const leftMs = (pod.drainingSince ?? Date.now()) + drainMs - Date.now();
-        const open = await this.#drains.drain(addressOf(pod), leftMs, signal);
-        const isDead = open === undefined && !pod.ready && pod.sessions === 0;
-        if (open === 0 || isDead) empty.add(pod.uid);
-      }),
+      marks.map(({ pod, safe }) => this.#writes.annotate(pod, { [SAFE_TO_EVICT]: String(safe) }, signal)),
     );
-    if (asked.some(({ uid }) => empty.has(uid))) this.#soon();
   }
 
   #soon(): void {
     for (const { metadata } of this.#pools.all()) this.#reconciler.enqueueAfter(metadata.name, GATHER_MS);
   }
 
-  async #remove(pool: StoredPool, { remove }: PoolPlan, signal: AbortSignal): Promise<void> {
-    await Promise.all(
-      remove.map(({ name, uid, ended, trouble }) =>
-        this.#gate.run(async () => {
-          await this.#kube.delete(PODS, name, { uid, signal }).catch(unlessOther);
-          if (ended) this.#tell(pool, "PodReplaced", `${name}: ${trouble || "its container ended"}`);
-        }, signal),
-      ),
-    );
-  }
-
-  /** @returns false: there was no time for all of them */
-  async #create(pool: StoredPool, { create }: PoolPlan, memory: Memory, signal: AbortSignal): Promise<boolean> {
-    memory.refused = "";
-    if (memory.taken.size > 0) await this.#lookAtTaken(pool.metadata.name, memory, signal);
-    const left = await shortPass(create, { atOnce: CREATED_AT_ONCE, ms: CREATING_MS }, (ordinal) =>
-      this.#gate.run(() => this.#createOne(pool, ordinal, memory, signal)),
-    );
-    if (memory.refused !== "") this.#tell(pool, "PodRefused", memory.refused);
-    return left === 0;
-  }
-
-  async #createOne(pool: StoredPool, ordinal: number, memory: Memory, signal: AbortSignal): Promise<void> {
-    if (memory.refused !== "") return;
-    try {
-      const pod = await this.#kube.create(PODS, runnerPod(pool, ordinal), { signal });
-      this.#pods.note(pod, Date.now());
-    } catch (error) {
-      const { code, message } = WhetstoneError.from(error);
-      if (code === "ALREADY_EXISTS") await this.#adopt(pool, ordinal, memory, signal);
-      else if (code === "INVALID_ARGUMENT" || code === "PERMISSION_DENIED") memory.refused = message;
-      else throw error;
-    }
-  }
-
-  /** Ours, which the cache does not show yet; or somebody else's. */
-  async #adopt(pool: StoredPool, ordinal: number, memory: Memory, signal: AbortSignal): Promise<void> {
-    const pod = await this.#kube.get(PODS, poolPodName(pool.metadata.name, ordinal), { signal });
-    if (!pod) return;
-    if (pod.metadata.ownerReferences?.some(({ uid }) => uid === pool.metadata.uid)) this.#pods.note(pod, Date.now());
-    else memory.taken.add(ordinal);
-  }
-
-  async #lookAtTaken(pool: string, { taken }: Memory, signal: AbortSignal): Promise<void> {
-    for (const ordinal of taken)
-      if (!(await this.#kube.get(PODS, poolPodName(pool, ordinal), { signal }))) taken.delete(ordinal);
-  }
-
   async #writeStatus(
     pool: StoredPool,
-    look: { readonly plan: PoolPlan; readonly memory: Memory; readonly wanted: number; readonly template: string },
+    look: { readonly plan: PoolPlan; readonly memory: PoolMemory; readonly wanted: number; readonly template: string },
   ): Promise<void> {
     const { name } = pool.metadata;
     const { plan, memory, template } = look;
@@ -303,8 +191,8 @@ class Pools implements AsyncDisposable {
     await this.#records.remove(name);
   }
 
-  #memoryOf(name: string): Memory {
-    const known = this.#memories.get(name) ?? new Memory();
+  #memoryOf(name: string): PoolMemory {
+    const known = this.#memories.get(name) ?? new PoolMemory();
     this.#memories.set(name, known);
     return known;
   }
@@ -317,7 +205,7 @@ class Pools implements AsyncDisposable {
 function runnersOf({ present, draining }: PoolPlan) {
   const line = (pod: RunnerPod, isDraining: boolean) => ({
     id: pod.uid,
-    address: addressOf(pod),
+    address: runnerAddress(pod),
     slots: pod.slots,
     draining: isDraining,
   });
@@ -325,15 +213,4 @@ function runnersOf({ present, draining }: PoolPlan) {
     ...present.filter(({ ready, ip }) => ready && ip !== "").map((pod) => line(pod, false)),
     ...draining.filter(({ ip }) => ip !== "").map((pod) => line(pod, true)),
   ].sort((a, b) => (a.id < b.id ? -1 : 1));
-}
-
-function addressOf({ ip }: RunnerPod): string {
-  return ip.includes(":") ? `[${ip}]:${ENVIRONMENT_PORT}` : `${ip}:${ENVIRONMENT_PORT}`;
-}
-
-/** Gone already, or another one of its name has come. */
-function unlessOther(error: unknown): undefined {
-  const { code } = WhetstoneError.from(error);
-  if (code === "NOT_FOUND" || code === "CONFLICT") return undefined;
-  throw error;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Kube, type Pod, PODS, reflect, type Reflector, type Stored } from "@whetstone/kube";
 import { DRAINING_SINCE, POOL_LABELS } from "../domain/environment-pool.ts";
+import { SAFE_TO_EVICT } from "../domain/pool-evictions.ts";
 
 /** What we did is believed for so long before the watch shows it. */
 const BELIEVED_MS = 30_000;
@@ -84,12 +85,14 @@ function onlyFacts(pod: Stored<Pod>): Stored<Pod> {
 function readMetadata({ metadata }: Stored<Pod>): Stored<Pod>["metadata"] {
   const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels = {}, annotations = {} } = metadata;
   const { pool, template, slots } = POOL_LABELS;
-  const since = annotations[DRAINING_SINCE];
   return {
     ...{ name, uid, resourceVersion, creationTimestamp },
     ...(deletionTimestamp !== undefined && { deletionTimestamp }),
     labels: pick(labels, [pool, template, slots]),
-    ...(since !== undefined && { annotations: { [DRAINING_SINCE]: since } }),
+    annotations: {
+      ...pick(annotations, [DRAINING_SINCE]),
+      ...(annotations[SAFE_TO_EVICT] === "false" && { [SAFE_TO_EVICT]: "false" }),
+    },
   } as Stored<Pod>["metadata"];
 }
 
