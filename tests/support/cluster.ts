@@ -46,11 +46,17 @@ export function installDefinitions(): void {
 }
 
 /** A kubeconfig of a part's service account with exactly the rights that the chart gives it. @returns its path */
-export function kubeconfigOf(part: "controller" | "uninstall", namespace: string, folder: string): string {
+export function kubeconfigOf(
+  part: "controller" | "uninstall",
+  namespace: string,
+  folder: string,
+  values: readonly string[] = [],
+): string {
   const files = part === "controller" ? ["rbac", "serviceaccounts"] : ["uninstall"];
   const only = files.flatMap((file) => ["-s", `templates/${file}.yaml`]);
   const chart = join(ROOT, "charts/whetstone");
-  const text = execFileSync("helm", ["template", "test", chart, "-n", namespace, ...only], { encoding: "utf8" });
+  const flags = [...only, ...values.flatMap((value) => ["--set", value])];
+  const text = execFileSync("helm", ["template", "test", chart, "-n", namespace, ...flags], { encoding: "utf8" });
   const rendered = text
     .split(/^---$/m)
     .filter((object) => !/^kind: Job$/m.test(object))

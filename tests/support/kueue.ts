@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A queue of Kueue's for one test, on a cluster where Kueue runs.
+import { type Condition, type Kube, type KubeObject, resource, type Stored } from "@whetstone/kube";
+import { waitFor } from "@whetstone/testkit";
+import {
+  PRIORITY_CLASSES,
+  RESOURCE_FLAVORS,
+  type Workload,
+  WORKLOADS,
+} from "../../services/controller/src/domain/kueue-workload.ts";
+
+interface ClusterQueue extends KubeObject {
+  spec: object;
+  status?: {
+    conditions?: Condition[];
+    flavorsReservation?: { resources: { name: string; total: string }[] }[];
+  };
+}
+
+const V1BETA2 = WORKLOADS.apiVersion;
+const CLUSTER_QUEUES = resource<ClusterQueue>(V1BETA2, "ClusterQueue", "clusterqueues", { namespaced: false });
+const LOCAL_QUEUES = resource<KubeObject & { spec: object }>(V1BETA2, "LocalQueue", "localqueues");
+
+/** A job of `podSets` takes all that the queue has. */
+export const CPUS = "2";
+export const LABEL = "whetstone.dev/test-flavor";
+
+export class Queue implements AsyncDisposable {
+  readonly #kube: Kube;
+  /** Of ClusterQueue, LocalQueue and ResourceFlavor alike. */
+  readonly name: string;
+
+  private constructor(kube: Kube) {
+    this.#kube = kube;
+    this.name = kube.namespace;
+  }
+
+  /** @returns why there is none */
+  static async open(kube: Kube): Promise<Queue | string> {
+    if (!(await kube.has(CLUSTER_QUEUES))) return `Kueue (${V1BETA2}) is not installed on this cluster`;
+    const queue = new Queue(kube);
+    const { name } = queue;
+    const tolerations = [{ key: LABEL, operator: "Exists" }];
+    await kube.create(RESOURCE_FLAVORS, { metadata: { name }, spec: { nodeLabels: { [LABEL]: name }, tolerations } });
+    const flavors = [{ name, resources: [{ name: "cpu", nominalQuota: CPUS }] }];
+    await kube.create(CLUSTER_QUEUES, {
+      metadata: { name },
+      spec: {
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
+        resourceGroups: [{ coveredResources: ["cpu"], flavors }],
+        preemption: { withinClusterQueue: "LowerPriority" },
+        stopPolicy: "Hold",
+      },
+    });
+    await kube.create(LOCAL_QUEUES, { metadata: { name }, spec: { clusterQueue: name } });
+    await kube.create(PRIORITY_CLASSES, { metadata: { name }, value: 1000 });
+    return (await queue.#isServed()) ? queue : "Kueue is installed on this cluster, and its controller does not run";
+  }
+
+  async release(): Promise<void> {
+    await this.#kube.patch(CLUSTER_QUEUES, this.name, { spec: { stopPolicy: "None" } });
+  }
+
+  /** CPUs that Kueue has given away. */
+  async reserved(): Promise<string> {
+    const { status } = (await this.#kube.get(CLUSTER_QUEUES, this.name)) ?? {};
+    return status?.flavorsReservation?.[0]?.resources[0]?.total ?? "";
+  }
+
+  async workload(job: string): Promise<Stored<Workload> | undefined> {
+    return (await this.#kube.list(WORKLOADS, { labels: `whetstone.dev/job=${job}` }))[0];
+  }
+
+  /** `True/Started`: what the Workload says of one thing. */
+  async said(job: string, type: string): Promise<string> {
+    const found = (await this.workload(job))?.status?.conditions?.find((one) => one.type === type);
+    return `${found?.status}/${found?.reason}`;
+  }
+
+  /** By an administrator. */
+  async setActive(job: string, active: boolean): Promise<void> {
+    await this.#kube.patch(WORKLOADS, (await this.workload(job))?.metadata.name ?? "", { spec: { active } });
+  }
+
+  async deleteWorkload(job: string): Promise<void> {
+    await this.#kube.delete(WORKLOADS, (await this.workload(job))?.metadata.name ?? "");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#kube.delete(LOCAL_QUEUES, this.name);
+    for (const type of [CLUSTER_QUEUES, RESOURCE_FLAVORS, PRIORITY_CLASSES]) await this.#kube.delete(type, this.name);
+  }
+
+  /** Kueue says something of a queue within a moment, were it only that it is stopped. */
+  async #isServed(): Promise<boolean> {
+    const look = async () => (await this.#kube.get(CLUSTER_QUEUES, this.name))?.status?.conditions;
+    const spoken = async (): Promise<boolean> => ((await look()) ?? []).length > 0;
+    return await waitFor(spoken, { timeoutMs: 15_000, intervalMs: 200 }).then(
+      () => true,
+      () => false,
+    );
+  }
+}
