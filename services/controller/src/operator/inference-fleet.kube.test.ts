@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { create } from "@bufbuild/protobuf";
-import { type Kube, type KubeObject, NAMESPACES, openKube, PODS, resource, VOLUME_CLAIMS } from "@whetstone/kube";
+import { type Kube, NAMESPACES, openKube, PODS, VOLUME_CLAIMS } from "@whetstone/kube";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { EngineState, FleetService } from "@whetstone/proto/inference/v1/inference";
 import { createClient } from "@whetstone/rpc";
@@ -18,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EngineFleet } from "../adapters/fleet.ts";
 import { INFERENCE_FLEETS, type InferenceFleet } from "../domain/inference-fleet.ts";
 import { LEADER_WORKER_SETS } from "../domain/inference-fleet-pods.ts";
+import { borrow } from "../../../../tests/support/definitions.ts";
 import { startInferenceFleets } from "./inference-fleet.ts";
 import type { OperatorParts } from "./operator.ts";
 
@@ -213,10 +214,6 @@ describe("an InferenceFleet", () => {
 });
 
 describe("an InferenceFleet whose engines take several nodes", () => {
-  const definition = resource<
-    KubeObject & { spec?: object; status?: { conditions?: { type: string; status: string }[] } }
-  >("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", { namespaced: false });
-  const name = "leaderworkersets.leaderworkerset.x-k8s.io";
   const several = {
     nodesPerReplica: 2,
     replicas: 2,
@@ -224,27 +221,20 @@ describe("an InferenceFleet whose engines take several nodes", () => {
     template: { ...template(), proxyImage: IMAGE },
   };
 
-  it("is refused where nothing makes such groups, and made by LeaderWorkerSet where that is installed", async () => {
-    if (await kube.has(LEADER_WORKER_SETS)) return; // Somebody needs the real one.
-    await applyFleet("big", several);
-    const condition = async () =>
-      (await kube.get(INFERENCE_FLEETS, "big"))?.status?.conditions?.find(({ type }) => type === "Ready")?.reason;
-    await waitFor(async () => (await condition()) === "LeaderWorkerSetMissing", LONG);
-    expect(await podNames()).toEqual([]);
+  const condition = async () =>
+    (await kube.get(INFERENCE_FLEETS, "big"))?.status?.conditions?.find(({ type }) => type === "Ready")?.reason;
 
-    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-    const [group, version] = LEADER_WORKER_SETS.apiVersion.split("/");
-    const names = { kind: "LeaderWorkerSet", plural: LEADER_WORKER_SETS.plural, singular: "leaderworkerset" };
-    const versions = [{ name: version, served: true, storage: true, schema }];
-    await kube.create(definition, { metadata: { name }, spec: { group, names, scope: "Namespaced", versions } });
-    try {
-      const found = await waitFor(() => kube.get(LEADER_WORKER_SETS, "big").catch(() => undefined), LONG);
-      expect(found).toMatchObject({ spec: { replicas: 2, leaderWorkerTemplate: { size: 2 } } });
-      await waitFor(async () => (await condition()) === "NotEnoughReady", LONG);
-    } finally {
-      await kube.delete(INFERENCE_FLEETS, "big");
-      await kube.delete(definition, name);
-    }
+  it("is refused where nothing makes such groups, and made by LeaderWorkerSet where that is installed", async () => {
+    const isThere = await kube.has(LEADER_WORKER_SETS);
+    await applyFleet("big", several);
+    if (!isThere) await waitFor(async () => (await condition()) === "LeaderWorkerSetMissing", LONG);
+    expect(await podNames()).toEqual([]);
+    await using _definition = await borrow(kube, LEADER_WORKER_SETS);
+    const found = await waitFor(() => kube.get(LEADER_WORKER_SETS, "big").catch(() => undefined), LONG);
+    expect(found).toMatchObject({ spec: { replicas: 2, leaderWorkerTemplate: { size: 2 } } });
+    await waitFor(async () => (await condition()) === "NotEnoughReady", LONG);
+    await kube.delete(INFERENCE_FLEETS, "big");
+    await waitFor(async () => (await kube.get(LEADER_WORKER_SETS, "big")) === undefined, LONG);
   });
 
   it("cannot be of our own engine", async () => {
