@@ -25,6 +25,7 @@ maximum: 315360000
 - Accepted
 - InvalidSpec
 - ModuleMissing
+- DependencyMissing
 - CannotCheck
 - NameTaken
 - KueueMissing

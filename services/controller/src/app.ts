@@ -196,7 +196,13 @@ function duties(world: World, mirror: JobMirror, scheduler: Scheduler): Duty {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
     const work = [mirror.follow(all, (job) => scheduler.note(job)), scheduler.run(all)];
-    if (kube) work.push(startOperator({ ...world, kube, checkWorld: (...job) => checkWorld(...job, world) }, all));
+    if (kube)
+      work.push(
+        startOperator(
+          { ...world, kube, checkWorld: (...job) => checkWorld(...job, { ...world, environmentsLast: true }) },
+          all,
+        ),
+      );
     try {
       await Promise.all(work);
     } finally {

@@ -22,7 +22,7 @@ export async function checkAgent(
   const found = known.find((described) => described.kind === kind);
   if (found === undefined) {
     const names = [...new Set(known.map((described) => described.kind))].join(", ");
-    return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}` }];
+    return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}`, curable: true }];
   }
   if (found.form !== AgentForm.AGENT || spec.environment?.kind) return [];
   return [{ path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];

@@ -85,7 +85,8 @@ async function poolNames(kube: Kube): Promise<string[]> {
 }
 
 function unknownPool(pool: string, known: readonly string[]): Violation {
-  return { path: "environment.pool", reason: `unknown pool "${pool}"; known: ${known.join(", ") || "none"}` };
+  const reason = `unknown pool "${pool}"; known: ${known.join(", ") || "none"}`;
+  return { path: "environment.pool", reason, curable: true };
 }
 
 /** For settings that name neither. */

@@ -34,7 +34,9 @@ export async function rehearseReset(
   const isOwn = own.kinds.includes(kind);
   const known = [...own.kinds, ...(await kindsOf(environments, undefined))];
   if (!known.includes(kind))
-    return [{ path: "environment.kind", reason: `unknown environment "${kind}"; known: ${known.join(", ")}` }];
+    return [
+      { path: "environment.kind", reason: `unknown environment "${kind}"; known: ${known.join(", ")}`, curable: true },
+    ];
   const args: JsonObject = { ...spec.environment?.args, ...task.payload };
   const reset = { kind, args, seed: 0n, episodeId: "rehearsal", ...(isOwn && module && { module, job: spec.name }) };
   for await (const answer of environments.session(resetThenClose(reset), { deadlineMs: REHEARSAL_MS })) {

@@ -39,7 +39,9 @@ async function lookAround(spec: JobSpec, { bundles, checkWorld }: Deps, signal: 
   const code = digest === undefined ? undefined : await bundles.get(digest, signal);
   if (digest !== undefined && code === undefined) return { kind: "module-missing", digest };
   const found = await checkWorld(spec, digest !== undefined && code ? { digest, code } : undefined);
-  return found.length > 0 ? { kind: "invalid", violations: found.map(below) } : { kind: "valid" };
+  if (found.length === 0) return { kind: "valid" };
+  const violations = found.map(below);
+  return found.every(({ curable }) => curable) ? { kind: "missing", violations } : { kind: "invalid", violations };
 }
 
 async function whatIsMissing(
@@ -88,6 +90,7 @@ function specOrViolation(object: Stored<TrainingJob>): { spec: JobSpec } | { vio
 }
 
 /** Paths in an object start at its root. */
-function below({ path, reason }: Violation): Violation {
-  return { path: path === "name" ? "metadata.name" : `spec.job.${path}`, reason };
+function below(violation: Violation): Violation {
+  const { path } = violation;
+  return { ...violation, path: path === "name" ? "metadata.name" : `spec.job.${path}` };
 }

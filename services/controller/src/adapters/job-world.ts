@@ -17,6 +17,8 @@ import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 export interface WorldDeps {
   readonly findHost: FindHost;
   readonly rollouts: RpcClient<typeof RolloutService>;
+  /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
+  readonly environmentsLast?: boolean;
 }
 
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
@@ -27,16 +29,18 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found);
   if (!needsAgent(spec)) return found;
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
-  return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps))];
+  return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps, found.length > 0))];
 }
 
 async function checkPlayers(
   { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
-  { findHost, rollouts }: WorldDeps,
+  { findHost, rollouts, environmentsLast = false }: WorldDeps,
+  isWrong: boolean,
 ): Promise<Violation[]> {
   const found = await checkAgent(spec, module, rollouts);
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
-  if (isBroken || !task || !spec.environment?.kind) return found;
+  const isNotYet = environmentsLast && (isWrong || found.length > 0);
+  if (isBroken || isNotYet || !task || !spec.environment?.kind) return found;
   const { client, violation } = await findHost(spec.environment.pool ?? DEFAULT_POOL);
   if (violation) return [...found, violation];
   if (!client) return found; // What is wrong with its arguments, its first episodes will say.
@@ -45,8 +49,8 @@ async function checkPlayers(
 }
 
 async function checkModel(path: string): Promise<Violation[]> {
-  const at = (reason: string): Violation[] => [{ path: "model.path", reason }];
-  if (!isAbsolute(path)) return at(`must be an absolute path, got "${path}"`);
+  if (!isAbsolute(path)) return [{ path: "model.path", reason: `must be an absolute path, got "${path}"` }];
+  const at = (reason: string): Violation[] => [{ path: "model.path", reason, curable: true }];
   const files = await readdir(path).catch(() => undefined);
   if (!files) return at(`folder ${path} does not exist or cannot be read`);
   for (const needed of ["config.json", "tokenizer.json"])
@@ -78,6 +82,7 @@ async function checkDataset(
     found.push({
       path: `${path}.${dataset.source.case ?? "source"}`,
       reason: error instanceof Error ? error.message : String(error),
+      ...(dataset.source.case === "jsonl" && { curable: true }),
     });
     return undefined;
   }
@@ -90,6 +95,7 @@ function checkDemonstrations(tasks: TaskList, found: Violation[]): void {
       found.push({
         path: "train",
         reason: `task ${i + 1} has no assistant message in its demonstration, which SFT needs`,
+        curable: true,
       });
       return;
     }

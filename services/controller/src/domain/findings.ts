@@ -3,6 +3,8 @@
 export interface Violation {
   readonly path: string;
   readonly reason: string;
+  /** The same text may be right once the world has changed: a folder is filled, a pool is made. */
+  readonly curable?: true;
 }
 
 /** Collects violations; nothing is thrown before every field was looked at. */

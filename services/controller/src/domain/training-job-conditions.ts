@@ -51,23 +51,27 @@ function intakeVerdicts(
   return { Accepted: accepted(job, facts, record), Admitted: admitted(job, facts, record) };
 }
 
+const REFUSALS: Partial<Record<JobFacts["intake"]["kind"], Reason>> = {
+  invalid: "InvalidSpec",
+  missing: "DependencyMissing",
+  "module-missing": "ModuleMissing",
+};
+
 function accepted({ status }: TrainingJob, facts: JobFacts, record: RecordFacts | undefined): Verdict {
   if (record) return { status: true, reason: "Accepted" };
   const message = intakeMessage(facts);
   if (facts.record) return { status: false, reason: "NameTaken", message };
   const { intake } = facts;
+  const refusal = REFUSALS[intake.kind];
+  if (refusal) return { status: false, reason: refusal, message };
   switch (intake.kind) {
     case "valid":
       return { status: true, reason: "Accepted" };
-    case "invalid":
-      return { status: false, reason: "InvalidSpec", message };
-    case "module-missing":
-      return { status: false, reason: "ModuleMissing", message };
     case "unsupported":
       return { status: false, reason: intake.reason, message };
     case "unavailable":
       return { status: "Unknown", reason: "CannotCheck", message };
-    case "unknown":
+    default:
       return status?.state === "Invalid"
         ? { status: false, reason: "InvalidSpec", message: status.message ?? "" }
         : unknown("Pending");

@@ -48,6 +48,8 @@ export type Intake =
   | { readonly kind: "unknown" }
   | { readonly kind: "valid" }
   | { readonly kind: "invalid"; readonly violations: readonly Violation[] }
+  /** The text may be right: what it names is not there, or not as it has to be. */
+  | { readonly kind: "missing"; readonly violations: readonly Violation[] }
   | { readonly kind: "module-missing"; readonly digest: string }
   /** Something that this kind of job needs is not on the cluster. */
   | { readonly kind: "unsupported"; readonly reason: "KueueMissing" | "KubeRayMissing"; readonly message: string }
@@ -104,7 +106,8 @@ export function isEnded({ phase }: Pick<RecordFacts, "phase">): boolean {
 export function intakeMessage({ intake, record }: JobFacts): string {
   if (record)
     return `A job of this name exists already (uid ${record.uid}), and it is not this object's: choose another name.`;
-  if (intake.kind === "invalid") return intake.violations.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
+  if (intake.kind === "invalid" || intake.kind === "missing")
+    return intake.violations.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
   if (intake.kind === "module-missing")
     return `spec.job.module.digest: module ${intake.digest} is not in the store: push it with \`whet bundle push\`.`;
   return intake.kind === "unsupported" || intake.kind === "unavailable" ? intake.message : "";

@@ -79,6 +79,12 @@ describe("plan: actions", () => {
       facts({ intake: { kind: "invalid", violations: [{ path: "a", reason: "b" }] } }),
       [],
     ],
+    [
+      "waits for what the text names",
+      job(),
+      facts({ intake: { kind: "missing", violations: [{ path: "a", reason: "b", curable: true }] } }),
+      [],
+    ],
     ["waits for a module", job(), facts({ intake: { kind: "module-missing", digest: "ab" } }), []],
     [
       "does not take over another job's record",
@@ -298,6 +304,16 @@ describe("plan: orders", () => {
     expect(plan(job({ spec: verl }), facts({ record: ended("SUCCEEDED") })).requeueAfterMs).toBe(5000);
   });
 
+  it("looks again for what is missing, the older the job the less often, and never at a text that is wrong", () => {
+    const aged = (age: number) => job({ meta: { creationTimestamp: new Date(seconds(age)).toISOString() } });
+    const missing = { kind: "missing", violations: [{ path: "a", reason: "b", curable: true }] } as const;
+    const waits = (age: number) => plan(aged(age), facts({ intake: missing })).requeueAfterMs;
+    expect([waits(0), waits(150), waits(600), waits(86_400)]).toEqual([15_000, 15_000, 60_000, 300_000]);
+    expect(needsIntake(job({ status: plan(job(), facts({ intake: missing })).status }), undefined)).toBe(true);
+    const wrong = facts({ intake: { kind: "invalid", violations: [{ path: "a", reason: "b" }] } });
+    expect(needsIntake(job({ status: plan(job(), wrong).status }), undefined)).toBe(false);
+  });
+
   it("wants text looked at only where nobody has", () => {
     expect(needsIntake(job(), undefined)).toBe(true);
     expect(needsIntake(job(), record())).toBe(false);
@@ -313,6 +329,12 @@ describe("plan: conditions", () => {
     ["Accepted", "Unknown/Pending", job(), {}],
     ["Accepted", "False/InvalidSpec", job(), { intake: invalid }],
     ["Failed", "True/InvalidSpec", job(), { intake: invalid }],
+    [
+      "Accepted",
+      "False/DependencyMissing",
+      job(),
+      { intake: { kind: "missing", violations: [{ path: "spec.job.model.path", reason: "is not there" }] } },
+    ],
     ["Accepted", "False/ModuleMissing", job(), { intake: { kind: "module-missing", digest: "ab" } }],
     ["Accepted", "Unknown/CannotCheck", job(), { intake: { kind: "unavailable", message: "no answer" } }],
     ["Accepted", "False/NameTaken", job(), { record: record({ uid: "u0" }) }],

@@ -58,6 +58,8 @@ export interface JobPlan {
 const NOTHING: JobPlan = { actions: [], status: undefined, requeueAfterMs: undefined };
 /** What stands in a job's way, a CRD or a module, may come: nobody tells us. */
 const RETRY_MS = 15_000;
+/** What is missing for long is looked for less often: after a tenth of the object's age, at last every five minutes. */
+const SELDOM_MS = 300_000;
 /** Our copy of the object is older than the record: the newer one is on its way. */
 const STALE_MS = 1_000;
 /** Somebody else's pods start or end. */
@@ -81,7 +83,7 @@ function isOurs({ spec }: TrainingJob): boolean {
   return (spec.managedBy ?? MANAGED_BY) === MANAGED_BY;
 }
 
-/** A text that was refused stays so: it cannot be changed. */
+/** A text that was refused for itself stays so: it cannot be changed. */
 function isRefused({ status }: TrainingJob): boolean {
   return status?.state === "Invalid";
 }
@@ -95,10 +97,17 @@ function planIntake(job: Stored<TrainingJob>, facts: JobFacts): JobPlan {
   const status = statusOf(job, facts, undefined);
   if (isRefused(job)) return { actions: [], status, requeueAfterMs: ttlMs(job, facts) };
   const finalizer: Action[] = hasFinalizer(job) ? [] : [{ kind: "add-finalizer" }];
-  if (facts.intake.kind !== "valid" || facts.record) return { actions: finalizer, status, requeueAfterMs: RETRY_MS };
+  if (facts.intake.kind !== "valid" || facts.record)
+    return { actions: finalizer, status, requeueAfterMs: lookAgainMs(job, facts) };
   const order = orderOf(job, facts, undefined);
   const workload: Action[] = job.spec.queueName && !facts.workload ? [{ kind: "make-workload" }] : [];
   return { actions: [...finalizer, { kind: "admit", order }, ...workload], status, requeueAfterMs: undefined };
+}
+
+function lookAgainMs({ metadata }: Stored<TrainingJob>, { intake, nowMs, record }: JobFacts): number {
+  if (intake.kind !== "missing" || record) return RETRY_MS;
+  const ageMs = nowMs - Date.parse(metadata.creationTimestamp ?? "");
+  return Math.min(SELDOM_MS, Math.max(RETRY_MS, Math.round(ageMs / 10) || 0));
 }
 
 function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): JobPlan {

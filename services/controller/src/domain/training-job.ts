@@ -94,6 +94,7 @@ export const REASONS = [
   "Accepted",
   "InvalidSpec",
   "ModuleMissing",
+  "DependencyMissing",
   "CannotCheck",
   "NameTaken",
   "KueueMissing",
