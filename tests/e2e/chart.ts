@@ -104,6 +104,7 @@ export function checkChart(namespace: string): { matrix: number; refused: number
   helm("lint", "--strict", CHART);
   const objects = checkObjects();
   for (const [name, settings] of Object.entries(MATRIX)) dryRun(name, settings, namespace);
+  if (unasked.size > 0) console.log(`rendered only, not on this cluster: ${[...unasked].join(", ")}`);
   for (const [setting, named] of REFUSED) mustRefuse(setting, named);
   return { matrix: Object.keys(MATRIX).length, refused: REFUSED.length, objects };
 }
@@ -120,16 +121,21 @@ function dryRun(name: string, settings: readonly string[], namespace: string): v
 
 /** Objects of add-ons that this cluster does not have cannot be asked about: their form is checked without it. */
 function known(manifest: string): string {
-  served ??= new Set(kubectl("api-versions").trim().split("\n"));
-  const groups = served;
   return manifest
     .split(/^---$/m)
     .filter((text) => /^apiVersion: (\S+)$/m.test(text))
-    .filter((text) => groups.has(/^apiVersion: (\S+)$/m.exec(text)?.[1] ?? ""))
+    .filter((text) => isServed(/^apiVersion: (\S+)$/m.exec(text)?.[1] ?? ""))
     .join("---\n");
 }
 
+function isServed(group: string): boolean {
+  served ??= new Set(kubectl("api-versions").trim().split("\n"));
+  if (!served.has(group)) unasked.add(group);
+  return served.has(group);
+}
+
 let served: ReadonlySet<string> | undefined;
+const unasked = new Set<string>();
 
 function mustRefuse(setting: string, named: RegExp): void {
   const { status, output } = attempt("helm", ["template", "whetstone", CHART, ...flags([setting])]);
