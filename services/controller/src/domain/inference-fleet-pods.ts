@@ -246,6 +246,8 @@ function vllmEngine(spec: FleetSpec, more: readonly string[]): Record<string, un
       { name: "VLLM_NO_USAGE_STATS", value: "1" },
       { name: "HOME", value: "/tmp" },
       { name: "OMP_NUM_THREADS", value: String(engine.threads) },
+      // On a CPU each would bind itself to the node's first cores, all engines of it to the same.
+      { name: "VLLM_CPU_OMP_THREADS_BIND", value: "nobind" },
       ...(template.env ?? []),
     ],
     ...PROBES,
