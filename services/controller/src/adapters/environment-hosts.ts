@@ -47,7 +47,7 @@ const WANTED_MS = 60_000;
 export function pooledHost(deps: PooledDeps): FindHost {
   return async (pool) => {
     const object = await deps.kube.get(ENVIRONMENT_POOLS, pool);
-    if (!object) return { violation: unknownPool(pool, await poolNames(deps.kube)) };
+    if (!object) return { violation: { ...unknownPool(pool, await poolNames(deps.kube)), curable: true } };
     const runner = (await findRunner(deps.nats, pool)) ?? (await waitForOne(deps, object));
     if (runner !== undefined)
       return { client: createClient(EnvironmentService, runner.address, { tls: deps.tls?.to("env-runner") }) };
@@ -85,8 +85,7 @@ async function poolNames(kube: Kube): Promise<string[]> {
 }
 
 function unknownPool(pool: string, known: readonly string[]): Violation {
-  const reason = `unknown pool "${pool}"; known: ${known.join(", ") || "none"}`;
-  return { path: "environment.pool", reason, curable: true };
+  return { path: "environment.pool", reason: `unknown pool "${pool}"; known: ${known.join(", ") || "none"}` };
 }
 
 /** For settings that name neither. */

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Reconciles InferenceFleet: its pods, what the gateway knows of them, readiness, status. The decisions are in domain/. */
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { WhetstoneError } from "@whetstone/core";
 import {
   type Again,
-  type Draft,
   type Kube,
   type Pod,
   PODS,
@@ -19,25 +16,23 @@ import { connectorTo } from "@whetstone/tls";
 import { EngineProbe } from "../adapters/engine-probe.ts";
 import {
   CONTROL_PORT,
-  engineId,
   INFERENCE_FLEETS,
   type InferenceFleet,
   LABELS,
-  SERVING_GATE,
   type StoredFleet,
 } from "../domain/inference-fleet.ts";
 import { engineFact, podFact } from "../domain/inference-fleet-facts.ts";
 import { type FleetFacts, type FleetPlan, planFleet, urlOf } from "../domain/inference-fleet-plan.ts";
-import { enginePod, LEADER_WORKER_SETS, leaderWorkerSet, templateHash } from "../domain/inference-fleet-pods.ts";
+import { LEADER_WORKER_SETS, leaderWorkerSet, templateHash } from "../domain/inference-fleet-pods.ts";
 import type { EngineFact, PodFact, ProbeFact } from "../domain/inference-fleet-state.ts";
 import { fleetStatus } from "../domain/inference-fleet-status.ts";
+import { EngineDepartures } from "./engine-departures.ts";
+import { EnginePods, unlessGone } from "./engine-pods.ts";
 import { isSameStatus, mayWrite } from "./status-writes.ts";
 import type { OperatorParts } from "./operator.ts";
 
 /** How often a fleet is looked at: engines and gateway send no news by themselves. */
 const LOOK_MS = { busy: 1_000, calm: 5_000 } as const;
-/** What an engine that is gone may still be answering with: nothing that is worth a wait. */
-const FORGET_DRAIN_MS = 2_000;
 
 export async function startInferenceFleets(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
   const fleets = new Fleets(parts, signal);
@@ -54,11 +49,10 @@ class Fleets implements AsyncDisposable {
   readonly #pods: Reflector<Pod>;
   readonly #reconciler: Reconciler;
   readonly #signal: AbortSignal;
-  /** Pods whose engine is drained, by uid. A successor drains again: that is harmless. */
-  readonly #leaving = new Map<string, Promise<void>>();
-  readonly #forgetting = new Set<string>();
+  readonly #departures: EngineDepartures;
+  readonly #enginePods: EnginePods;
+  /** Since when a pod is not at the wanted version, by uid, milliseconds. */
   readonly #offSince = new Map<string, number>();
-  readonly #taken = new Map<string, Set<string>>();
   readonly #wroteAt = new Map<string, number>();
 
   constructor(parts: OperatorParts, signal: AbortSignal) {
@@ -67,6 +61,11 @@ class Fleets implements AsyncDisposable {
     this.#signal = signal;
     this.#scheme = parts.tls ? "https" : "http";
     this.#probe = new EngineProbe(parts.tls && connectorTo(parts.tls.to("engine")));
+    this.#enginePods = new EnginePods(parts.kube);
+    this.#departures = new EngineDepartures(parts, signal, {
+      onLeave: (fleet, message) => this.#tell(fleet, "Draining", message),
+      onDone: (fleet) => this.#reconciler.enqueue(fleet),
+    });
     const { logger, metrics, kube } = parts;
     this.#reconciler = runReconciler({
       name: "inference-fleet",
@@ -129,12 +128,12 @@ class Fleets implements AsyncDisposable {
       engines,
       probes: await this.#probes(pods, signal),
       wanted: wanted && { name: wanted.job, version: Number(wanted.policyVersion) },
-      leaving: new Set(this.#leaving.keys()),
+      leaving: this.#departures.leaving,
       offSince: this.#offSince,
       now: Date.now(),
       canGroup: fleet.spec.nodesPerReplica > 1 && (await this.#kube.has(LEADER_WORKER_SETS, { signal })),
       scheme: this.#scheme,
-      taken: await this.#stillTaken(name, signal),
+      taken: await this.#enginePods.taken(name, signal),
     };
   }
 
@@ -156,97 +155,35 @@ class Fleets implements AsyncDisposable {
   async #carryOut(fleet: StoredFleet, facts: FleetFacts, plan: FleetPlan, signal: AbortSignal): Promise<void> {
     const { fleetClient } = this.#parts;
     for (const engine of plan.register) await fleetClient.registerEngine(engine, { signal });
-    for (const id of plan.forget) this.#forget(id, FORGET_DRAIN_MS);
+    for (const id of plan.forget) this.#departures.forget(id);
     for (const id of plan.abandon) this.#parts.fleet.abandon(id);
-    for (const pod of plan.leave) this.#sendAway(fleet, pod);
+    for (const pod of plan.leave) this.#departures.sendAway(fleet, pod);
     for (const ordinal of plan.create) await this.#createPod(fleet, ordinal, signal);
-    for (const { pod, ready, message } of plan.gates) await this.#writeGate(pod, ready, message, signal);
+    for (const gate of plan.gates) await this.#enginePods.writeGate(gate, signal);
     if (plan.groups !== undefined)
       await this.#kube.apply(LEADER_WORKER_SETS, leaderWorkerSet(fleet, plan.groups), { signal });
     this.#cleanUp(facts);
   }
 
   async #createPod(fleet: StoredFleet, ordinal: number, signal: AbortSignal): Promise<void> {
-    const draft = enginePod(fleet, ordinal);
-    const podName = draft.metadata.name ?? "";
-    try {
-      await this.#kube.create(PODS, draft, { signal });
-      this.#tell(fleet, "PodCreated", `made the pod ${podName}`);
-    } catch (error) {
-      if (WhetstoneError.from(error).code !== "ALREADY_EXISTS") throw error;
-      const there = await this.#kube.get(PODS, podName, { signal });
-      const ours = there === undefined || there.metadata.ownerReferences?.some(({ uid }) => uid === fleet.metadata.uid);
-      if (!ours) this.#takenOf(fleet.metadata.name).add(podName);
-    }
-  }
-
-  async #stillTaken(fleet: string, signal: AbortSignal): Promise<string[]> {
-    const taken = this.#takenOf(fleet);
-    for (const pod of taken) if (!(await this.#kube.get(PODS, pod, { signal }))) taken.delete(pod);
-    return [...taken];
-  }
-
-  #takenOf(fleet: string): Set<string> {
-    const known = this.#taken.get(fleet) ?? new Set();
-    this.#taken.set(fleet, known);
-    return known;
-  }
-
-  async #writeGate({ name }: PodFact, ready: boolean, message: string, signal: AbortSignal): Promise<void> {
-    const status = ready ? "True" : "False";
-    const condition = { type: SERVING_GATE, status, reason: ready ? "Serving" : "NotServing", message };
-    const lastTransitionTime = new Date().toISOString();
-    // Its other conditions are the kubelet's: with server-side apply this one is added to the list.
-    const conditions = [{ ...condition, lastTransitionTime }];
-    const draft = { metadata: { name }, status: { conditions } } as Draft<Pod>;
-    await this.#kube.applyStatus(PODS, draft, { signal }).catch(unlessGone);
-  }
-
-  /** Drains the engine, then deletes its pod: calls end where they run, or go on elsewhere. */
-  #sendAway(fleet: StoredFleet, pod: PodFact): void {
-    const drainMs = fleet.spec.drainSeconds * 1000;
-    const work = async (): Promise<void> => {
-      this.#tell(fleet, "Draining", `${pod.name} leaves; its calls have ${fleet.spec.drainSeconds} s`);
-      await this.#remove(engineId(fleet.metadata.name, pod.name), drainMs);
-      if (fleet.spec.nodesPerReplica === 1) await this.#kube.delete(PODS, pod.name, { uid: pod.uid });
-    };
-    const done = work().catch((error: unknown) => {
-      this.#parts.logger.warn("engine_not_removed", { pod: pod.name, error });
-      this.#leaving.delete(pod.uid); // The next look tries again.
-    });
-    this.#leaving.set(pod.uid, done);
-    void done.finally(() => this.#reconciler.enqueue(fleet.metadata.name));
-  }
-
-  #forget(id: string, drainMs: number): void {
-    if (this.#forgetting.has(id)) return;
-    this.#forgetting.add(id);
-    void this.#remove(id, drainMs)
-      .catch((error: unknown) => this.#parts.logger.warn("engine_not_forgotten", { engine: id, error }))
-      .finally(() => this.#forgetting.delete(id));
-  }
-
-  async #remove(id: string, drainMs: number): Promise<void> {
-    this.#parts.fleet.abandon(id);
-    const drain = durationFromMs(drainMs);
-    const options = { signal: this.#signal, deadlineMs: drainMs + 15_000 };
-    const { revoked } = await this.#parts.fleetClient.removeEngine({ id, drain }, options);
-    this.#parts.logger.info("engine_removed", { engine: id, revoked });
+    const made = await this.#enginePods.create(fleet, ordinal, signal);
+    if (made !== undefined) this.#tell(fleet, "PodCreated", `made the pod ${made}`);
   }
 
   /** The garbage collector deletes the pods of a fleet that is gone. */
   #forgetFleet(name: string, engines: FleetFacts["engines"]): Again | undefined {
-    for (const map of [this.#taken, this.#wroteAt]) map.delete(name);
+    this.#enginePods.forget(name);
+    this.#wroteAt.delete(name);
     if (engines === undefined) return { requeueAfterMs: LOOK_MS.calm };
-    for (const id of engines.keys()) if (id.startsWith(`${name}/`)) this.#forget(id, FORGET_DRAIN_MS);
+    for (const id of engines.keys()) if (id.startsWith(`${name}/`)) this.#departures.forget(id);
     return undefined;
   }
 
   #cleanUp({ pods }: FleetFacts): void {
     const alive = new Set(this.#pods.all().map(({ metadata }) => metadata.uid));
     for (const { uid } of pods) alive.add(uid);
-    for (const map of [this.#leaving, this.#offSince])
-      for (const uid of map.keys()) if (!alive.has(uid)) map.delete(uid);
+    this.#departures.keepOnly(alive);
+    for (const uid of this.#offSince.keys()) if (!alive.has(uid)) this.#offSince.delete(uid);
   }
 
   async #writeStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPlan): Promise<void> {
@@ -265,9 +202,4 @@ class Fleets implements AsyncDisposable {
 
 function fleetOf(pod: Stored<Pod>): string | undefined {
   return pod.metadata.labels?.[LABELS.fleet];
-}
-
-function unlessGone(error: unknown): undefined {
-  if (WhetstoneError.from(error).code === "NOT_FOUND") return undefined;
-  throw error;
 }
