@@ -21,7 +21,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube clean
+.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -41,6 +41,9 @@ quickstart: setup ## Train an agent from random weights on this machine and show
 
 test: setup ## Run every test that needs no GPU and no cluster
 	@node tests/run-all.ts
+
+test-all: setup ## Run every test there is: KUBECONFIG, DOCKER_HOST, and E2E_LOAD_IMAGE to bring the images into the cluster
+	@node tests/run-all.ts --cluster
 
 test-kube: setup ## Run the tests that need a cluster (KUBECONFIG); KUBE="services/libs/kube" for some of them
 	@vitest run --project kube --passWithNoTests $(KUBE)

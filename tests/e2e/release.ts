@@ -101,7 +101,15 @@ export function describeFailure(): string {
   const parts = [
     ["get", "pods", "-o", "wide"],
     ["get", "events", "--sort-by=.lastTimestamp"],
-    ["logs", "-l", `app.kubernetes.io/instance=${RELEASE}`, "--all-containers", "--prefix", "--tail=15"],
+    [
+      "logs",
+      "-l",
+      `app.kubernetes.io/instance=${RELEASE}`,
+      "--all-containers",
+      "--prefix",
+      "--tail=15",
+      "--ignore-errors",
+    ],
   ];
   return parts.map((args) => attempt("kubectl", ["-n", NAMESPACE, ...args]).output).join("\n");
 }

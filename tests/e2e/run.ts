@@ -2,7 +2,7 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,learn,faults,r3 (default: all)
+//   E2E_PARTS          what to do of chart,train,apply,code,learn,faults,r3 (default: all)
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
@@ -12,6 +12,7 @@ import { attempt } from "./cluster.ts";
 import { cutOff, runFaults } from "./faults.ts";
 import { checkIsolation } from "./isolation.ts";
 import { audit, type Jobs, openJobs, runJob } from "./jobs.ts";
+import { evaluateOwnCode, trainOwnCode } from "./own-code.ts";
 import {
   describeFailure,
   install,
@@ -25,7 +26,7 @@ import { Abandoned, Report } from "./report.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
 import { applyJob } from "./wishes.ts";
 
-const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,learn,faults,r3").split(",");
+const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,faults,r3").split(",");
 const FIRST_STEP_SECONDS = 120;
 
 requireTools();
@@ -69,6 +70,7 @@ async function trainThrough(): Promise<void> {
     await report.phase("audit of e2e-grpo", () => audit("e2e-grpo"));
   }
   if (has("apply")) await applied();
+  if (has("code")) await ownCode();
   if (has("learn")) await learn(jobs);
   if (has("faults")) await runFaults(report, jobs);
 }
@@ -87,6 +89,12 @@ async function firstSteps(jobs: Jobs, installedAt: number): Promise<string> {
 async function applied(): Promise<void> {
   await report.phase("TrainingJob by kubectl apply", () => applyJob("e2e-applied"));
   await report.phase("audit of e2e-applied", () => audit("e2e-applied"));
+}
+
+async function ownCode(): Promise<void> {
+  await report.phase("own code in TypeScript: whet train", () => trainOwnCode("e2e-code"));
+  await report.phase("audit of e2e-code", () => audit("e2e-code"));
+  await report.phase("own code in TypeScript: whet eval", evaluateOwnCode);
 }
 
 async function learn(jobs: Jobs): Promise<void> {

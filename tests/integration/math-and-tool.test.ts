@@ -125,7 +125,7 @@ describe("math and tool agents", () => {
       const rewards = new Set((await episodesOf(`sums-${kind}`, 16)).map(({ reward }) => reward));
       expect(rewards).toEqual(new Set([0, 1]));
     },
-    60_000,
+    120_000,
   );
 
   it("the tool agent trains on sums and corpus questions, and its calls are executed", async () => {
@@ -171,7 +171,7 @@ describe("math and tool agents", () => {
       const episodes = await episodesOf(`example-${name}`, 8);
       expect(episodes.filter((episode) => executedCalls(episode) >= calls).length).toBeGreaterThanOrEqual(8);
     },
-    60_000,
+    120_000,
   );
 });
 
