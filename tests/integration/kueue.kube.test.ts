@@ -3,7 +3,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type Draft, NODES, type Pod, PODS } from "@whetstone/kube";
 import { RAY_CLUSTERS } from "../../services/controller/src/domain/ray-cluster.ts";
+import { TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
 import { borrowReal } from "../support/definitions.ts";
 import { KubeJobs } from "../support/kube-jobs.ts";
 import { CPUS, LABEL, Queue } from "../support/kueue.ts";
@@ -137,5 +139,35 @@ describe("a job in Kueue's queue", () => {
     await jobs.patch("ray", { cancel: true });
     await waitFor(async () => (await cluster()) === undefined, LONG);
     await isSaid("ray", "Finished", "True/Failed");
+  }, 180_000);
+
+  it("has its pods bound to the nodes that Kueue chose", async ({ skip }) => {
+    const { kube } = jobs.cluster;
+    await using real = await borrowReal(kube, RAY_CLUSTERS);
+    if (!real) return skip("KubeRay's RayCluster is neither on this cluster nor in the folder WHETSTONE_DEFINITIONS");
+    const hostname = "kubernetes.io/hostname";
+    const isReady = ({ type, status }: { type: string; status: string }): boolean =>
+      type === "Ready" && status === "True";
+    const free = (await kube.list(NODES)).find(
+      ({ spec, status }) => !spec?.taints && status?.conditions?.some(isReady),
+    );
+    const host = free?.metadata.labels?.[hostname] ?? skip("no node is ready and without taints");
+    await using nodes = await Queue.openWithTopology(kube, { [hostname]: host });
+    const small: JsonObject = { spec: { containers: [{ ...container, resources: { requests: { cpu: "100m" } } }] } };
+    const podSets = [{ name: "head", template: small, topologyRequest: { required: hostname } }];
+    await jobs.apply("racked", 2, {
+      ...{ queueName: nodes.name, podSets, trainer: { backend: "verl", podTemplate: small } },
+    });
+    const cluster = () => kube.get(RAY_CLUSTERS, "racked-trainer");
+    await waitFor(async () => (await cluster()) !== undefined, LONG);
+    const { template: head } = (await cluster())?.spec?.["headGroupSpec"] as unknown as { template: Draft<Pod> };
+    expect(head.spec?.["schedulingGates"]).toEqual([{ name: "kueue.x-k8s.io/topology" }]);
+    // As KubeRay would.
+    await kube.create(PODS, { ...head, metadata: { ...head.metadata, name: "racked-head" } });
+    await waitFor(async () => !(await kube.get(PODS, "racked-head"))?.spec?.["schedulingGates"], LONG);
+    expect((await kube.get(PODS, "racked-head"))?.spec?.["nodeSelector"]).toMatchObject({ [hostname]: host });
+    await kube.delete(PODS, "racked-head", { graceSeconds: 0 });
+    await kube.delete(TRAINING_JOBS, "racked");
+    await waitFor(async () => (await nodes.workload("racked")) === undefined, LONG);
   }, 180_000);
 });

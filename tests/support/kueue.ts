@@ -19,6 +19,8 @@ interface ClusterQueue extends KubeObject {
 
 const V1BETA2 = WORKLOADS.apiVersion;
 const CLUSTER_QUEUES = resource<ClusterQueue>(V1BETA2, "ClusterQueue", "clusterqueues", { namespaced: false });
+const TOPOLOGIES = resource<KubeObject & { spec: object }>(V1BETA2, "Topology", "topologies", { namespaced: false });
+const HOST = "kubernetes.io/hostname";
 const LOCAL_QUEUES = resource<KubeObject & { spec: object }>(V1BETA2, "LocalQueue", "localqueues");
 
 /** A job of `podSets` takes all that the queue has. */
@@ -30,31 +32,44 @@ export class Queue implements AsyncDisposable {
   /** Of ClusterQueue, LocalQueue and ResourceFlavor alike. */
   readonly name: string;
 
-  private constructor(kube: Kube) {
+  private constructor(kube: Kube, name: string) {
     this.#kube = kube;
-    this.name = kube.namespace;
+    this.name = name;
   }
 
-  /** @returns why there is none */
+  /** Holds what comes until it is released. @returns why there is none */
   static async open(kube: Kube): Promise<Queue | string> {
     if (!(await kube.has(CLUSTER_QUEUES))) return `Kueue (${V1BETA2}) is not installed on this cluster`;
-    const queue = new Queue(kube);
-    const { name } = queue;
+    const queue = new Queue(kube, kube.namespace);
+    await kube.create(PRIORITY_CLASSES, { metadata: { name: queue.name }, value: 1000 });
+    await queue.#make({ nodeLabels: { [LABEL]: queue.name } }, "Hold");
+    return (await queue.#isServed()) ? queue : "Kueue is installed on this cluster, and its controller does not run";
+  }
+
+  /** Its pods get a node each from Kueue. @param nodeLabels  of a node that is there */
+  static async openWithTopology(kube: Kube, nodeLabels: Readonly<Record<string, string>>): Promise<Queue> {
+    const queue = new Queue(kube, `${kube.namespace}-nodes`);
+    await kube.create(TOPOLOGIES, { metadata: { name: queue.name }, spec: { levels: [{ nodeLabel: HOST }] } });
+    await queue.#make({ nodeLabels, topologyName: queue.name }, "None");
+    return queue;
+  }
+
+  async #make(flavor: object, stopPolicy: string): Promise<void> {
+    const { name } = this;
+    const kube = this.#kube;
     const tolerations = [{ key: LABEL, operator: "Exists" }];
-    await kube.create(RESOURCE_FLAVORS, { metadata: { name }, spec: { nodeLabels: { [LABEL]: name }, tolerations } });
+    await kube.create(RESOURCE_FLAVORS, { metadata: { name }, spec: { ...flavor, tolerations } });
     const flavors = [{ name, resources: [{ name: "cpu", nominalQuota: CPUS }] }];
     await kube.create(CLUSTER_QUEUES, {
       metadata: { name },
       spec: {
-        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": kube.namespace } },
         resourceGroups: [{ coveredResources: ["cpu"], flavors }],
         preemption: { withinClusterQueue: "LowerPriority" },
-        stopPolicy: "Hold",
+        stopPolicy,
       },
     });
     await kube.create(LOCAL_QUEUES, { metadata: { name }, spec: { clusterQueue: name } });
-    await kube.create(PRIORITY_CLASSES, { metadata: { name }, value: 1000 });
-    return (await queue.#isServed()) ? queue : "Kueue is installed on this cluster, and its controller does not run";
   }
 
   async release(): Promise<void> {
@@ -88,7 +103,8 @@ export class Queue implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#kube.delete(LOCAL_QUEUES, this.name);
-    for (const type of [CLUSTER_QUEUES, RESOURCE_FLAVORS, PRIORITY_CLASSES]) await this.#kube.delete(type, this.name);
+    for (const type of [CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, PRIORITY_CLASSES])
+      await this.#kube.delete(type, this.name);
   }
 
   /** Kueue says something of a queue within a moment, were it only that it is stopped. */
