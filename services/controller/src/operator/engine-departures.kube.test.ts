@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that come and leave, on the cluster of KUBECONFIG. The pods fit no node: this test says how they are, and is the gateway.
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
-import { type Kube, NAMESPACES, openKube, type Pod, PODS } from "@whetstone/kube";
+import { type Kube, NAMESPACES, openKube, PODS } from "@whetstone/kube";
 import { createMetrics, silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -4,6 +4,7 @@ import { type Draft, type Kube, type Pod, PODS } from "@whetstone/kube";
 import { SERVING_GATE, type StoredFleet } from "../domain/inference-fleet.ts";
 import type { FleetPlan } from "../domain/inference-fleet-plan.ts";
 import { enginePod } from "../domain/inference-fleet-pods.ts";
+import { unlessGone } from "./gone.ts";
 
 /** Makes the pods of engines and writes their readiness gates. */
 export class EnginePods {
@@ -57,9 +58,4 @@ export class EnginePods {
     this.#taken.set(fleet, known);
     return known;
   }
-}
-
-export function unlessGone(error: unknown): undefined {
-  if (WhetstoneError.from(error).code === "NOT_FOUND") return undefined;
-  throw error;
 }

@@ -18,7 +18,8 @@ import { poolPodName, poolTemplateHash, runnerFact } from "../domain/environment
 import { poolStatus } from "../domain/environment-pool-status.ts";
 import { evictionMarks, SAFE_TO_EVICT } from "../domain/pool-evictions.ts";
 import type { OperatorParts } from "./operator.ts";
-import { PodWrites, unlessOther } from "./pod-writes.ts";
+import { unlessOther } from "./gone.ts";
+import { PodWrites } from "./pod-writes.ts";
 import { protectPool } from "./pool-budget.ts";
 import { PoolDrains } from "./pool-drains.ts";
 import { PoolMembers } from "./pool-members.ts";

@@ -27,7 +27,8 @@ import { LEADER_WORKER_SETS, leaderWorkerSet, templateHash } from "../domain/inf
 import type { EngineFact, PodFact, ProbeFact } from "../domain/inference-fleet-state.ts";
 import { fleetStatus } from "../domain/inference-fleet-status.ts";
 import { EngineDepartures } from "./engine-departures.ts";
-import { EnginePods, unlessGone } from "./engine-pods.ts";
+import { EnginePods } from "./engine-pods.ts";
+import { unlessGone } from "./gone.ts";
 import { isSameStatus, mayWrite } from "./status-writes.ts";
 import type { OperatorParts } from "./operator.ts";
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Gate, WhetstoneError } from "@whetstone/core";
+import { Gate } from "@whetstone/core";
 import { type Draft, type Kube, type Pod, PODS, type Stored } from "@whetstone/kube";
 import type { RunnerPod } from "../domain/environment-pool-plan.ts";
+import { unlessOther } from "./gone.ts";
 import type { PoolPods } from "./pool-pods.ts";
 
 /** Changes of pods at once, of all pools: more only wait in the API server, and others behind them. */
@@ -50,11 +51,4 @@ export class PodWrites {
   #note(pod: Stored<Pod>): void {
     this.#pods.note(pod, Date.now());
   }
-}
-
-/** Gone already, or another one of its name has come. */
-export function unlessOther(error: unknown): undefined {
-  const { code } = WhetstoneError.from(error);
-  if (code === "NOT_FOUND" || code === "CONFLICT") return undefined;
-  throw error;
 }

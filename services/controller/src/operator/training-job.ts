@@ -1,35 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Reconciles TrainingJob: the wish into the job's record, the record into the status. The decisions are in domain/. */
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import { equals } from "@bufbuild/protobuf";
-import { WhetstoneError } from "@whetstone/core";
 import {
-  addFinalizer,
   type Again,
   type Kube,
   type Reconciler,
   recordEvent,
   reflect,
   type Reflector,
-  removeFinalizer,
   runReconciler,
   type Stored,
 } from "@whetstone/kube";
-import { deleteJobStreams } from "@whetstone/messaging";
-import { type Job, JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type Job, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { intakeOf } from "../adapters/job-intake.ts";
 import { JobReadiness, type Looks } from "../adapters/job-readiness.ts";
 import { Kueue } from "../adapters/kueue.ts";
-import { eraseLedger } from "../adapters/kv-ledger.ts";
-import { admitJob, jobSpecOf } from "../adapters/training-jobs.ts";
-import { finished, released } from "../domain/kueue-workload.ts";
-import { DELETED } from "../domain/job-phase.ts";
-import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../domain/ray-cluster.ts";
-import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
+import { jobSpecOf } from "../adapters/training-jobs.ts";
+import { TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
 import { type JobFacts, recordFacts } from "../domain/training-job-facts.ts";
 import { needsRay } from "../domain/training-job-hold.ts";
-import { type Action, type JobPlan, needsIntake, plan, type RecordOrder } from "../domain/training-job-plan.ts";
+import { type JobPlan, needsIntake, plan } from "../domain/training-job-plan.ts";
+import { unlessGone } from "./gone.ts";
+import { JobActions } from "./job-actions.ts";
 import { isSameStatus, mayWrite } from "./status-writes.ts";
 import type { OperatorParts } from "./operator.ts";
 
@@ -50,6 +42,7 @@ class TrainingJobReconciler implements AsyncDisposable {
   readonly #reconciler: Reconciler;
   readonly #readiness: JobReadiness;
   readonly #kueue: Kueue;
+  readonly #actions: JobActions;
   /** The newest known record of each job. One that is missing here may still exist. */
   readonly #records = new Map<string, Job>();
   readonly #wroteAt = new Map<string, number>();
@@ -68,6 +61,7 @@ class TrainingJobReconciler implements AsyncDisposable {
     });
     const enqueue = (name: string): void => this.#reconciler.enqueue(name);
     this.#kueue = new Kueue(kube, signal, enqueue);
+    this.#actions = new JobActions(parts, { records: this.#records, kueue: this.#kueue });
     this.#objects = reflect(kube, TRAINING_JOBS, { signal, onChange: enqueue });
   }
 
@@ -104,7 +98,7 @@ class TrainingJobReconciler implements AsyncDisposable {
     if (!object) return this.#forget(name);
     const facts = await this.#facts(object, signal);
     const made = plan(object, facts);
-    for (const action of made.actions) await this.#carryOut(object, action, signal);
+    for (const action of made.actions) await this.#actions.carryOut(object, action, signal);
     const laterMs = await this.#writeStatus(object, made, signal);
     const requeueAfterMs = Math.min(made.requeueAfterMs ?? Infinity, laterMs ?? Infinity);
     return Number.isFinite(requeueAfterMs) ? { requeueAfterMs } : undefined;
@@ -150,84 +144,6 @@ class TrainingJobReconciler implements AsyncDisposable {
     return newest && { step: newest.step, path: newest.path };
   }
 
-  async #carryOut(object: Stored<TrainingJob>, action: Action, signal: AbortSignal): Promise<void> {
-    const { name, uid } = object.metadata;
-    switch (action.kind) {
-      case "add-finalizer":
-        return void (await addFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER));
-      case "admit":
-        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.order.holdReason)).job);
-      case "order":
-        return this.#order(object, action.order);
-      case "purge":
-        return this.#purge(object, action.runFolder);
-      case "remove-finalizer":
-        return removeFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER);
-      case "delete":
-        return void (await this.#kube.delete(TRAINING_JOBS, name, { uid, signal }));
-      default:
-        return this.#askOthers(object, action, signal);
-    }
-  }
-
-  async #askOthers(
-    object: Stored<TrainingJob>,
-    action: Exclude<Action, { kind: "add-finalizer" | "admit" | "order" | "purge" | "remove-finalizer" | "delete" }>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { name } = object.metadata;
-    switch (action.kind) {
-      case "make-workload":
-        return this.#kueue.make(object, signal);
-      case "release-workload":
-        return this.#kueue.tell(object, released(action.reason, action.message), signal);
-      case "set-workload-active":
-        return this.#kueue.setActive(object, action.active, signal);
-      case "tell-workload":
-        return this.#kueue.tell(object, [action.news], signal);
-      case "finish-workload":
-        return this.#kueue.tell(object, finished(action.succeeded, action.message), signal);
-      case "make-ray-cluster":
-        return this.#makeRayCluster(object, signal);
-      case "delete-ray-cluster":
-        // It stays until its pods are gone: they take quota as long.
-        return void (await this.#kube.delete(RAY_CLUSTERS, rayClusterName(name), {
-          propagation: "Foreground",
-          signal,
-        }));
-    }
-  }
-
-  async #makeRayCluster(object: Stored<TrainingJob>, signal: AbortSignal): Promise<void> {
-    const placements = object.spec.queueName ? await this.#kueue.placements(object, signal) : undefined;
-    await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object, placements), { signal });
-  }
-
-  /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */
-  async #order(object: Stored<TrainingJob>, order: RecordOrder): Promise<void> {
-    const { name, uid } = object.metadata;
-    this.#parts.lead.assert();
-    const job = await this.#parts.store.change(name, (record) => {
-      if (record.uid === uid && record.generation <= BigInt(order.generation)) obey(record, order, object);
-    });
-    this.#records.set(name, job);
-    this.#parts.logger.info("job_ordered", { job: name, ...order });
-  }
-
-  async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
-    const { nats, store, config, logger } = this.#parts;
-    // Streams go by name: our copy of the object may be older than another one of the same name.
-    const there = await this.#kube.get(TRAINING_JOBS, name);
-    if (there?.metadata.uid !== uid) return;
-    this.#parts.lead.assert();
-    await deleteJobStreams(nats, name);
-    await eraseLedger(nats, name);
-    if (runFolder) await rm(join(config.dataPath, "runs", uid), { recursive: true, force: true });
-    await store.remove(name, uid); // Last: whoever comes after a crash finds what is left to do.
-    this.#records.delete(name);
-    logger.info("job_deleted", { job: name, uid, runFolder });
-  }
-
   /** @returns when to write what is not worth a write yet */
   async #writeStatus(
     object: Stored<TrainingJob>,
@@ -260,21 +176,4 @@ class TrainingJobReconciler implements AsyncDisposable {
 /** What cannot be read was refused by the record's maker, too. */
 function isChanged(object: Stored<TrainingJob>, job: Job): boolean {
   return job.spec !== undefined && !equals(JobSpecSchema, jobSpecOf(object), job.spec);
-}
-
-const WISHES = { run: JobWish.RUN, suspend: JobWish.SUSPEND, cancel: JobWish.CANCEL } as const;
-
-function obey(record: Job, order: RecordOrder, object: Stored<TrainingJob>): void {
-  record.generation = BigInt(order.generation);
-  if (order.takeSpec) record.spec = jobSpecOf(object);
-  if (record.wish === JobWish.CANCEL && order.endReason !== DELETED) return;
-  record.wish = WISHES[order.wish];
-  record.holdReason = order.holdReason;
-  record.endReason = order.endReason;
-  record.endMessage = order.endMessage;
-}
-
-function unlessGone(error: unknown): undefined {
-  if (WhetstoneError.from(error).code === "NOT_FOUND") return undefined;
-  throw error;
 }
