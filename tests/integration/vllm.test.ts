@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real vLLM (CPU build), started as a fleet's pod starts it: the engine protocol's suite, and a job through all services.
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { fromJson } from "@bufbuild/protobuf";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -27,12 +28,13 @@ for name, seed in (("a", 1), ("b", 2)):
 const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
 
 describe.skipIf(NO_VLLM)(title, () => {
-  const folder = mkdtempSync(join(tmpdir(), "whetstone-vllm-"));
-  const [a, b] = [join(folder, "models/a"), join(folder, "models/b")];
+  let [folder, a, b] = ["", "", ""];
   let vllm: Vllm;
 
   beforeAll(async () => {
-    python({}, "-c", MAKE_MODELS, join(folder, "models"));
+    folder = mkdtempSync(join(tmpdir(), "whetstone-vllm-"));
+    [a, b] = [join(folder, "models/a"), join(folder, "models/b")];
+    await python({}, "-c", MAKE_MODELS, join(folder, "models"));
     const args = ["--enforce-eager", "--block-size=32", "--max-num-seqs=64"];
     vllm = await startVllm(a, { args, env: { VLLM_CPU_KVCACHE_SPACE: "1" } });
   }, 320_000);
@@ -41,10 +43,10 @@ describe.skipIf(NO_VLLM)(title, () => {
     rmSync(folder, { recursive: true, force: true });
   }, 30_000);
 
-  it("speaks the engine protocol: the suite passes through the proxy's control port", () => {
+  it("speaks the engine protocol: the suite passes through the proxy's control port", async () => {
     const files = ["data_plane", "control", "weights"].map((name) => `tests/engine/test_${name}.py`);
     const environment = { IEP_TARGET: vllm.controlUrl, IEP_MODEL_B: b };
-    console.log(python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
+    console.log(await python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
   }, 600_000);
 
   it("serves a job through all services: weights by reload, and every token is accounted for", async () => {
@@ -63,14 +65,27 @@ describe.skipIf(NO_VLLM)(title, () => {
     expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: 5n });
     const nothing = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n };
     expect(await jobs.auditJob({ name: "vllm" })).toMatchObject({ dispatched: 160n, trained: 160n, ...nothing });
+    // All of it was sampled by vLLM, with the weights that the labels name: the trainer computes the same again.
+    const { engines } = await fleet.listEngines({});
+    expect(engines).toMatchObject([{ id: "vllm", reason: "" }]);
+    const differences: number[] = [];
+    for await (const { event } of jobs.streamMetrics({ name: "vllm" })) {
+      if (event.case !== "step") continue;
+      expect(event.value.metrics["logprob_diff/episodes_checked"]).toBeGreaterThan(0);
+      differences.push(event.value.metrics["logprob_diff/max"] ?? Infinity);
+    }
+    expect(differences).toHaveLength(5);
+    expect(Math.max(...differences)).toBeLessThan(1e-4);
   }, 400_000);
 });
 
-/** Runs the repository's Python; its output. Throws with it when that fails. */
-function python(environment: Record<string, string>, ...args: string[]): string {
+/** Runs the repository's Python; its output. Meanwhile somebody must read what vLLM says, or it stops. */
+async function python(environment: Record<string, string>, ...args: string[]): Promise<string> {
   const env = { ...process.env, PYTHONPATH: "src", OMP_NUM_THREADS: "1", OMP_WAIT_POLICY: "PASSIVE", ...environment };
-  const options = { cwd: TRAINER, env, encoding: "utf8", maxBuffer: 1 << 28 } as const;
-  const { status, stdout, stderr } = spawnSync(join(ROOT, ".venv/bin/python"), args, options);
-  if (status !== 0) throw new Error(stdout.slice(-12_000) + stderr.slice(-4000));
+  const options = { cwd: TRAINER, env, maxBuffer: 1 << 28 };
+  const run = promisify(execFile)(join(ROOT, ".venv/bin/python"), args, options);
+  const { stdout } = await run.catch((error: { stdout: string; stderr: string }) => {
+    throw new Error(error.stdout.slice(-12_000) + error.stderr.slice(-4000), { cause: error });
+  });
   return stdout;
 }
