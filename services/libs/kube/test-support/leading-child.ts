@@ -46,6 +46,6 @@ export class LeadingChild implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.exit) this.#child.kill("SIGKILL");
-    await this.ended();
+    await this.ended(30_000);
   }
 }
