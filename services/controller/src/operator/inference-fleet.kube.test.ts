@@ -182,17 +182,18 @@ describe("an InferenceFleet", () => {
 
   it("makes pods of a new template one at a time", async () => {
     let least = 2;
+    const serving = async () => (await listed()).filter(({ state }) => state === EngineState.SERVING).length;
     const watching = setInterval(() => {
-      void listed().then((all) => {
-        least = Math.min(least, all.filter(({ state }) => state === EngineState.SERVING).length);
-      });
+      void serving().then((count) => (least = Math.min(least, count)));
     }, 100);
     await applyFleet("f", { template: { ...template(), annotations: { a: "1" } } });
     const renewed = async () =>
       (await kube.list(PODS)).filter(({ metadata }) => metadata.annotations?.["a"] === "1").length;
-    await waitFor(async () => (await renewed()) === 2 && (await statusOf("f")).states === "Serving Serving", LONG);
+    // What the status says may be some seconds old: the gateway knows.
+    await waitFor(async () => (await renewed()) === 2 && (await serving()) === 2, LONG);
     clearInterval(watching);
     expect(least).toBe(1);
+    await waitFor(async () => (await statusOf("f")).is === SETTLED, LONG);
   });
 
   it("drains what leaves, to one and to none", async () => {
