@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Kube, type KubeObject, resource, type ResourceType } from "@whetstone/kube";
+import { waitFor } from "@whetstone/testkit";
 import { parseAllDocuments } from "yaml";
 
 interface Definition extends KubeObject {
@@ -46,9 +47,14 @@ export async function borrow(kube: Kube, kind: Kind): Promise<Loan> {
 async function install(kube: Kube, kind: Kind, definition: Definition, from: Loan["from"]): Promise<Loan> {
   const { metadata, spec } = definition;
   await kube.apply(DEFINITIONS, { metadata, spec });
-  for (let tries = 0; tries < 100 && !(await kube.has(kind)); tries++)
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  return { from, [Symbol.asyncDispose]: async () => void (await kube.delete(DEFINITIONS, nameOf(kind))) };
+  await waitFor(() => kube.has(kind), { timeoutMs: 30_000, intervalMs: 100 });
+  return { from, [Symbol.asyncDispose]: () => remove(kube, kind) };
+}
+
+/** It is served for a while after it was deleted: whoever looks then would take it for the cluster's own. */
+async function remove(kube: Kube, kind: Kind): Promise<void> {
+  await kube.delete(DEFINITIONS, nameOf(kind));
+  await waitFor(async () => !(await kube.has(kind)), { timeoutMs: 60_000, intervalMs: 100 });
 }
 
 function fromFolder(kind: Kind): Definition | undefined {

@@ -37,9 +37,12 @@ export class Queue implements AsyncDisposable {
     this.name = name;
   }
 
+  static async isThere(kube: Kube): Promise<boolean> {
+    return await kube.has(CLUSTER_QUEUES);
+  }
+
   /** Holds what comes until it is released. @returns why there is none */
   static async open(kube: Kube): Promise<Queue | string> {
-    if (!(await kube.has(CLUSTER_QUEUES))) return `Kueue (${V1BETA2}) is not installed on this cluster`;
     const queue = new Queue(kube, kube.namespace);
     await kube.create(PRIORITY_CLASSES, { metadata: { name: queue.name }, value: 1000 });
     await queue.#make({ nodeLabels: { [LABEL]: queue.name } }, "Hold");
