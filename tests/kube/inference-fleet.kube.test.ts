@@ -15,14 +15,14 @@ import { createClient } from "@whetstone/rpc";
 import { createLogger, createMetrics, silentLogger } from "@whetstone/telemetry";
 import { freePort, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { EngineFleet } from "../adapters/fleet.ts";
-import { INFERENCE_FLEETS, type InferenceFleet } from "../domain/inference-fleet.ts";
-import { LEADER_WORKER_SETS } from "../domain/inference-fleet-pods.ts";
-import { borrow } from "../../../../tests/support/definitions.ts";
-import { startInferenceFleets } from "./inference-fleet.ts";
-import type { OperatorParts } from "./operator.ts";
+import { EngineFleet } from "../../services/controller/src/adapters/fleet.ts";
+import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
+import { LEADER_WORKER_SETS } from "../../services/controller/src/domain/inference-fleet-pods.ts";
+import { borrow } from "../support/definitions.ts";
+import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet.ts";
+import type { OperatorParts } from "../../services/controller/src/operator/operator.ts";
 
-const ROOT = fileURLToPath(new URL("../../../..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const NAMESPACE = `d-fleet-${process.pid}`;
 const IMAGE = `${process.env["REGISTRY"] || "localhost/whetstone"}/model-tools:${process.env["TAG"] || "dev"}`;
 /** Pods mount their volume at this path of this machine, since gateway and engines are told of one folder. */

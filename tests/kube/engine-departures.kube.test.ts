@@ -5,10 +5,10 @@ import { type Kube, NAMESPACES, openKube, PODS } from "@whetstone/kube";
 import { createMetrics, silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { installDefinitions } from "../../../../tests/support/cluster.ts";
-import { INFERENCE_FLEETS, type InferenceFleet } from "../domain/inference-fleet.ts";
-import { startInferenceFleets } from "./inference-fleet.ts";
-import type { OperatorParts } from "./operator.ts";
+import { installDefinitions } from "../support/cluster.ts";
+import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
+import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet.ts";
+import type { OperatorParts } from "../../services/controller/src/operator/operator.ts";
 
 const NAMESPACE = `d-leave-${process.pid}`;
 const stack = new AsyncDisposableStack();
