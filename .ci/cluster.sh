@@ -6,7 +6,7 @@
 set -uo pipefail
 CLUSTER=${CLUSTER:-$PWD/../shared/cluster/cluster}
 # Images of docker and of the node, and their layers, once more while they are loaded.
-NEEDS_GB=40
+NEEDS_GB=36
 NEEDS_MB_OF_MEMORY=8000
 
 cannot() { echo "no cluster, so no tests that need one: $*" >&2; exit 3; }
@@ -22,7 +22,7 @@ step() { # NAME SECONDS COMMAND...
 up() {
   [ -x "$CLUSTER" ] || cannot "there is no $CLUSTER"
   [ "$(id -u)" = 0 ] || cannot "the toolkit wants root"
-  local home free memory
+  local home free used memory
   home=${WHETSTONE_CLUSTER_HOME:-$HOME/.cache/whetstone-cluster}
   mkdir -p "$home"
   free=$(df --output=avail -BG "$home" | tail -1 | tr -dc 0-9)
