@@ -122,7 +122,10 @@ export async function startInstallation(): Promise<Installation> {
   undo.defer(async () => void (await network.stop()));
   await makeModel(volume);
   const running = new Map<string, StartedTestContainer>();
-  undo.defer(async () => void (await Promise.all([...running.values()].map((one) => one.stop({ timeout: 0 })))));
+  // One after the other: docker 20.10 locks itself up for ever when containers leave a network at the same time.
+  undo.defer(async () => {
+    for (const one of [...running.values()].reverse()) await one.stop({ timeout: 0 });
+  });
   for (const part of PARTS) running.set(part.name, await startPart(part, network, volume));
   const cleanup = undo.move();
   const containerOf = (name: string) => dockerode.getContainer((running.get(name) as StartedTestContainer).getId());
