@@ -30,7 +30,7 @@ function onCluster(): Counts[] {
   return [
     built,
     within("make e2e", 25, e2e),
-    within("make test-kube", 30, (minutes) => vitest("kube", minutes)),
+    within("make test-kube", 25, (minutes) => vitest("kube", minutes)),
     within("make test-containers", 15, (minutes) => vitest("containers", minutes)),
   ];
 }
