@@ -7,7 +7,7 @@ import type { Nats } from "@whetstone/messaging";
 import { deleteJobStreams, ensurePlatform, episodeSubject } from "@whetstone/messaging";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import type { TestNats } from "@whetstone/testkit";
-import { startNats } from "@whetstone/testkit";
+import { startNats, waitFor } from "@whetstone/testkit";
 import { Kvm } from "@nats-io/kv";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
@@ -340,9 +340,16 @@ describe("audit of falsified books", () => {
   /** On another subject and outside the window of ids, so that the stream takes it. */
   async function sealAgain(): Promise<void> {
     const manager = await (await import("@nats-io/jetstream")).jetstreamManager(connection);
-    await manager.streams.update(`WS_EPISODE_${JOB}`, { duplicate_window: 100_000_000 });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    await books.seal(FIRST, 0, undefined, episodeSubject(JOB, "g0", 77));
+    const stream = `WS_EPISODE_${JOB}`;
+    const count = async () => (await manager.streams.info(stream)).state.messages;
+    await manager.streams.update(stream, { duplicate_window: 100_000_000 });
+    const before = await count();
+    // The server forgets an id some time after the window.
+    const sealed = async (): Promise<boolean> => {
+      await books.seal(FIRST, 0, undefined, episodeSubject(JOB, "g0", 77));
+      return (await count()) > before;
+    };
+    await waitFor(sealed, { timeoutMs: 15_000, intervalMs: 200 });
   }
 });
 
