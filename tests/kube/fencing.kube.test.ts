@@ -20,6 +20,7 @@ import { waitFor } from "@whetstone/testkit";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KvLedger } from "../../services/controller/src/adapters/kv-ledger.ts";
+import { TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
 import { type Controller, setStage, type Stage } from "../support/controllers.ts";
 import { smallJob } from "../support/local-runtime.ts";
 
@@ -55,6 +56,9 @@ describe("a leader that sleeps and wakes up", () => {
   afterAll(async () => {
     await nats[Symbol.asyncDispose]();
     await stage[Symbol.asyncDispose]();
+    // Nobody is left to take the finalizers off, and the namespace would wait for that.
+    for (const { metadata } of await kube.list(TRAINING_JOBS))
+      await kube.patch(TRAINING_JOBS, metadata.name, { metadata: { finalizers: null } });
     await kube.delete(NAMESPACES, namespace);
     kube[Symbol.dispose]();
   }, 60_000);
