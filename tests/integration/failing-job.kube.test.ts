@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that fail and jobs that stand still, as their objects tell it: a controller on the cluster of KUBECONFIG, the real
 // services beside it on this machine.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Stored } from "@whetstone/kube";
@@ -13,41 +12,21 @@ import {
   type TrainingJob,
   type TrainingJobSpec,
 } from "../../services/controller/src/domain/training-job.ts";
-import { installDefinitions, kubeconfigOf, openTestCluster, type TestCluster } from "../support/cluster.ts";
-import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { KubeJobs } from "../support/kube-jobs.ts";
+import { smallJob } from "../support/local-runtime.ts";
 
-let cluster: TestCluster;
-let runtime: LocalRuntime;
-let folder: string;
+let jobs: KubeJobs;
 
 beforeAll(async () => {
-  installDefinitions();
-  cluster = await openTestCluster("failing");
-  folder = mkdtempSync(join(tmpdir(), "whetstone-failing-"));
-  const own = process.env["KUBECONFIG"];
-  // The controller gets the rights that the chart gives it, no more; the test itself keeps its own.
-  process.env["KUBECONFIG"] = kubeconfigOf("controller", cluster.namespace, folder);
-  Object.assign(process.env, {
-    ...{ WHETSTONE_KUBE: "true", WHETSTONE_KUBE_NAMESPACE: cluster.namespace, WHETSTONE_LEASE: "test-controller" },
-  });
-  runtime = await startLocalRuntime();
-  process.env["KUBECONFIG"] = own;
+  jobs = await KubeJobs.start("failing");
 }, 300_000);
-
-afterAll(async () => {
-  for (const { metadata } of await cluster.kube.list(TRAINING_JOBS))
-    await cluster.kube.delete(TRAINING_JOBS, metadata.name);
-  await waitFor(async () => (await cluster.kube.list(TRAINING_JOBS)).length === 0, LONG);
-  await runtime[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true });
-}, 120_000);
+afterAll(() => jobs[Symbol.asyncDispose](), 120_000);
 
 const LONG = { timeoutMs: 60_000, intervalMs: 100 };
 
 /** Its tasks are in a file that can be taken away. */
 function jobOn(tasks: string, steps: number): JsonObject {
-  const { name: _, ...job } = smallJob("any", runtime.model, { steps });
+  const { name: _, ...job } = smallJob("any", jobs.runtime.model, { steps });
   return { ...job, train: { jsonl: tasks } };
 }
 
@@ -58,19 +37,19 @@ function writeTasks(path: string): void {
 
 /** Taken in while its tasks are there, and started when they are not. */
 async function startWithoutTasks(name: string, spec: Partial<TrainingJobSpec>): Promise<string> {
-  const tasks = join(folder, `${name}.jsonl`);
+  const tasks = join(jobs.folder, `${name}.jsonl`);
   writeTasks(tasks);
-  await cluster.kube.create(TRAINING_JOBS, {
+  await jobs.cluster.kube.create(TRAINING_JOBS, {
     metadata: { name },
     spec: { suspend: true, ...spec, job: jobOn(tasks, 2) },
   });
   await isIn(name, "Suspended");
   rmSync(tasks);
-  await cluster.kube.patch(TRAINING_JOBS, name, { spec: { suspend: false } });
+  await jobs.cluster.kube.patch(TRAINING_JOBS, name, { spec: { suspend: false } });
   return tasks;
 }
 
-const objectOf = (name: string) => cluster.kube.get(TRAINING_JOBS, name);
+const objectOf = (name: string) => jobs.cluster.kube.get(TRAINING_JOBS, name);
 const isIn = (name: string, wanted: string): Promise<unknown> =>
   waitFor(async () => (await objectOf(name))?.status?.state === wanted, LONG);
 const has = (name: string, type: string, wanted: string): Promise<unknown> =>
@@ -110,11 +89,11 @@ describe("failurePolicy", () => {
 
 describe("noProgressSeconds", () => {
   it("says that a job stands still while nobody plays, and takes it back when it goes on", async () => {
-    const orchestrator = runtime.services().find(({ name }) => name.includes("orchestrator"))?.pid ?? 0;
-    const tasks = join(folder, "still.jsonl");
+    const orchestrator = jobs.runtime.services().find(({ name }) => name.includes("orchestrator"))?.pid ?? 0;
+    const tasks = join(jobs.folder, "still.jsonl");
     writeTasks(tasks);
     const deadlines = { noProgressSeconds: 4 };
-    await cluster.kube.create(TRAINING_JOBS, {
+    await jobs.cluster.kube.create(TRAINING_JOBS, {
       metadata: { name: "still" },
       spec: { deadlines, job: jobOn(tasks, 100_000) },
     });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TrainingJob end to end: a controller on the cluster of KUBECONFIG, the real services beside it on this machine.
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
@@ -10,8 +9,8 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
 import { setCondition, type Stored } from "@whetstone/kube";
 import { connectNats } from "@whetstone/messaging";
-import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { createClient, type RpcClient } from "@whetstone/rpc";
+import { type Job, JobPhase, type JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import type { RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -23,38 +22,20 @@ import {
   type TrainingJobSpec,
 } from "../../services/controller/src/domain/training-job.ts";
 import { borrow, type Loan } from "../support/definitions.ts";
-import { kubeconfigOf, installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
-import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { kubeconfigOf, type TestCluster } from "../support/cluster.ts";
+import { KubeJobs } from "../support/kube-jobs.ts";
+import { type LocalRuntime, smallJob } from "../support/local-runtime.ts";
 
+let suite: KubeJobs;
 let cluster: TestCluster;
 let runtime: LocalRuntime;
-let folder: string;
 let jobs: RpcClient<typeof JobService>;
 
 beforeAll(async () => {
-  installDefinitions();
-  cluster = await openTestCluster("jobs");
-  folder = mkdtempSync(join(tmpdir(), "whetstone-tj-"));
-  const own = process.env["KUBECONFIG"];
-  // The controller gets the rights that the chart gives it, no more; the test itself keeps its own.
-  process.env["KUBECONFIG"] = kubeconfigOf("controller", cluster.namespace, folder);
-  Object.assign(process.env, {
-    ...{ WHETSTONE_KUBE: "true", WHETSTONE_KUBE_NAMESPACE: cluster.namespace, WHETSTONE_LEASE: "test-controller" },
-  });
-  runtime = await startLocalRuntime();
-  process.env["KUBECONFIG"] = own;
-  jobs = createClient(JobService, runtime.address("controller"));
+  suite = await KubeJobs.start("jobs");
+  ({ cluster, runtime, client: jobs } = suite);
 }, 300_000);
-
-afterAll(async () => {
-  for (const { metadata } of await cluster.kube.list(TRAINING_JOBS))
-    await cluster.kube.delete(TRAINING_JOBS, metadata.name);
-  await waitFor(async () => (await cluster.kube.list(TRAINING_JOBS)).length === 0, LONG);
-  await jobs[Symbol.asyncDispose]();
-  await runtime[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true });
-}, 120_000);
+afterAll(() => suite[Symbol.asyncDispose](), 120_000);
 
 const LONG = { timeoutMs: 60_000, intervalMs: 100 };
 
@@ -158,7 +139,7 @@ describe("a job as an object", () => {
   }, 60_000);
 
   it("waits for a model folder that is not there, and goes on when it is", async () => {
-    const path = join(folder, "late-model");
+    const path = join(suite.folder, "late-model");
     await apply("late", { ...textOf("late", { steps: 1 }), model: { path } });
     await has("late", "Accepted", "False/DependencyMissing");
     expect(await state("late")).toBe("Pending");
@@ -317,7 +298,7 @@ describe("deletion", () => {
   it("before an uninstall takes every job and waits for the last", async () => {
     await apply("doomed", textOf("doomed", { steps: 200 }));
     await isIn("doomed", "Running");
-    const KUBECONFIG = kubeconfigOf("uninstall", cluster.namespace, folder);
+    const KUBECONFIG = kubeconfigOf("uninstall", cluster.namespace, suite.folder);
     const main = join(import.meta.dirname, "../../services/controller/src/main.ts");
     const env = { ...process.env, KUBECONFIG, WHETSTONE_KUBE_NAMESPACE: cluster.namespace };
     await promisify(execFile)(process.execPath, [main, "delete-jobs"], { env });

@@ -22,13 +22,14 @@ export class KubeJobs implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly runtime: LocalRuntime;
   readonly client: RpcClient<typeof JobService>;
-  readonly #folder: string;
+  /** For the test's own files; it goes at the end. */
+  readonly folder: string;
 
   private constructor(cluster: TestCluster, runtime: LocalRuntime, folder: string) {
     this.cluster = cluster;
     this.runtime = runtime;
     this.client = createClient(JobService, runtime.address("controller"));
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   /** @param values  of the chart, for the controller's rights: it gets those that the chart gives it, no more */
@@ -55,7 +56,7 @@ export class KubeJobs implements AsyncDisposable {
     const ofCluster = `${namespace}-test-controller-kueue`;
     await this.cluster.kubectl(["delete", "clusterrole,clusterrolebinding", ofCluster, "--ignore-not-found"]);
     await this.cluster[Symbol.asyncDispose]();
-    rmSync(this.#folder, { recursive: true });
+    rmSync(this.folder, { recursive: true });
   }
 
   /** As `kubectl apply` of a small job. */
