@@ -64,21 +64,21 @@ describe("a job's life", () => {
   }, 60_000);
 
   it("suspended it frees the engines and keeps its books; resumed it goes on to its last step", async () => {
-    await submit(smallJob("paused", runtime.model, { steps: 12, lag: 1 }));
+    await submit(smallJob("paused", runtime.model, { steps: 1000, lag: 1 }));
     await waitFor(async () => ((await get("paused")).status?.step ?? 0) >= 2, { timeoutMs: 60_000 });
     await jobs.suspendJob({ name: "paused" });
     await reaches("paused", JobPhase.SUSPENDED);
-    const { step } = (await get("paused")).status ?? {};
+    const { step = 0 } = (await get("paused")).status ?? {};
     expect(runtime.whet("jobs", "audit", "paused").json).toMatchObject({
       lost: 0,
       duplicated: 0,
       stale: 0,
       unlabelled: 0,
     });
+    await jobs.updateJob({ name: "paused", steps: step + 3 });
     await jobs.resumeJob({ name: "paused" });
     await reaches("paused", JobPhase.SUCCEEDED);
-    expect(step).toBeLessThan(12);
-    expect((await get("paused")).status?.step).toBe(12);
+    expect((await get("paused")).status?.step).toBe(step + 3);
     expect(runtime.whet("jobs", "audit", "paused").json).toMatchObject(sound);
   }, 120_000);
 

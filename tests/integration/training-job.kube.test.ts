@@ -170,7 +170,7 @@ describe("a job as an object", () => {
 
 describe("wishes", () => {
   it("suspended and resumed by kubectl, grown while it runs, it ends with its last step", async () => {
-    await apply("grown", textOf("grown", { steps: 30 }));
+    await apply("grown", textOf("grown", { steps: 1000 }));
     await waitFor(async () => ((await objectOf("grown"))?.status?.step ?? 0) >= 1, LONG);
     await has("grown", "TrainerReady", "True/Ready");
     await patch("grown", { suspend: true });
