@@ -12,14 +12,14 @@ import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
 import { type Controller, setStage, type Stage } from "../support/controllers.ts";
+import { fleetSpec } from "../support/engine-fleet.ts";
 import { smallJob } from "../support/local-runtime.ts";
 
 const JOB = "scaled";
 // More than any machine trains meanwhile: the test ends it.
 const STEPS = 10_000;
-const IMAGE = `${process.env["REGISTRY"] || "localhost/whetstone"}/model-tools:${process.env["TAG"] || "dev"}`;
 const LONG = { timeoutMs: 120_000, intervalMs: 200 };
 
 describe("an InferenceFleet that is scaled while a job trains", () => {
@@ -108,26 +108,3 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
     return { lost, duplicated, stale, unlabelled, trained };
   }
 });
-
-/** Engines read models and weights where the services of this machine write them, so nodes must be this machine. */
-function fleetSpec(stage: Stage): InferenceFleet["spec"] {
-  const source = process.env["WHETSTONE_TEST_ENGINE_SOURCE"];
-  const packages = source ? ["whetstone_engine", "whetstone_tls", "whetstone_models"] : [];
-  const volumes = [
-    { name: "data", hostPath: { path: stage.data } },
-    ...(source ? [{ name: "source", hostPath: { path: source } }] : []),
-  ];
-  const volumeMounts = [
-    { name: "data", mountPath: stage.data, readOnly: true },
-    ...packages.map((name) => ({ name: "source", mountPath: `/opt/whetstone/src/${name}`, subPath: name })),
-  ];
-  const resources = { requests: { cpu: "10m", memory: "256Mi" } };
-  const template = { image: IMAGE, imagePullPolicy: "IfNotPresent", terminationGracePeriodSeconds: 10, resources };
-  const spec = {
-    replicas: 1,
-    drainSeconds: 10,
-    model: { path: stage.model },
-    template: { ...template, volumes, volumeMounts },
-  };
-  return spec as unknown as InferenceFleet["spec"];
-}

@@ -43,7 +43,7 @@ const placement: Placement = {
 const fleet: StoredFleet = {
   metadata: { name: "f", uid: "u", resourceVersion: "1" },
   spec: {
-    ...{ replicas: 1, nodesPerReplica: 2, drainSeconds: 30, updateTimeoutSeconds: 60 },
+    ...{ replicas: 1, nodesPerReplica: 2, onDemand: false, drainSeconds: 30, updateTimeoutSeconds: 60 },
     engine: { profile: "vllm", device: "cuda", dtype: "bfloat16", threads: 2, args: [] },
     model: { path: "/data/models/m" },
     modelVolume: { claimName: "data", mountPath: "/data" },

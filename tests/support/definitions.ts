@@ -20,7 +20,7 @@ const DEFINITIONS = resource<Definition>(
   { namespaced: false },
 );
 
-type Kind = Pick<ResourceType<KubeObject>, "apiVersion" | "kind" | "plural">;
+type Kind = Pick<ResourceType<KubeObject>, "apiVersion" | "kind" | "plural" | "namespaced">;
 
 /** A kind is there until this is disposed. */
 export interface Loan extends AsyncDisposable {
@@ -77,6 +77,6 @@ function standIn(kind: Kind): Definition {
   const annotations = { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" };
   return {
     metadata: { name: nameOf(kind), annotations },
-    spec: { group, scope: "Namespaced", names, versions } as Definition["spec"],
+    spec: { group, scope: kind.namespaced ? "Namespaced" : "Cluster", names, versions } as Definition["spec"],
   };
 }

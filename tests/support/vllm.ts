@@ -64,7 +64,7 @@ function fleetOf(model: string, args: readonly string[]): StoredFleet {
   return {
     metadata: { name: "vllm", uid: "u", resourceVersion: "1" },
     spec: {
-      ...{ replicas: 1, nodesPerReplica: 1, drainSeconds: 30, updateTimeoutSeconds: 60 },
+      ...{ replicas: 1, nodesPerReplica: 1, onDemand: false, drainSeconds: 30, updateTimeoutSeconds: 60 },
       engine: { profile: "vllm", device: "cpu", dtype: "float32", threads: 1, args },
       model: { path: model },
       template,

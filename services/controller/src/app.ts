@@ -199,7 +199,12 @@ function duties(world: World, mirror: JobMirror, scheduler: Scheduler): Duty {
     if (kube)
       work.push(
         startOperator(
-          { ...world, kube, checkWorld: (...job) => checkWorld(...job, { ...world, environmentsLast: true }) },
+          {
+            ...world,
+            kube,
+            jobs: () => mirror.all(),
+            checkWorld: (...job) => checkWorld(...job, { ...world, environmentsLast: true }),
+          },
           all,
         ),
       );
@@ -222,6 +227,7 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
       auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
     checkWorld: (spec, module) => checkWorld(spec, module, world),
     objects: world.kube && new TrainingJobs(world.kube),
+    onDemand: config.onDemand,
     wake: (job) => {
       if (world.lead.isHeld) scheduler.note(job); // The leader sees what other replicas change in the records.
     },

@@ -33,6 +33,8 @@ export const ConfigSchema = z.strictObject({
   kube: z.stringbool().default(false),
   /** Default: of the pod, or of the kubeconfig's context. */
   kubeNamespace: z.string().optional(),
+  /** Fleets and trainer of the chart are there only while a job needs them: jobs wait for them. */
+  onDemand: z.stringbool().default(false),
   /** Name of the Lease that the replicas elect their leader by. */
   lease: z.string().default("whetstone-controller"),
   logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).default("info"),

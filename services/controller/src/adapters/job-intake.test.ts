@@ -56,6 +56,7 @@ function look(over: JsonObject = {}): Promise<Intake> {
   };
   const object = { metadata: { name: "j" }, spec: { job } } as unknown as Stored<TrainingJob>;
   const deps = {
+    config: { onDemand: false },
     kube: {} as Kube,
     bundles: {} as BundleStore,
     checkWorld: (...args: Parameters<typeof checkWorld> extends [infer S, infer M, unknown] ? [S, M] : never) =>

@@ -15,12 +15,14 @@ import { jobSpecOf } from "./training-jobs.ts";
 interface Deps {
   readonly kube: Kube;
   readonly bundles: BundleStore;
+  /** Engines and trainer have to be put where the quota is. */
+  readonly config: { readonly onDemand: boolean };
   readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;
 }
 
 /** The same look at a job as `SubmitJob` takes, and what only a cluster can lack. */
 export async function intakeOf(object: Stored<TrainingJob>, deps: Deps, signal: AbortSignal): Promise<Intake> {
-  const missing = await whatIsMissing(object, deps.kube, signal);
+  const missing = await whatIsMissing(object, deps, signal);
   if (missing) return missing;
   const read = specOrViolation(object);
   if ("violation" in read) return { kind: "invalid", violations: [read.violation] };
@@ -46,9 +48,10 @@ async function lookAround(spec: JobSpec, { bundles, checkWorld }: Deps, signal: 
 
 async function whatIsMissing(
   object: Stored<TrainingJob>,
-  kube: Kube,
+  deps: Deps,
   signal: AbortSignal,
 ): Promise<Intake | undefined> {
+  const { kube } = deps;
   if (object.spec.queueName && !(await kube.has(WORKLOADS, { signal }))) {
     const message = "spec.queueName needs Kueue (kueue.x-k8s.io/v1beta2), which this cluster does not have.";
     return { kind: "unsupported", reason: "KueueMissing", message };
@@ -57,25 +60,25 @@ async function whatIsMissing(
     const message = "spec.trainer.backend verl needs KubeRay (ray.io/v1), which this cluster does not have.";
     return { kind: "unsupported", reason: "KubeRayMissing", message };
   }
-  return object.spec.queueName ? await whatKueueLacks(object, kube, signal) : undefined;
+  return object.spec.queueName ? await whatKueueLacks(object, deps, signal) : undefined;
 }
 
 /** Both kinds belong to the cluster, so that reading them is a right which the chart gives only when asked. */
 async function whatKueueLacks(
   object: Stored<TrainingJob>,
-  kube: Kube,
+  { kube, config }: Deps,
   signal: AbortSignal,
 ): Promise<Intake | undefined> {
   const { priorityClassName } = object.spec;
   try {
     if (priorityClassName && !(await kube.get(PRIORITY_CLASSES, priorityClassName, { signal })))
       return { kind: "unavailable", message: `spec.priorityClassName: there is no "${priorityClassName}".` };
-    if (needsRay(object)) await kube.get(RESOURCE_FLAVORS, "any", { signal });
+    if (needsRay(object) || config.onDemand) await kube.get(RESOURCE_FLAVORS, "any", { signal });
     return undefined;
   } catch (error) {
     if (WhetstoneError.from(error).code !== "PERMISSION_DENIED") throw error;
     const message =
-      "The controller needs the chart's kueue.priorityClasses (spec.priorityClassName) or kueue.flavors (verl).";
+      "The controller needs the chart's kueue.priorityClasses (spec.priorityClassName) or kueue.flavors (verl, onDemand).";
     return { kind: "unavailable", message: `${message} ${WhetstoneError.from(error).message}` };
   }
 }

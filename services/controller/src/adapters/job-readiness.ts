@@ -50,6 +50,17 @@ export class JobReadiness {
     return cluster && rayReadiness(cluster);
   }
 
+  /** Whether the gateway knows of any, whatever it serves. */
+  hasEngines(): Promise<boolean> {
+    const { fleetClient } = this.#deps;
+    return this.#fresh("engines", () =>
+      fleetClient.listEngines({}, { deadlineMs: ANSWER_MS }).then(
+        ({ engines }) => engines.length > 0,
+        () => false,
+      ),
+    );
+  }
+
   async #localTrainer(): Promise<Readiness> {
     try {
       await this.#deps.trainerClient.status({}, { deadlineMs: ANSWER_MS });

@@ -6,7 +6,6 @@ import type { Kube, Stored } from "@whetstone/kube"; // Types only: the library 
 import { type Job, type JobSpec, JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
 import { trainerAddress } from "../domain/ray-cluster.ts";
-import { firstHold } from "../domain/training-job-hold.ts";
 import type { JobOrigin, JobStore } from "./job-store.ts";
 
 /** What a user may change of a job that exists. Absent: unchanged. */
@@ -32,7 +31,7 @@ export function jobJson(spec: JobSpec): JsonObject {
 export async function admitJob(
   store: JobStore,
   object: Stored<TrainingJob>,
-  holdReason = firstHold(object),
+  holdReason: string,
 ): Promise<{ job: Job; created: boolean }> {
   const { uid } = object.metadata;
   const spec = jobSpecOf(object);

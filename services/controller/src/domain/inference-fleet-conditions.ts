@@ -3,6 +3,8 @@ import type { FleetConditionWish, ReplicaStatus } from "./inference-fleet.ts";
 
 export interface ConditionFacts {
   readonly wanted: number;
+  /** None is wanted because no job needs it. */
+  readonly idle: boolean;
   readonly ready: number;
   /** Pods that are there. */
   readonly present: number;
@@ -22,12 +24,13 @@ export function conditionsOf(facts: ConditionFacts): FleetConditionWish[] {
   return [readiness(facts), degradation(facts), progress(facts)];
 }
 
-function readiness({ wanted, ready, gatewayKnown, refused }: ConditionFacts): FleetConditionWish {
+function readiness({ wanted, idle, ready, gatewayKnown, refused }: ConditionFacts): FleetConditionWish {
   const type = "Ready";
   if (refused) return { type, status: "False", ...LWS_MISSING };
   const message = `${ready} of ${wanted} replicas are ready`;
   if (!gatewayKnown)
     return { type, status: "Unknown", reason: "GatewayUnreachable", message: "the gateway does not answer" };
+  if (idle) return { type, status: "True", reason: "NotNeeded", message: "no job may run; engines come when one does" };
   if (wanted === 0)
     return { type, status: "True", reason: "ScaledToZero", message: "no replica is wanted; calls wait" };
   return ready >= wanted

@@ -85,6 +85,7 @@ describe("pods", () => {
   it("leave all for a fleet of none, which is ready", () => {
     expect(planFleet(WISH(0), facts([pod(0)])).leave).toHaveLength(1);
     expect(conditions(planFleet(WISH(0), facts([])))).toContain("Ready=True/ScaledToZero");
+    expect(conditions(planFleet({ ...WISH(0), idle: true }, facts([])))).toContain("Ready=True/NotNeeded");
   });
 
   it("that ended or were evicted are replaced", () => {

@@ -24,6 +24,8 @@ import {
 export interface FleetWish {
   readonly name: string;
   readonly spec: Pick<FleetSpec, "replicas" | "nodesPerReplica" | "updateTimeoutSeconds">;
+  /** Nothing is wanted because no job needs it, not because somebody said so. */
+  readonly idle?: boolean;
   /** What pods must be made from. */
   readonly template: string;
 }
@@ -114,6 +116,7 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
     },
     conditions: conditionsOf({
       wanted: wish.spec.replicas,
+      idle: wish.idle ?? false,
       ready,
       present: facts.pods.length,
       outdated: replicas.filter(({ pod }) => pod.template !== wish.template).length,

@@ -7,6 +7,7 @@ const fleet = (change: Partial<FleetSpec> = {}): StoredFleet => ({
   metadata: { name: "f", uid: "u", resourceVersion: "1" },
   spec: {
     replicas: 1,
+    onDemand: false,
     nodesPerReplica: 1,
     engine: { profile: "pytorch", device: "cuda", dtype: "bfloat16", threads: 2, args: ["--max-num-seqs", "9"] },
     model: { path: "/data/models/m", init: { preset: "tiny", seed: 3 } },

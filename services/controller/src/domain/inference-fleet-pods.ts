@@ -95,6 +95,7 @@ const PASSED_ON = [
   "priorityClassName",
   "schedulerName",
   "serviceAccountName",
+  "schedulingGates",
 ];
 
 function podSpec(spec: FleetSpec): object {

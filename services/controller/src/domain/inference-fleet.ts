@@ -20,6 +20,8 @@ export const INFERENCE_FLEETS: ResourceType<InferenceFleet> = {
 export interface FleetSpec {
   readonly replicas: number;
   readonly nodesPerReplica: number;
+  /** Only while a job needs it. */
+  readonly onDemand: boolean;
   readonly engine: {
     readonly profile: "pytorch" | "vllm";
     readonly device: "auto" | "cpu" | "cuda";
@@ -71,6 +73,7 @@ export const REASONS = [
   "AllReady",
   "NotEnoughReady",
   "ScaledToZero",
+  "NotNeeded",
   "GatewayUnreachable",
   "LeaderWorkerSetMissing",
   "NameTaken",

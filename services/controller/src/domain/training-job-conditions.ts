@@ -161,7 +161,7 @@ function restReason(record: RecordFacts | undefined): Reason {
 
 /** One that its user has resumed may have to wait for something else by now. */
 function suspendReason({ wish, holdReason, reason }: RecordFacts): Reason {
-  const holds: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer"];
+  const holds: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer", "WaitingForEngines"];
   const now = (wish === "run" && holdReason) || reason;
   return holds.find((hold) => hold === now) ?? "SuspendedByUser";
 }

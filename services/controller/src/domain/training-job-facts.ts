@@ -82,6 +82,16 @@ export interface Readiness {
   readonly message?: string;
 }
 
+/** Engines and trainer of the installation, where they come only when a job needs them. */
+export interface PartsFacts {
+  /** What a job that could run has to wait for. */
+  readonly missing: "engines" | "trainer" | undefined;
+  /** How much of them is there, or going. */
+  readonly pods: number;
+  /** The job that they are there for, by name. */
+  readonly neededBy: string | undefined;
+}
+
 export interface JobFacts {
   readonly nowMs: number;
   /** Of the same name; perhaps another job's. */
@@ -95,6 +105,8 @@ export interface JobFacts {
   readonly environments: Readiness | undefined;
   /** Engines, and the oldest version of this job that a serving one has. */
   readonly engines: (Readiness & { readonly oldestVersion: number | undefined }) | undefined;
+  /** Undefined: they are always there. */
+  readonly parts: PartsFacts | undefined;
   readonly checkpoint: { readonly step: number; readonly path: string } | undefined;
 }
 

@@ -1,68 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Stored } from "@whetstone/kube";
 import { describe, expect, it } from "vitest";
-import { CONDITIONS, JOB_FINALIZER, REASONS, type TrainingJob, type TrainingJobSpec } from "./training-job.ts";
-import type { JobFacts, RecordFacts, WorkloadFacts } from "./training-job-facts.ts";
-import { type JobPlan, needsIntake, plan } from "./training-job-plan.ts";
-
-const NOW = Date.parse("2026-01-01T12:00:00Z");
-const seconds = (count: number): number => NOW - count * 1000;
-
-interface Parts {
-  readonly spec?: Partial<TrainingJobSpec>;
-  readonly meta?: Partial<Stored<TrainingJob>["metadata"]>;
-  readonly status?: TrainingJob["status"];
-}
-
-function job({ spec, meta, status }: Parts = {}): Stored<TrainingJob> {
-  return {
-    metadata: {
-      ...{ name: "fl", uid: "u1", resourceVersion: "1", generation: 2, finalizers: [JOB_FINALIZER] },
-      creationTimestamp: new Date(seconds(100)).toISOString(),
-      ...meta,
-    },
-    spec: { job: { environment: { kind: "frozenlake" }, loop: { steps: 60 } }, ...spec },
-    ...(status && { status }),
-  };
-}
-
-const counts = { dispatched: 0, trained: 0, voided: 0, inFlight: 0 };
-const record = (over: Partial<RecordFacts> = {}): RecordFacts => ({
-  ...{ uid: "u1", generation: 2, phase: "QUEUED", reason: "", message: "", wish: "run" },
-  ...{ holdReason: "", endReason: "", steps: 60, step: 3, policyVersion: 3, epoch: 1, restarts: 0, counts },
-  ...{ validations: 0, modelPath: "", createdAtMs: seconds(100), startedAtMs: undefined, finishedAtMs: undefined },
-  ...over,
-});
-
-const running = (over: Partial<RecordFacts> = {}): RecordFacts =>
-  record({ phase: "RUNNING", startedAtMs: seconds(50), ...over });
-const ended = (phase: RecordFacts["phase"], over: Partial<RecordFacts> = {}): RecordFacts =>
-  record({ phase, startedAtMs: seconds(50), finishedAtMs: seconds(10), ...over });
-
-const facts = (over: Partial<JobFacts> = {}): JobFacts => ({
-  ...{ nowMs: NOW, record: undefined, isSpecChanged: false, intake: { kind: "unknown" }, workload: undefined },
-  ...{ trainer: { ready: 1, wanted: 1 }, environments: { ready: 2, wanted: 4 } },
-  ...{ engines: { ready: 1, wanted: 1, oldestVersion: 2 }, checkpoint: undefined },
-  ...over,
-});
-
-const workload = (over: Partial<WorkloadFacts> = {}): WorkloadFacts => ({
-  ...{ name: "fl-w", admitted: false, reserved: false, evicted: undefined, finished: false, message: "waits" },
-  ...{ podsReady: undefined, active: true, suspended: false },
-  ...over,
-});
-const given = workload({ admitted: true, reserved: true });
-const started = { ready: true, reason: "Started" };
-const queued: Partial<TrainingJobSpec> = { queueName: "gpu", podSets: [{ name: "all", template: {} }] };
-const deleted = { deletionTimestamp: "2026-01-01T11:59:59Z" };
-
-const kinds = (made: JobPlan): string[] => made.actions.map(({ kind }) => kind);
-const condition = (made: JobPlan, type: string): string => {
-  const found = made.status?.conditions?.find((one) => one.type === type);
-  return `${found?.status}/${found?.reason}`;
-};
-const order = (made: JobPlan) =>
-  made.actions.find((action) => action.kind === "order" || action.kind === "admit")?.order;
+import { CONDITIONS, REASONS, type TrainingJob } from "./training-job.ts";
+import type { JobFacts } from "./training-job-facts.ts";
+import { needsIntake, plan } from "./training-job-plan.ts";
+import {
+  NOW,
+  seconds,
+  job,
+  record,
+  running,
+  ended,
+  facts,
+  workload,
+  given,
+  started,
+  queued,
+  deleted,
+  kinds,
+  condition,
+  order,
+} from "./training-job.fixtures.ts";
 
 describe("plan: actions", () => {
   const cases: [string, Stored<TrainingJob>, JobFacts, string[]][] = [

@@ -11,9 +11,9 @@ import { type JobFacts, type RecordFacts, isEnded } from "./training-job-facts.t
 import { type Deadlines, deadlinesOf, untilStuckMs } from "./training-job-deadlines.ts";
 import { DELETED } from "./job-phase.ts";
 import type { WorkloadNews } from "./kueue-workload.ts";
-import { holdOf, needsRay } from "./training-job-hold.ts";
+import { holdOf, mayRun, needsRay, PARTS_MS, partsMs } from "./training-job-hold.ts";
 import { statusOf } from "./training-job-status.ts";
-import { hasRay, workloadActions } from "./training-job-workload.ts";
+import { hasPods, hasRay, workloadActions } from "./training-job-workload.ts";
 
 /** What the record of a job has to say; only what differs is written. */
 export interface RecordOrder {
@@ -122,9 +122,9 @@ function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts)
 }
 
 /** Ray clusters come and go unheard of. A running job's parts are looked at now and then, and once more when it would count as stuck. */
-function looks(job: Stored<TrainingJob>, { nowMs }: JobFacts, record: RecordFacts): number[] {
-  if (record.phase !== "RUNNING") return needsRay(job) ? [RAY_MS] : [];
-  const stuckMs = untilStuckMs(job, nowMs, record);
+function looks(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): number[] {
+  if (record.phase !== "RUNNING") return [...(needsRay(job) ? [RAY_MS] : []), ...partsMs(job, facts, record)];
+  const stuckMs = untilStuckMs(job, facts.nowMs, record);
   return stuckMs > 0 ? [RETRY_MS, stuckMs] : [RETRY_MS];
 }
 
@@ -132,7 +132,7 @@ function looks(job: Stored<TrainingJob>, { nowMs }: JobFacts, record: RecordFact
 function rayActions(job: TrainingJob, facts: JobFacts, { wish, phase }: RecordFacts): Action[] {
   if (!needsRay(job)) return [];
   const hold = holdOf(job, facts);
-  const isWanted = wish === "run" && (hold === "" || hold === "WaitingForTrainer");
+  const isWanted = wish === "run" && mayRun(hold);
   if (isWanted) return facts.trainer ? [] : [{ kind: "make-ray-cluster" }];
   return facts.trainer && phase !== "RUNNING" ? [{ kind: "delete-ray-cluster" }] : [];
 }
@@ -143,7 +143,9 @@ function planAfterwards(job: Stored<TrainingJob>, facts: JobFacts, record: Recor
   // Its quota is free once its pods are gone.
   if (hasRay(job, facts)) return { actions: [{ kind: "delete-ray-cluster" }], status, requeueAfterMs: RAY_MS };
   const actions: Action[] = [];
-  if (job.spec.queueName && facts.workload && !facts.workload.finished)
+  const holdsQuota = job.spec.queueName && facts.workload && !facts.workload.finished;
+  if (holdsQuota && hasPods(job, facts)) return { actions, status, requeueAfterMs: PARTS_MS.next };
+  if (holdsQuota)
     actions.push({
       kind: "finish-workload",
       succeeded: record.phase === "SUCCEEDED",

@@ -3,6 +3,7 @@ import type { Stored } from "@whetstone/kube";
 import type { JobState, TrainingJob, TrainingJobStatus } from "./training-job.ts";
 import { conditionsOf } from "./training-job-conditions.ts";
 import { lastProgressMs } from "./training-job-deadlines.ts";
+import { holdOf, mayRun } from "./training-job-hold.ts";
 import { intakeMessage, isEnded, type JobFacts, lagOf, type RecordFacts } from "./training-job-facts.ts";
 
 const MESSAGE_CHARACTERS = 2000;
@@ -39,9 +40,16 @@ function stateOf({ status }: TrainingJob, { intake }: JobFacts, record: RecordFa
   return intake.kind === "invalid" || status?.state === "Invalid" ? "Invalid" : "Pending";
 }
 
-function messageOf(facts: JobFacts, record: RecordFacts | undefined, { status }: TrainingJob): string {
-  if (record) return facts.workload && record.holdReason ? facts.workload.message : record.message;
-  return intakeMessage(facts) || (facts.intake.kind === "unknown" ? (status?.message ?? "") : "");
+function messageOf(facts: JobFacts, record: RecordFacts | undefined, job: TrainingJob): string {
+  if (record) return holdMessage(job, facts, record) ?? record.message;
+  return intakeMessage(facts) || (facts.intake.kind === "unknown" ? (job.status?.message ?? "") : "");
+}
+
+function holdMessage(job: TrainingJob, facts: JobFacts, { holdReason, wish }: RecordFacts): string | undefined {
+  const { workload, parts } = facts;
+  const starts = wish === "run" && parts?.missing !== undefined && mayRun(holdOf(job, facts));
+  if (starts) return `Being started: ${parts.missing}.`;
+  return holdReason ? workload?.message : undefined;
 }
 
 function progressOf(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): TrainingJobStatus {

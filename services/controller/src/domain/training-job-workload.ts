@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A queued job's part of Kueue's contract, as its own integrations keep it.
+import type { Stored } from "@whetstone/kube";
 import { podsReadyNews } from "./kueue-workload.ts";
 import type { TrainingJob } from "./training-job.ts";
 import type { JobFacts, RecordFacts } from "./training-job-facts.ts";
 import { needsRay } from "./training-job-hold.ts";
 import type { Action } from "./training-job-plan.ts";
 
-export function workloadActions(job: TrainingJob, facts: JobFacts, record: RecordFacts): Action[] {
+export function workloadActions(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): Action[] {
   const { workload } = facts;
   if (!job.spec.queueName) return [];
   if (!workload) return [{ kind: "make-workload" }];
-  const stands = record.phase !== "RUNNING" && !hasRay(job, facts);
+  const stands = record.phase !== "RUNNING" && !hasPods(job, facts);
   const wished = activityAction(job, workload, stands);
   if (wished) return [wished];
   const { evicted, reserved, message } = workload;
@@ -28,7 +29,14 @@ function activityAction(
   return !spec.suspend && suspended ? { kind: "set-workload-active", active: true } : undefined;
 }
 
-/** Pods of the job's own, which take quota until they are gone. */
+/** Pods that take its quota until they are gone. Those that are there for another job take that one's. */
+export function hasPods(job: Stored<TrainingJob>, facts: JobFacts): boolean {
+  const { parts } = facts;
+  const isTheirs = parts?.neededBy !== undefined && parts.neededBy !== job.metadata.name;
+  return hasRay(job, facts) || (parts !== undefined && parts.pods > 0 && !isTheirs);
+}
+
+/** Of the job's own. */
 export function hasRay(job: TrainingJob, { trainer }: JobFacts): boolean {
   return needsRay(job) && trainer !== undefined;
 }

@@ -109,6 +109,7 @@ export const REASONS = [
   "NotReady",
   "NotNeeded",
   "WaitingForTrainer",
+  "WaitingForEngines",
   // Progressing
   "Progressing",
   "NoProgress",

@@ -27,6 +27,7 @@ import { type Violation, validateJob } from "../domain/validate-job.ts";
 import { takeModule } from "../adapters/module-intake.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
+import { firstHold } from "../domain/training-job-hold.ts";
 import { admitJob, type JobChange, type TrainingJobs } from "../adapters/training-jobs.ts";
 
 export interface JobServiceDeps {
@@ -37,6 +38,8 @@ export interface JobServiceDeps {
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
   /** On Kubernetes, where jobs are objects. */
   readonly objects: TrainingJobs | undefined;
+  /** There, engines and trainer come only when a job needs them. */
+  readonly onDemand?: boolean;
   readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
   /** Recounts a job's books. */
   audit(job: string, signal: AbortSignal): Promise<AuditResult>;
@@ -87,7 +90,8 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
 /** On Kubernetes the object comes first: the record is made from it, here or by the reconciler. */
 async function admit(deps: JobServiceDeps, spec: JobSpec): Promise<{ job: Job; created: boolean }> {
   if (!deps.objects) return { job: await deps.store.create(spec), created: true };
-  return admitJob(deps.store, await deps.objects.ensure(spec));
+  const object = await deps.objects.ensure(spec);
+  return admitJob(deps.store, object, firstHold(object, deps.onDemand ?? false));
 }
 
 /**

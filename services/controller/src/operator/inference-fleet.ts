@@ -13,6 +13,7 @@ import {
   type Stored,
 } from "@whetstone/kube";
 import { connectorTo } from "@whetstone/tls";
+import { Demand } from "../adapters/demand.ts";
 import { EngineProbe } from "../adapters/engine-probe.ts";
 import {
   CONTROL_PORT,
@@ -26,6 +27,7 @@ import { type FleetFacts, type FleetPlan, planFleet, urlOf } from "../domain/inf
 import { LEADER_WORKER_SETS, leaderWorkerSet, templateHash } from "../domain/inference-fleet-pods.ts";
 import type { EngineFact, PodFact, ProbeFact } from "../domain/inference-fleet-state.ts";
 import { fleetStatus } from "../domain/inference-fleet-status.ts";
+import { fleetFor } from "../domain/need.ts";
 import { EngineDepartures } from "./engine-departures.ts";
 import { EnginePods } from "./engine-pods.ts";
 import { unlessGone } from "./gone.ts";
@@ -52,6 +54,7 @@ class Fleets implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #departures: EngineDepartures;
   readonly #enginePods: EnginePods;
+  readonly #demand: Demand;
   /** Since when a pod is not at the wanted version, by uid, milliseconds. */
   readonly #offSince = new Map<string, number>();
   readonly #wroteAt = new Map<string, number>();
@@ -63,6 +66,7 @@ class Fleets implements AsyncDisposable {
     this.#scheme = parts.tls ? "https" : "http";
     this.#probe = new EngineProbe(parts.tls && connectorTo(parts.tls.to("engine")));
     this.#enginePods = new EnginePods(parts.kube);
+    this.#demand = new Demand(parts, signal);
     this.#departures = new EngineDepartures(parts, signal, {
       onLeave: (fleet, message) => this.#tell(fleet, "Draining", message),
       onDone: (fleet) => this.#reconciler.enqueue(fleet),
@@ -91,23 +95,27 @@ class Fleets implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#fleets[Symbol.dispose]();
     this.#pods[Symbol.dispose]();
+    this.#demand[Symbol.dispose]();
     await this.#reconciler.close();
     await this.#probe[Symbol.asyncDispose]();
   }
 
   async #reconcile(name: string, signal: AbortSignal): Promise<Again | void> {
     await this.start();
-    const fleet = this.#fleets.get(name);
+    const stored = this.#fleets.get(name);
     const engines = await this.#engines(signal);
-    if (!fleet || fleet.metadata.deletionTimestamp !== undefined) return this.#forgetFleet(name, engines);
+    if (!stored || stored.metadata.deletionTimestamp !== undefined) return this.#forgetFleet(name, engines);
+    const need = stored.spec.onDemand ? await this.#demand.now(signal) : undefined;
+    const fleet = fleetFor(stored, need);
+    const idle = stored.spec.onDemand && !need;
     const facts = await this.#facts(fleet, engines, signal);
-    const wish = { name, spec: fleet.spec, template: templateHash(fleet.spec) };
+    const wish = { name, spec: fleet.spec, template: templateHash(fleet.spec), idle };
     const plan = planFleet(wish, facts);
     this.#noteOff(facts, plan);
     await this.#carryOut(fleet, facts, plan, signal);
     await this.#writeStatus(fleet, facts, plan);
     const calm = plan.conditions.every(({ type, status }) => (status === "True") === (type === "Ready"));
-    return { requeueAfterMs: calm ? LOOK_MS.calm : LOOK_MS.busy };
+    return { requeueAfterMs: calm && !idle ? LOOK_MS.calm : LOOK_MS.busy };
   }
 
   async #engines(signal: AbortSignal): Promise<Map<string, EngineFact> | undefined> {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { Kube } from "@whetstone/kube";
 import type { BundleStore, Nats, TypedStreams } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
-import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Logger, Metrics } from "@whetstone/telemetry";
@@ -25,6 +25,8 @@ export interface OperatorParts {
   readonly nats: Nats;
   readonly streams: TypedStreams;
   readonly store: JobStore;
+  /** Every job's record, as far as it is known here. */
+  readonly jobs: () => Promise<Job[]>;
   readonly records: JobRecords;
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;
@@ -44,6 +46,7 @@ export type StartReconciler = (parts: OperatorParts, signal: AbortSignal) => Pro
 const RECONCILERS: readonly StartReconciler[] = [
   async (...parts) => (await import("./certificates.ts")).startCertificates(...parts),
   async (...parts) => (await import("./inference-fleet.ts")).startInferenceFleets(...parts),
+  async (...parts) => (await import("./trainer-on-demand.ts")).startTrainerOnDemand(...parts),
   async (...parts) => (await import("./environment-pool.ts")).startEnvironmentPools(...parts),
   async (...parts) => (await import("./training-job.ts")).startTrainingJobs(...parts),
 ];

@@ -15,9 +15,10 @@ import { type Job, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { intakeOf } from "../adapters/job-intake.ts";
 import { JobReadiness, type Looks } from "../adapters/job-readiness.ts";
 import { Kueue } from "../adapters/kueue.ts";
+import { PartsOnDemand } from "../adapters/parts-on-demand.ts";
 import { jobSpecOf } from "../adapters/training-jobs.ts";
 import { TRAINING_JOBS, type TrainingJob } from "../domain/training-job.ts";
-import { type JobFacts, recordFacts } from "../domain/training-job-facts.ts";
+import { isEnded, type JobFacts, recordFacts } from "../domain/training-job-facts.ts";
 import { needsRay } from "../domain/training-job-hold.ts";
 import { type JobPlan, needsIntake, plan } from "../domain/training-job-plan.ts";
 import { unlessGone } from "./gone.ts";
@@ -41,6 +42,7 @@ class TrainingJobReconciler implements AsyncDisposable {
   readonly #objects: Reflector<TrainingJob>;
   readonly #reconciler: Reconciler;
   readonly #readiness: JobReadiness;
+  readonly #onDemand: PartsOnDemand;
   readonly #kueue: Kueue;
   readonly #actions: JobActions;
   /** The newest known record of each job. One that is missing here may still exist. */
@@ -54,6 +56,7 @@ class TrainingJobReconciler implements AsyncDisposable {
     this.#signal = signal;
     const { logger, metrics, kube, fleetClient, trainerClient } = parts;
     this.#readiness = new JobReadiness({ kube, fleetClient, trainerClient });
+    this.#onDemand = new PartsOnDemand({ ...parts, readiness: this.#readiness });
     this.#reconciler = runReconciler({
       name: "training-job",
       reconcile: (name, each) => this.#reconcile(name, each),
@@ -115,12 +118,14 @@ class TrainingJobReconciler implements AsyncDisposable {
     const record = job && recordFacts(job);
     const own = job?.uid === uid ? job : undefined;
     const running = record?.phase === "RUNNING" ? own : undefined;
+    const workload = object.spec.queueName ? await this.#kueue.facts(object, signal) : undefined;
     return {
       nowMs: Date.now(),
       record,
       isSpecChanged: own !== undefined && isChanged(object, own),
       intake: needsIntake(object, record) ? await intakeOf(object, this.#parts, signal) : { kind: "unknown" },
-      workload: object.spec.queueName ? await this.#kueue.facts(object, signal) : undefined,
+      workload,
+      parts: await this.#partsOf(object, { record, workload }, signal),
       ...(running ? await this.#readiness.look(object, signal) : await this.#idleLooks(object, signal)),
       checkpoint: running && (await this.#checkpoint(object, running)),
     };
@@ -136,6 +141,17 @@ class TrainingJobReconciler implements AsyncDisposable {
   async #idleLooks(object: Stored<TrainingJob>, signal: AbortSignal): Promise<Looks> {
     if (!needsRay(object)) return NO_LOOKS;
     return { ...NO_LOOKS, trainer: await this.#readiness.trainer(object, signal) };
+  }
+
+  async #partsOf(
+    object: Stored<TrainingJob>,
+    { record, workload }: Pick<JobFacts, "record" | "workload">,
+    signal: AbortSignal,
+  ): Promise<JobFacts["parts"]> {
+    if (!this.#parts.config.onDemand) return undefined;
+    const waits = object.spec.queueName !== undefined && !workload?.admitted;
+    const stands = !record || (record.phase !== "RUNNING" && !isEnded(record));
+    return await this.#onDemand.look(object, stands && !waits, signal);
   }
 
   async #checkpoint({ status }: Stored<TrainingJob>, job: Job): Promise<JobFacts["checkpoint"]> {
