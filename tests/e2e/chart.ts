@@ -58,6 +58,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
   "environments that scale by themselves": ["envRunner.autoscaling.enabled=true", "envRunner.autoscaling.max=100"],
   KEDA: ["envRunner.keda.enabled=true", "envRunner.keda.prometheusAddress=http://prometheus.monitoring:9090"],
   Kueue: ["kueue.priorityClasses=true", "kueue.flavors=true"],
+  "engines and trainer on demand": ["onDemand=true", "kueue.flavors=true"],
   "no policies, budgets, no metrics": [
     "networkPolicy.enabled=false",
     "podDisruptionBudgets.enabled=true",
@@ -86,6 +87,7 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["model.init.preset=huge", /preset|init/],
   ["nats.enabled=false", /url/],
   ["images.pullPolicy=Sometimes", /pullPolicy/],
+  ["onDemand=often", /onDemand/],
   ["logLevel=loud", /logLevel/],
   ["data.accessMode=ReadOnlyMany", /accessMode/],
   ["trainer.resources.limit.memory=1Gi", /limit/],
