@@ -49,7 +49,7 @@ export async function runFaults(report: Report, jobs: Jobs): Promise<void> {
   const pool = poolName();
   if (pool === undefined) report.skip("environments 1 → 4 → 0 → 2", "this installation has no EnvironmentPool");
   else await report.phase("environments 1 → 4 → 0 → 2", () => scaleWhileTraining(pool, JOB, jobs));
-  await report.must(`end of ${JOB}`, () => finish(jobs));
+  await report.must(`end of ${JOB}`, () => finish(jobs, JOB));
   await report.phase(`audit of ${JOB}`, () => audit(JOB));
 }
 
@@ -78,13 +78,13 @@ async function allPodsReady(): Promise<void> {
 }
 
 /** The last step is set while it is suspended, as a user would. */
-async function finish(jobs: Jobs): Promise<string> {
-  await jobs.client.suspendJob({ name: JOB });
-  await until("suspended", 120_000, async () => (await jobs.find(JOB))?.status?.phase === JobPhase.SUSPENDED);
-  const steps = (await jobs.step(JOB)) + 2;
-  await jobs.client.updateJob({ name: JOB, steps });
-  await jobs.client.resumeJob({ name: JOB });
-  await jobs.succeeds(JOB, 120_000);
+export async function finish(jobs: Jobs, name: string): Promise<string> {
+  await jobs.client.suspendJob({ name });
+  await until("suspended", 120_000, async () => (await jobs.find(name))?.status?.phase === JobPhase.SUSPENDED);
+  const steps = (await jobs.step(name)) + 2;
+  await jobs.client.updateJob({ name, steps });
+  await jobs.client.resumeJob({ name });
+  await jobs.succeeds(name, 120_000);
   return `${steps} steps`;
 }
 

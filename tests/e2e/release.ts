@@ -23,18 +23,18 @@ export function removeNamespace(): void {
 }
 
 /** Brings images that no node has into the cluster with E2E_LOAD_IMAGE, a command that takes an image's name. */
-export function loadImages(): number {
+export function loadImages(...settings: string[]): number {
   const load = process.env["E2E_LOAD_IMAGE"];
   if (!load) return 0;
   const there = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.images[*].names}");
-  const missing = imagesOfChart().filter((image) => !there.includes(image));
+  const missing = imagesOfChart(settings).filter((image) => !there.includes(image));
   for (const image of missing) command("sh", ["-c", `${load} "$0"`, image]);
   return missing.length;
 }
 
-function imagesOfChart(): string[] {
-  const manifest = helm("template", RELEASE, CHART, ...imageFlags());
-  return [...new Set([...manifest.matchAll(/^\s+image: (\S+)$/gm)].map((match) => match[1] as string))];
+function imagesOfChart(settings: readonly string[]): string[] {
+  const manifest = helm("template", RELEASE, CHART, ...imageFlags(), ...settings.flatMap((one) => ["--set", one]));
+  return [...new Set([...manifest.matchAll(/^\s+(?:image|proxyImage): (\S+)$/gm)].map((match) => match[1] as string))];
 }
 
 /** E2E_SET: more values, "engine.replicas=2 logLevel=debug". */

@@ -2,7 +2,7 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,code,learn,faults,r3 (default: all)
+//   E2E_PARTS          what to do of chart,train,apply,code,learn,demand,faults,r3 (default: all of these) and vllm, see vllm.ts
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
@@ -12,6 +12,7 @@ import { attempt } from "./cluster.ts";
 import { cutOff, runFaults } from "./faults.ts";
 import { checkIsolation } from "./isolation.ts";
 import { audit, type Jobs, openJobs, runJob } from "./jobs.ts";
+import { trainOnDemand } from "./on-demand.ts";
 import { evaluateOwnCode, trainOwnCode } from "./own-code.ts";
 import {
   describeFailure,
@@ -24,9 +25,12 @@ import {
 } from "./release.ts";
 import { Abandoned, Report } from "./report.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
+import { trainWithVllm } from "./vllm.ts";
 import { applyJob } from "./wishes.ts";
 
-const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,faults,r3").split(",");
+const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,demand,faults,r3").split(",");
+/** Those that have an installation of their own. */
+const APART = ["r3", "vllm"];
 const FIRST_STEP_SECONDS = 120;
 
 requireTools();
@@ -46,9 +50,12 @@ async function run(): Promise<void> {
   makeNamespace();
   if (has("chart")) await report.phase("chart: lint, values against the API server, refusals", chart);
   await report.must("images", () => `${loadImages()} loaded`);
-  await trainThrough();
-  await report.phase("uninstall, and nothing is left", uninstall);
+  if (!PARTS.every((part) => APART.includes(part))) {
+    await trainThrough();
+    await report.phase("uninstall, and nothing is left", uninstall);
+  }
   if (has("r3")) await threeServers();
+  if (has("vllm")) await trainWithVllm(report);
 }
 
 function has(part: string): boolean {
@@ -72,6 +79,7 @@ async function trainThrough(): Promise<void> {
   if (has("apply")) await applied();
   if (has("code")) await ownCode();
   if (has("learn")) await learn(jobs);
+  if (has("demand")) await onDemand(jobs);
   if (has("faults")) await runFaults(report, jobs);
 }
 
@@ -95,6 +103,11 @@ async function ownCode(): Promise<void> {
   await report.phase("own code in TypeScript: whet train", () => trainOwnCode("e2e-code"));
   await report.phase("audit of e2e-code", () => audit("e2e-code"));
   await report.phase("own code in TypeScript: whet eval", evaluateOwnCode);
+}
+
+async function onDemand(jobs: Jobs): Promise<void> {
+  await report.phase("engines and trainer on demand", () => trainOnDemand("e2e-demand", jobs));
+  await report.phase("audit of e2e-demand", () => audit("e2e-demand"));
 }
 
 async function learn(jobs: Jobs): Promise<void> {
