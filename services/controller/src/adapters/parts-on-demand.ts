@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DEPLOYMENTS, type Kube, type Stored } from "@whetstone/kube";
+import { DEPLOYMENTS, type Kube, PODS, type Stored } from "@whetstone/kube";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
-import { INFERENCE_FLEETS } from "../domain/inference-fleet.ts";
+import { INFERENCE_FLEETS, LABELS } from "../domain/inference-fleet.ts";
 import { needyJobs } from "../domain/next-job.ts";
 import type { TrainingJob } from "../domain/training-job.ts";
 import type { PartsFacts } from "../domain/training-job-facts.ts";
@@ -29,12 +29,12 @@ export class PartsOnDemand {
 
   /** @param starting  it is not running, and could if its parts were there */
   async look(job: Stored<TrainingJob>, starting: boolean, signal: AbortSignal): Promise<PartsFacts> {
-    const [missing, pods, jobs] = await Promise.all([
+    const neededBy = needyJobs(await this.#deps.jobs())[0]?.spec?.name;
+    const [missing, pods] = await Promise.all([
       starting ? this.#missing(job, signal) : undefined,
-      this.#pods(),
-      this.#deps.jobs(),
+      this.#pods(neededBy !== undefined),
     ]);
-    return { missing, pods, neededBy: needyJobs(jobs)[0]?.spec?.name };
+    return { missing, pods, neededBy };
   }
 
   async #missing(job: Stored<TrainingJob>, signal: AbortSignal): Promise<PartsFacts["missing"]> {
@@ -43,21 +43,27 @@ export class PartsOnDemand {
     return (await this.#deps.readiness.hasEngines()) ? undefined : "engines";
   }
 
-  #pods(): Promise<number> {
+  /** What was counted before they were needed says nothing about what is left afterwards. */
+  async #pods(areNeeded: boolean): Promise<number> {
+    if (areNeeded) this.#kept = undefined;
+    if (areNeeded) return 0;
     if (this.#kept && Date.now() - this.#kept.at < FRESH_MS) return this.#kept.pods;
     const pods = this.#count();
     this.#kept = { at: Date.now(), pods };
     return pods;
   }
 
-  /** A Deployment that is being deleted is there as long as its pods are. */
+  /** Not by a fleet's status, which may be seconds old. A Deployment that is being deleted is there as long as its pods are. */
   async #count(): Promise<number> {
     const { kube } = this.#deps;
-    const [fleets, trainers] = await Promise.all([
+    const [fleets, engines, trainers] = await Promise.all([
       kube.list(INFERENCE_FLEETS),
+      kube.list(PODS, { labels: LABELS.fleet }),
       kube.list(DEPLOYMENTS, { labels: ON_DEMAND }),
     ]);
-    const engines = fleets.filter(({ spec }) => spec.onDemand).map(({ status }) => status?.replicas ?? 0);
-    return engines.reduce((sum, count) => sum + count, trainers.length);
+    const onDemand = new Set(fleets.filter(({ spec }) => spec.onDemand).map(({ metadata }) => metadata.name));
+    return (
+      engines.filter(({ metadata }) => onDemand.has(metadata.labels?.[LABELS.fleet] ?? "")).length + trainers.length
+    );
   }
 }

@@ -86,7 +86,7 @@ export interface Readiness {
 export interface PartsFacts {
   /** What a job that could run has to wait for. */
   readonly missing: "engines" | "trainer" | undefined;
-  /** How much of them is there, or going. */
+  /** How much of them is there, or going; counted when no job needs them. */
   readonly pods: number;
   /** The job that they are there for, by name. */
   readonly neededBy: string | undefined;

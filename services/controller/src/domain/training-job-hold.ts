@@ -38,7 +38,7 @@ export function partsMs(job: Stored<TrainingJob>, facts: JobFacts, { wish }: Rec
   const { parts, workload } = facts;
   if (!parts) return [];
   const comes = wish === "run" && parts.missing !== undefined && mayRun(holdOf(job, facts));
-  const goes = workload?.reserved === true && !workload.admitted;
+  const goes = workload?.reserved === true && (wish !== "run" || !workload.admitted);
   if (!comes && !goes) return [];
   const isNext = parts.neededBy === undefined || parts.neededBy === job.metadata.name;
   return [goes || isNext ? PARTS_MS.next : PARTS_MS.later];

@@ -94,6 +94,25 @@ describe("quota of a job whose engines come on demand", () => {
     expect(kinds(leaves({ neededBy: undefined, pods: 0 }))).toEqual(["release-workload"]);
   });
 
+  it("is not given back while its record lets it run: pods may be made at this moment", () => {
+    const waits = leaves({ pods: 0 });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+  });
+
+  it("is given back by a suspended job, too, which looks until the last pod is gone", () => {
+    const record_ = record({ phase: "SUSPENDED", wish: "suspend", reason: "SuspendedByUser" });
+    const known = { ...given, podsReady: { ready: false, reason: "WaitForRecovery" } };
+    const suspended = (over: Partial<PartsFacts>) =>
+      plan(
+        job({ spec: { ...queued, suspend: true } }),
+        facts({ record: record_, workload: known, parts: parts(over) }),
+      );
+    const waits = suspended({ neededBy: undefined });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+    expect(kinds(suspended({ neededBy: undefined, pods: 0 }))).toEqual(["set-workload-active"]);
+    expect(kinds(suspended({ neededBy: "other" }))).toEqual(["set-workload-active"]);
+  });
+
   it("is given back at once when they stay for another job, which has quota of its own", () => {
     expect(kinds(leaves({ neededBy: "other" }))).toEqual(["release-workload"]);
   });

@@ -32,8 +32,10 @@ function activityAction(
 /** Pods that take its quota until they are gone. Those that are there for another job take that one's. */
 export function hasPods(job: Stored<TrainingJob>, facts: JobFacts): boolean {
   const { parts } = facts;
-  const isTheirs = parts?.neededBy !== undefined && parts.neededBy !== job.metadata.name;
-  return hasRay(job, facts) || (parts !== undefined && parts.pods > 0 && !isTheirs);
+  // As long as its record lets it run, some may be made at this very moment.
+  const mayCome = parts?.neededBy === job.metadata.name;
+  const areLeft = parts !== undefined && parts.neededBy === undefined && parts.pods > 0;
+  return hasRay(job, facts) || mayCome || areLeft;
 }
 
 /** Of the job's own. */

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+import { join } from "node:path";
+import {
+  type BundleStore,
+  connectNats,
+  type Nats,
+  openBundleStore,
+  openStreams,
+  type TypedStreams,
+} from "@whetstone/messaging";
+import { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
+import type { Kube } from "@whetstone/kube";
+import { createClient, type RpcClient } from "@whetstone/rpc";
+import { createMetrics, type Logger } from "@whetstone/telemetry";
+import { connectorTo, type TlsIdentity } from "@whetstone/tls";
+import { fixedHost, type FindHost, noHost, pooledHost } from "./adapters/environment-hosts.ts";
+import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
+import { EngineFleet } from "./adapters/fleet.ts";
+import { JobRecords } from "./adapters/job-records.ts";
+import { JobStore } from "./adapters/job-store.ts";
+import { readLedger } from "./adapters/kv-ledger.ts";
+import { Lead } from "./adapters/lead.ts";
+import { TrainerClient } from "./adapters/trainer-client.ts";
+import type { Config } from "./config.ts";
+import { openCluster } from "./operator/office.ts";
+
+export interface Ground {
+  readonly config: Config;
+  readonly nats: Nats;
+  readonly logger: Logger;
+  readonly tls: TlsIdentity | undefined;
+}
+
+export interface World extends Ground {
+  readonly streams: TypedStreams;
+  readonly store: JobStore;
+  readonly records: JobRecords;
+  readonly lead: Lead;
+  /** Absent: not on Kubernetes. */
+  readonly kube: Kube | undefined;
+  readonly fleet: EngineFleet;
+  readonly fleetClient: FleetClient;
+  readonly trainer: TrainerClient;
+  readonly trainerClient: RpcClient<typeof TrainerService>;
+  readonly findHost: FindHost;
+  readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
+  readonly bundles: BundleStore;
+  readonly metrics: ReturnType<typeof createMetrics>;
+}
+
+export function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger): Promise<Nats> {
+  const { natsUrl: servers, natsCredentials: credentialsPath, natsCa: caPath } = config;
+  return connectNats({ servers, name: "controller", logger, tls, credentialsPath, caPath });
+}
+
+export async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<World> {
+  const { config, nats, logger, tls } = parts;
+  const streams = await openStreams(nats, { logger });
+  const lead = new Lead();
+  const gateway = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
+  const fleetClient = fencedFleet(gateway, lead);
+  const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
+  const rollouts = stack.use(
+    createClient(RolloutService, config.orchestratorAddress, { tls: tls?.to("orchestrator") }),
+  );
+  const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
+  const metrics = createMetrics({ component: "controller" });
+  const quarantines = metrics.counter({
+    name: "engine_quarantines_total",
+    help: "Engines found quarantined, by reason",
+  });
+  const kube = await openCluster(config, logger, metrics);
+  if (kube) stack.use(kube);
+  return {
+    ...parts,
+    lead,
+    kube,
+    fleetClient,
+    trainerClient,
+    streams,
+    metrics,
+    findHost: findHostBy(parts, kube),
+    store: await JobStore.open(nats),
+    records: new JobRecords(streams, await readLedger(nats), runPathOf),
+    fleet: new EngineFleet({
+      client: fleetClient,
+      logger,
+      lead,
+      connect: tls && connectorTo(tls.to("engine")),
+      onQuarantine: (engine, reason) => {
+        quarantines.inc();
+        logger.warn("engine_quarantined", { engine, reason });
+      },
+    }),
+    trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
+    rollouts,
+    bundles: openBundleStore(nats),
+  };
+}
+
+function findHostBy({ config, nats, logger, tls }: Ground, kube: Kube | undefined): FindHost {
+  if (config.envAddress !== undefined) return fixedHost(config.envAddress, tls);
+  return kube ? pooledHost({ nats, kube, tls, logger }) : noHost();
+}
