@@ -38,6 +38,7 @@ maximum: 315360000
 - NotReady
 - NotNeeded
 - WaitingForTrainer
+- WaitingForEngines
 - Progressing
 - NoProgress
 - InSync
