@@ -18,8 +18,10 @@ export interface PodFacts {
 }
 
 interface ContainerFacts {
+  readonly name?: string;
   readonly restartCount: number;
   readonly state?: { readonly waiting?: { readonly reason?: string; readonly message?: string } };
+  readonly lastState?: { readonly terminated?: { readonly reason?: string; readonly exitCode?: number } };
 }
 
 export interface PodView {
@@ -32,13 +34,20 @@ export interface PodView {
   readonly advice?: string;
 }
 
+interface Why {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** A process that ends once, because something it needs was not there yet, is nothing to tell of. */
+const MANY_ENDS = 2;
 const ORDINARY = new Set(["ContainerCreating", "PodInitializing"]);
 
 export function podView({ metadata, status = {} }: PodFacts): PodView {
-  const { conditions = [], containerStatuses = [] } = status;
-  const ready = conditions.some(({ type, status: is }) => type === "Ready" && is === "True");
+  const { containerStatuses = [] } = status;
+  const ready = isReady(status);
   const stuck = ready ? undefined : whyStuck(status);
-  const advice = stuck && adviceFor(stuck.reason, stuck.message);
+  const advice = ready ? undefined : (adviceAfterEnds(status) ?? adviceFor(stuck));
   return {
     name: metadata?.name ?? "",
     ready,
@@ -48,7 +57,11 @@ export function podView({ metadata, status = {} }: PodFacts): PodView {
   };
 }
 
-function whyStuck(status: NonNullable<PodFacts["status"]>): { reason: string; message: string } | undefined {
+function isReady({ conditions = [] }: NonNullable<PodFacts["status"]>): boolean {
+  return conditions.some(({ type, status }) => type === "Ready" && status === "True");
+}
+
+function whyStuck(status: NonNullable<PodFacts["status"]>): Why | undefined {
   const { conditions = [], containerStatuses = [], initContainerStatuses = [] } = status;
   const waiting = [...initContainerStatuses, ...containerStatuses].flatMap(({ state }) => state?.waiting ?? []);
   const homeless = conditions.filter(({ type, status: is }) => type === "PodScheduled" && is === "False");
@@ -56,11 +69,21 @@ function whyStuck(status: NonNullable<PodFacts["status"]>): { reason: string; me
   return why && { reason: why.reason ?? "", message: why.message ?? "" };
 }
 
-function adviceFor(doing: string, message: string): string | undefined {
+function adviceFor({ reason: doing, message }: Why = { reason: "", message: "" }): string | undefined {
   if (/^(ErrImage|ImagePull|InvalidImage)/.test(doing))
     return `the cluster cannot get its image (${message}): build with \`make images\`, and name the registry with --set images.registry=…`;
   if (doing === "Unschedulable") return `no node takes it: ${message}`;
   if (doing === "CrashLoopBackOff" || doing === "CreateContainerConfigError")
     return `its process does not start (${message}): look at \`kubectl logs\``;
   return undefined;
+}
+
+/** Between two ends a container runs, and looks as if it were only starting. */
+function adviceAfterEnds(status: NonNullable<PodFacts["status"]>): string | undefined {
+  const { containerStatuses = [], initContainerStatuses = [] } = status;
+  const ending = [...initContainerStatuses, ...containerStatuses].find(({ restartCount }) => restartCount >= MANY_ENDS);
+  const { reason, exitCode } = ending?.lastState?.terminated ?? {};
+  if (!ending || reason === undefined) return undefined;
+  const how = reason === "OOMKilled" ? "OOMKilled: raise its memory limit" : `${reason}, exit code ${exitCode}`;
+  return `container ${ending.name} has ended ${ending.restartCount} times (${how}): look at \`kubectl logs --previous\``;
 }
