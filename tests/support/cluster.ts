@@ -82,6 +82,14 @@ export function kubeconfigOf(
   return path;
 }
 
+/** Those of a part's rights that are the cluster's: the others go with the namespace. */
+export function removeRights(namespace: string): void {
+  const name = `${namespace}-test-controller-kueue`;
+  execFileSync("kubectl", ["delete", "clusterrole,clusterrolebinding", name, "--ignore-not-found"], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+}
+
 async function kubectl(args: readonly string[], object?: object): Promise<KubectlAnswer> {
   const started = run("kubectl", [...args, ...(object ? ["-f", "-"] : [])]);
   if (object) started.child.stdin?.end(JSON.stringify(object));

@@ -13,7 +13,7 @@ import {
   type TrainingJob,
   type TrainingJobSpec,
 } from "../../services/controller/src/domain/training-job.ts";
-import { installDefinitions, kubeconfigOf, openTestCluster, type TestCluster } from "./cluster.ts";
+import { installDefinitions, kubeconfigOf, openTestCluster, removeRights, type TestCluster } from "./cluster.ts";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "./local-runtime.ts";
 
 const LONG = { timeoutMs: 90_000, intervalMs: 100 };
@@ -53,8 +53,7 @@ export class KubeJobs implements AsyncDisposable {
     await waitFor(async () => (await kube.list(TRAINING_JOBS)).length === 0, LONG);
     await this.client[Symbol.asyncDispose]();
     await this.runtime[Symbol.asyncDispose]();
-    const ofCluster = `${namespace}-test-controller-kueue`;
-    await this.cluster.kubectl(["delete", "clusterrole,clusterrolebinding", ofCluster, "--ignore-not-found"]);
+    removeRights(namespace);
     await this.cluster[Symbol.asyncDispose]();
     rmSync(this.folder, { recursive: true });
   }

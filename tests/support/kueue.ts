@@ -41,11 +41,15 @@ export class Queue implements AsyncDisposable {
     return await kube.has(CLUSTER_QUEUES);
   }
 
-  /** Holds what comes until it is released. @returns why there is none */
-  static async open(kube: Kube): Promise<Queue | string> {
+  /**
+   * Holds what comes until it is released.
+   * @param nodeLabels  of nodes that are there; default: of none
+   * @returns why there is none
+   */
+  static async open(kube: Kube, nodeLabels?: Readonly<Record<string, string>>): Promise<Queue | string> {
     const queue = new Queue(kube, kube.namespace);
     await kube.create(PRIORITY_CLASSES, { metadata: { name: queue.name }, value: 1000 });
-    await queue.#make({ nodeLabels: { [LABEL]: queue.name } }, "Hold");
+    await queue.#make({ nodeLabels: nodeLabels ?? { [LABEL]: queue.name } }, "Hold");
     return (await queue.#isServed()) ? queue : "Kueue is installed on this cluster, and its controller does not run";
   }
 
