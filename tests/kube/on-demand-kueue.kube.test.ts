@@ -87,6 +87,7 @@ describe("a queued job's engines and trainer", () => {
     for (const { metadata, spec } of pods) {
       expect(spec).toMatchObject({ nodeSelector: PLACE });
       expect(spec?.["tolerations"]).toContainEqual({ key: LABEL, operator: "Exists" });
+      expect(metadata.labels).toMatchObject({ "kueue.x-k8s.io/local-queue-name": kueue().name });
       expect(metadata.labels).not.toHaveProperty(["kueue.x-k8s.io/queue-name"]);
       expect(metadata.labels).not.toHaveProperty(["kueue.x-k8s.io/managed"]);
     }

@@ -43,12 +43,20 @@ function placementOf(
   const merge = (maps: (Readonly<Record<string, string>> | undefined)[]) =>
     Object.assign({}, ...maps) as Record<string, string>;
   return {
-    labels: merge([{ [`${PREFIX}/podset`]: name }, ...checks.map(({ labels }) => labels)]),
+    labels: merge([{ [`${PREFIX}/podset`]: name }, queuesOf(workload), ...checks.map(({ labels }) => labels)]),
     annotations: merge([own, ...checks.map(({ annotations }) => annotations)]),
     nodeSelector: merge([...given.map((spec) => spec?.nodeLabels), ...checks.map(({ nodeSelector }) => nodeSelector)]),
     tolerations: [...given, ...checks].flatMap((spec) => spec?.tolerations ?? []),
     schedulingGates: topologyAssignment ? [GATE] : [],
   };
+}
+
+/** By these a cluster's administrator sums up what a queue's pods use. They are not what puts a pod into a queue. */
+function queuesOf({ spec, status }: Workload): Record<string, string> {
+  const queues = { local: spec?.queueName, cluster: status?.admission?.clusterQueue };
+  // Names of queues may be longer than labels.
+  const named = Object.entries(queues).filter(([, name = ""]) => /^[a-z0-9-]{1,63}$/.test(name));
+  return Object.fromEntries(named.map(([which, name = ""]) => [`${PREFIX}/${which}-queue-name`, name]));
 }
 
 /** Kueue's ungater looks only at pods that say what topology they asked for. */

@@ -106,6 +106,20 @@ describe("placement", () => {
     });
   });
 
+  it("names the queues, as far as a label can", () => {
+    const long = "a".repeat(70);
+    const of = (queueName: string, clusterQueue: string) => {
+      const admission = { clusterQueue, podSetAssignments: [assignment] };
+      return placementsOf(workload({ spec: { queueName }, status: { admission } }), flavors).get("head")?.labels;
+    };
+    const own = { "kueue.x-k8s.io/podset": "head" };
+    expect(of("gpus", "all")).toEqual({
+      ...own,
+      ...{ "kueue.x-k8s.io/local-queue-name": "gpus", "kueue.x-k8s.io/cluster-queue-name": "all" },
+    });
+    expect(of("gpus.team", long)).toEqual(own);
+  });
+
   it("leaves the node to Kueue where it has a topology", () => {
     const topologyAssignment = { levels: ["rack"] };
     const of = (podSet: object) => placementsOf(admitted({ topologyAssignment }, podSet), flavors).get("head");

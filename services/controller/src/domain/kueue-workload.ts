@@ -6,7 +6,7 @@ import type { WorkloadFacts } from "./training-job-facts.ts";
 
 /** Kueue's gang: what a job reserves, and whether it may run. */
 export interface Workload extends KubeObject {
-  spec?: JsonObject & { active?: boolean; podSets?: readonly WorkloadPodSet[] };
+  spec?: JsonObject & { active?: boolean; queueName?: string; podSets?: readonly WorkloadPodSet[] };
   status?: { conditions?: Condition[]; admission?: Admission; admissionChecks?: readonly AdmissionCheck[] };
 }
 
@@ -17,6 +17,7 @@ export interface WorkloadPodSet {
 
 /** What Kueue gave: of each pod set, which flavor of each resource. */
 export interface Admission {
+  readonly clusterQueue?: string;
   readonly podSetAssignments?: readonly {
     readonly name: string;
     readonly flavors?: Readonly<Record<string, string>>;
