@@ -6,7 +6,7 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
-import type { PodSet } from "../../services/controller/src/domain/training-job.ts";
+import { type PodSet, TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
 import { CPUS, LABEL, Queue } from "../support/kueue.ts";
 import { LONG, OnDemandStage, SOUND } from "../support/on-demand.ts";
 
@@ -49,8 +49,6 @@ function podSets(cpu: string, more: Partial<PodSet> = {}): PodSet[] {
 }
 
 const podSetOf = ({ metadata }: Stored<Pod>): string => metadata.labels?.["kueue.x-k8s.io/podset"] ?? "";
-const isReserved = (cpus: string) =>
-  waitFor(async () => (await kueue().reserved()) === cpus, { ...LONG, what: `${cpus} CPUs to be reserved` });
 
 /** Two more steps than now. */
 async function goesOn(job: string): Promise<void> {
@@ -59,17 +57,13 @@ async function goesOn(job: string): Promise<void> {
   await waitFor(async () => (await stage.step(job)) >= before + 2, { ...LONG, what: `${job} to go on` });
 }
 
-/** @returns the pods that are there when the job's quota is first seen free */
-async function podsAtRelease(job: string): Promise<string[]> {
-  return await waitFor(
-    async () => {
-      const [said, reserved] = await Promise.all([kueue().said(job, "QuotaReserved"), kueue().reserved()]);
-      if (said.startsWith("True") && reserved !== "0") return undefined;
-      return (await stage.pods()).map(({ metadata }) => metadata.name);
-    },
-    { ...LONG, what: "quota to be given back" },
-  );
+/** @returns the pods that are there when something is first seen to be so */
+async function podsWhen(what: string, isSo: () => Promise<boolean>): Promise<string[]> {
+  const look = async () => (await isSo()) && (await stage.pods()).map(({ metadata }) => metadata.uid);
+  return await waitFor(look, { ...LONG, what });
 }
+const isGivenBack = async () => (await kueue().said("queued", "QuotaReserved")).startsWith("False");
+const isFree = async () => (await kueue().reserved()) === "0";
 
 describe("a queued job's engines and trainer", () => {
   it("are not there before it is admitted", async () => {
@@ -96,10 +90,23 @@ describe("a queued job's engines and trainer", () => {
     await waitFor(async () => (await kueue().said("queued", "PodsReady")) === "True/Started", LONG);
   }, 240_000);
 
-  it("are gone before its quota is free when it is taken out, and it goes on when it is put back", async () => {
+  it("are gone before a more urgent one is admitted in its place, and come back after that", async () => {
+    const former = (await stage.pods()).map(({ metadata }) => metadata.uid);
+    const { name } = kueue();
+    await stage.apply("urgent", 3, { queueName: name, priorityClassName: name, podSets: podSets("1") });
+    const isAdmitted = async () => (await kueue().said("urgent", "QuotaReserved")).startsWith("True");
+    const there = await podsWhen("the urgent one to be admitted", isAdmitted);
+    expect(there.filter((uid) => former.includes(uid))).toEqual([]);
+    expect(await kueue().said("queued", "QuotaReserved")).toMatch(/^False/);
+    await stage.is("urgent", "Succeeded");
+    expect(await stage.jobs.auditJob({ name: "urgent" })).toMatchObject(SOUND);
+    await goesOn("queued");
+  }, 240_000);
+
+  it("are gone before its quota is given back when it is taken out, and it goes on when it is put back", async () => {
+    // Kueue itself counts quota of what is inactive as free at once, whatever its pods do.
     await kueue().setActive("queued", false);
-    expect(await podsAtRelease("queued")).toEqual([]);
-    await isReserved("0");
+    expect(await podsWhen("quota to be given back", isGivenBack)).toEqual([]);
     await stage.is("queued", "Suspended");
     await kueue().setActive("queued", true);
     await goesOn("queued");
@@ -108,18 +115,17 @@ describe("a queued job's engines and trainer", () => {
 
   it("are gone before its quota is free when it is suspended, too", async () => {
     await stage.jobs.suspendJob({ name: "queued" });
-    expect(await podsAtRelease("queued")).toEqual([]);
-    await isReserved("0");
+    expect(await podsWhen("quota to be free", isFree)).toEqual([]);
     await stage.jobs.resumeJob({ name: "queued" });
     await goesOn("queued");
     expect(await kueue().reserved()).toBe(CPUS);
   }, 240_000);
 
   it("are gone before its quota is free when it ends, and nothing is lost", async () => {
-    await stage.jobs.updateJob({ name: "queued", steps: (await stage.step("queued")) + 3 });
+    const loop = { steps: (await stage.step("queued")) + 10 };
+    await stage.kube.patch(TRAINING_JOBS, "queued", { spec: { job: { loop } } });
     await stage.is("queued", "Succeeded");
-    expect(await podsAtRelease("queued")).toEqual([]);
-    await isReserved("0");
+    expect(await podsWhen("quota to be free", isFree)).toEqual([]);
     expect(await kueue().said("queued", "Finished")).toBe("True/Succeeded");
     const audit = await stage.jobs.auditJob({ name: "queued" });
     expect(audit.trained).toBeGreaterThan(0n);

@@ -43,7 +43,8 @@ export class OnDemandStage implements AsyncDisposable {
     chmodSync(stage.data, 0o755);
     await kube.create(POD_TEMPLATES, trainerTemplate());
     await kube.create(INFERENCE_FLEETS, { metadata: { name: "f" }, spec: { ...fleetSpec(stage), onDemand: true } });
-    const KUBECONFIG = kubeconfigOf("controller", namespace, stage.data, ["onDemand=true", "kueue.flavors=true"]);
+    const values = ["onDemand=true", "kueue.flavors=true", "kueue.priorityClasses=true"];
+    const KUBECONFIG = kubeconfigOf("controller", namespace, stage.data, values);
     const settings = { KUBECONFIG, WHETSTONE_ON_DEMAND: "true", WHETSTONE_LEASE: "test-controller" };
     const { address } = await stage.startController("a", settings);
     return new OnDemandStage(kube, stage, createClient(JobService, address));
