@@ -31,7 +31,7 @@ export class Demand implements Disposable {
     const [first] = jobs;
     if (!first) return undefined;
     const trainer = jobs.some(({ trainerAddress }) => trainerAddress === "");
-    return { job: first.spec?.name ?? "", trainer, placements: await this.#placements(first, signal) };
+    return { trainer, placements: await this.#placements(first, signal) };
   }
 
   [Symbol.dispose](): void {

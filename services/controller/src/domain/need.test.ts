@@ -15,7 +15,7 @@ const placement = (pool: string): Placement => ({
   tolerations: [gpu],
   schedulingGates: [{ name: "kueue.x-k8s.io/topology" }],
 });
-const need = (over: Partial<Need> = {}): Need => ({ job: "j", trainer: true, placements: new Map(), ...over });
+const need = (over: Partial<Need> = {}): Need => ({ trainer: true, placements: new Map(), ...over });
 const admitted = need({
   placements: new Map([
     ["engines", placement("a100")],

@@ -5,11 +5,9 @@ import type { FleetTemplate, StoredFleet } from "./inference-fleet.ts";
 import { placed, type Placement, type Placements } from "./kueue-placement.ts";
 
 export interface Need {
-  /** The job that they have to be there for first. */
-  readonly job: string;
   /** False: whoever waits has a trainer of its own. */
   readonly trainer: boolean;
-  /** What Kueue wants of its pods. */
+  /** What Kueue wants of the pods of the job that comes first. */
   readonly placements: Placements;
 }
 
