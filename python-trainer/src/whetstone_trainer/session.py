@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,9 @@ from whetstone_trainer.settings import parse_settings
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")
 
+# Of a process that was told to end: another one takes its place.
+ENDING = "the trainer is ending; repeat the call"
+
 
 class RunningStep:
     """A step under way. Its work belongs to no caller: callers come, go and come back, and it is done once."""
@@ -37,16 +39,17 @@ class RunningStep:
         self.step, self.digest = step, digest
         self.phase, self.share = "reading", 0.0
         self.task: asyncio.Task[wire.TrainResult] | None = None
-        self._stop = threading.Event()
+        self._stopped: TrainerError | None = None
 
     def report(self, phase: str, share: float) -> None:
         """Called by the worker between micro-batches."""
         self.phase, self.share = phase, share
-        if self._stop.is_set():
-            raise TrainerError("CANCELLED", f"step {self.step} was stopped: the trainer was given another job")
+        if self._stopped is not None:
+            raise self._stopped
 
-    def stop(self) -> None:
-        self._stop.set()
+    def stop(self, code: str, why: str) -> None:
+        """At its next micro-batch."""
+        self._stopped = TrainerError(code, f"step {self.step} was stopped: {why}")
 
 
 class TrainerSession:
@@ -56,6 +59,7 @@ class TrainerSession:
         self._reader, self.device, self._dtype = reader, device, dtype
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._configuring = asyncio.Lock()
+        self._closing = False
         self.run: JobRun | None = None
         self.running: RunningStep | None = None
         self.epoch = 0
@@ -74,7 +78,7 @@ class TrainerSession:
                 run.settings = settings
                 return run
             folder.claim(request.job_uid, request.epoch)
-            await self._stop_running()
+            await self._stop_running("CONFLICT", "the trainer was given another job")
             arguments = (settings, folder, request.job_uid, self.device, self._dtype)
             self.run = None
             self.run = await self.work(lambda: JobRun(*arguments))
@@ -113,11 +117,14 @@ class TrainerSession:
 
     async def work(self, function: Callable[[], T]) -> T:
         """Runs in the worker thread, after whatever it is doing."""
+        if self._closing:
+            raise TrainerError("UNAVAILABLE", ENDING)
         return await asyncio.get_running_loop().run_in_executor(self._worker, function)
 
     async def close(self) -> None:
-        """Stops a running step at its next micro-batch; what it did is not lost, only not done."""
-        await self._stop_running()
+        """Stops a running step at its next micro-batch; what it did is not lost, only not done: whoever waits asks again."""
+        self._closing = True
+        await self._stop_running("UNAVAILABLE", ENDING)
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _fence(self, epoch: int) -> None:
@@ -125,9 +132,9 @@ class TrainerSession:
             raise TrainerError("STALE_EPOCH", f"epoch {epoch} is older than {self.epoch}; a newer controller took over")
         self.epoch = epoch
 
-    async def _stop_running(self) -> None:
+    async def _stop_running(self, code: str, why: str) -> None:
         if self.running is not None and self.running.task is not None:
-            self.running.stop()
+            self.running.stop(code, why)
             await asyncio.wait([self.running.task])
 
     async def _train(self, run: JobRun, running: RunningStep, manifest: events.BatchManifest) -> wire.TrainResult:
@@ -147,9 +154,12 @@ class TrainerSession:
             self.running = None
 
     async def _recover(self, run: JobRun, running: RunningStep, error: Exception) -> None:
-        """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails too."""
+        """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails, or nobody will ask."""
         if not isinstance(error, TrainerError):
             log.error("step_failed", exc_info=error, extra={"step": running.step})
+        if self._closing:
+            self.run = None
+            return
         try:
             await self.work(run.recover)
         except Exception as failure:

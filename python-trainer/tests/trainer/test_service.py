@@ -206,10 +206,32 @@ async def test_another_job_stops_the_running_step_and_takes_over(
     other = grpo_spec(model_path)
     other.name = "other"
     await trainer.stub.Configure(configure_request(other, tmp_path / "other", uid="uid-2"))
-    assert await first.code() == grpc.StatusCode.CANCELLED
+    assert await first.code() == grpc.StatusCode.ABORTED
     assert "was given another job" in (await first.details() or "")
     status = await trainer.stub.Status(wire.StatusRequest())
     assert (status.job_uid, status.step, status.busy) == ("uid-2", 0, False)
+
+
+async def test_a_trainer_that_ends_in_a_step_says_that_another_one_will_do_it(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, nats_url: str
+) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.batching.epochs = 10_000
+    await trainer.configure(spec)
+    request = wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler)))
+    first = trainer.stub.TrainStep(request)
+    while (await first.read()).progress.phase != "training":
+        pass
+    await trainer.server.close()
+    assert await first.code() == grpc.StatusCode.UNAVAILABLE
+    assert "step 0 was stopped: the trainer is ending" in (await first.details() or "")
+    successor, channel = await start(nats_url, trainer.run_path)
+    try:
+        assert (await successor.configure(grpo_spec(model_path))).step == 0
+        assert (await successor.train(request.manifest)).step == 0
+    finally:
+        await channel.close()
+        await successor.server.close(0.1)
 
 
 async def test_progress_comes_at_least_every_second(

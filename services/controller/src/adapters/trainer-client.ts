@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { exponentialBackoff, isAbort, sleep, WhetstoneError } from "@whetstone/core";
+import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { TrainerService, TrainProgress, TrainResult } from "@whetstone/proto/trainer/v1/trainer";
@@ -122,7 +122,7 @@ export class TrainerClient implements Trainer {
   }
 }
 
+/** CANCELLED and not by our signal: a server that ends cuts the calls that it still has. */
 function isTrainerAway(error: unknown): boolean {
-  const { code } = WhetstoneError.from(error);
-  return code === "UNAVAILABLE" || (code === "CANCELLED" && !isAbort(error)) || code === "DEADLINE_EXCEEDED";
+  return ["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"].includes(WhetstoneError.from(error).code);
 }
