@@ -6,12 +6,9 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
 
-interface Counts {
-  passed: number;
-  failed: number;
-}
+import { type Outcome, readE2e, readPytest, readVitest } from "./support/test-reports.ts";
 
-type Runner = (minutes?: number) => Counts;
+type Runner = (minutes?: number) => Outcome;
 
 const reports = resolve(".whetstone/test-reports");
 rmSync(reports, { recursive: true, force: true });
@@ -19,12 +16,15 @@ mkdirSync(reports, { recursive: true });
 
 const results = [vitest("unit"), pytest()];
 if (process.argv.includes("--cluster")) results.push(...onCluster());
-const sum = (key: keyof Counts): number => results.reduce((total, counts) => total + counts[key], 0);
-console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
-process.exitCode = sum("failed") > 0 || sum("passed") === 0 ? 1 : 0;
+const passed = results.reduce((total, outcome) => total + outcome.passed, 0);
+const failures = results.flatMap((outcome) => outcome.failures);
+// Once more at the end: what said it may be thousands of lines above.
+for (const failure of failures) console.log(`FAILED ${failure}`);
+console.log(`${passed} passed, ${failures.length} failed`);
+process.exitCode = failures.length > 0 || passed === 0 ? 1 : 0;
 
 /** The images first: without them nothing of the rest can be. */
-function onCluster(): Counts[] {
+function onCluster(): Outcome[] {
   const built = within("make images", 20, images);
   if (built.passed === 0) return [built];
   return [
@@ -35,49 +35,46 @@ function onCluster(): Counts[] {
   ];
 }
 
-function within(name: string, minutes: number, runner: Runner): Counts {
+function within(name: string, minutes: number, runner: Runner): Outcome {
   const left = Number(process.env["WHETSTONE_TEST_UNTIL"] || Infinity) / 60 - Date.now() / 60_000;
   const fits = left >= minutes;
   console.log(
     fits ? `--- ${name}` : `--- ${name}: LEFT OUT, it may take ${minutes} min and ${left.toFixed(0)} are left`,
   );
-  return fits ? runner(minutes) : { passed: 0, failed: 0 };
+  return fits ? runner(minutes) : { passed: 0, failures: [] };
 }
 
-function images(minutes?: number): Counts {
+function images(minutes?: number): Outcome {
   const status = run("make", ["images"], { minutes });
-  return { passed: status === 0 ? 1 : 0, failed: status === 0 ? 0 : 1 };
+  return status === 0 ? { passed: 1, failures: [] } : { passed: 0, failures: ["make images"] };
 }
 
-function e2e(minutes?: number): Counts {
+function e2e(minutes?: number): Outcome {
   const file = `${reports}/e2e.json`;
   // `make images` has loaded them; what a node says it has may be minutes old.
   const env = { E2E_REPORT: file, E2E_LOAD_IMAGE: "" };
   const status = run("node", ["tests/e2e/run.ts"], { minutes, env });
-  if (!existsSync(file)) return { passed: 0, failed: 1 };
-  const { phases } = JSON.parse(readFileSync(file, "utf8")) as { phases: { outcome: string }[] };
-  const of = (outcome: string): number => phases.filter((phase) => phase.outcome === outcome).length;
-  return { passed: of("passed"), failed: Math.max(of("failed"), status === 0 ? 0 : 1) };
+  return outcome("make e2e", status, file, readE2e);
 }
 
-function vitest(project: string, minutes?: number): Counts {
+function vitest(project: string, minutes?: number): Outcome {
   const file = `${reports}/vitest-${project}.json`;
   const report = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
   const status = run("vitest", ["run", "--project", project, ...report], { minutes });
-  if (!existsSync(file)) return { passed: 0, failed: 1 };
-  const counted = JSON.parse(readFileSync(file, "utf8")) as { numPassedTests: number; numFailedTests: number };
-  // A file that fails to load counts as a failed suite without a failed test.
-  return { passed: counted.numPassedTests, failed: Math.max(counted.numFailedTests, status === 0 ? 0 : 1) };
+  return outcome(`vitest --project ${project}`, status, file, readVitest);
 }
 
-function pytest(): Counts {
+function pytest(): Outcome {
   const file = `${reports}/pytest.xml`;
   const status = run("python", ["-m", "pytest", "-q", `--junitxml=${file}`], { cwd: "python-trainer" });
-  if (!existsSync(file)) return { passed: 0, failed: 1 };
-  const suite = /<testsuite [^>]*>/.exec(readFileSync(file, "utf8"))?.[0] ?? "";
-  const of = (name: string): number => Number(new RegExp(` ${name}="(\\d+)"`).exec(suite)?.[1] ?? 0);
-  const failed = Math.max(of("failures") + of("errors"), status === 0 ? 0 : 1);
-  return { passed: of("tests") - of("failures") - of("errors") - of("skipped"), failed };
+  return outcome("pytest", status, file, readPytest);
+}
+
+/** A runner that ends badly has failed, whatever its report says. */
+function outcome(name: string, status: number, file: string, read: (report: string) => Outcome): Outcome {
+  if (!existsSync(file)) return { passed: 0, failures: [`${name}: ended with ${status} and without a report`] };
+  const { passed, failures } = read(readFileSync(file, "utf8"));
+  return { passed, failures: status === 0 || failures.length > 0 ? failures : [`${name}: ended with ${status}`] };
 }
 
 interface RunOptions {

@@ -22,10 +22,12 @@ const API_DOWN_MS = Number(process.env["E2E_API_DOWN_SECONDS"] || 60) * 1000;
 const CLUSTER = process.env["E2E_CLUSTER"];
 /** `<command> CONTAINER_ID`: SIGKILL to its process, e.g. "docker exec kind-control-plane ctr -n k8s.io tasks kill -s SIGKILL". */
 const KILL = process.env["E2E_KILL"];
-// E2E_FAULTS: only those whose name matches this expression.
 /** `<command> iptables …`: where the node's network is, e.g. "docker exec kind-control-plane". */
 const NODE = process.env["E2E_NODE"];
 
+/** Only those whose name matches this expression, and all of them so many times over. */
+const FAULTS = new RegExp(process.env["E2E_FAULTS"] || "", "i");
+const ROUNDS = Number(process.env["E2E_FAULT_ROUNDS"] || 1);
 const DRAINED = "whetstone-e2e-drained";
 
 interface Fault {
@@ -41,16 +43,23 @@ export async function runFaults(report: Report, jobs: Jobs): Promise<void> {
     await jobs.submit(shortJob(JOB, STEPS));
     await jobs.reaches(JOB, 2, 120_000);
   });
-  const wanted = new RegExp(process.env["E2E_FAULTS"] || "", "i");
-  for (const fault of listFaults().filter(({ name }) => wanted.test(name))) {
-    if (fault.lacks) report.skip(fault.name, fault.lacks);
-    else await report.phase(fault.name, () => survive(fault, report, jobs));
-  }
+  const faults = listFaults().filter(({ name }) => FAULTS.test(name));
+  for (let round = 1; round <= ROUNDS; round++)
+    for (const fault of faults) {
+      if (fault.lacks) report.skip(fault.name, fault.lacks);
+      else if (await hasEnded(jobs)) report.skip(fault.name, `${JOB} has ended, see above`);
+      else await report.phase(fault.name, () => survive(fault, report, jobs));
+    }
   const pool = poolName();
   if (pool === undefined) report.skip("environments 1 → 4 → 0 → 2", "this installation has no EnvironmentPool");
   else await report.phase("environments 1 → 4 → 0 → 2", () => scaleWhileTraining(pool, JOB, jobs));
   await report.must(`end of ${JOB}`, () => finish(jobs, JOB));
   await report.phase(`audit of ${JOB}`, () => audit(JOB));
+}
+
+async function hasEnded(jobs: Jobs): Promise<boolean> {
+  const phase = (await jobs.find(JOB))?.status?.phase ?? JobPhase.UNSPECIFIED;
+  return [JobPhase.FAILED, JobPhase.CANCELLED, JobPhase.SUCCEEDED].includes(phase);
 }
 
 /** Recovered: two more steps than when it had happened, and every pod is ready again. */

@@ -6,7 +6,7 @@
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
-//   E2E_CLUSTER, E2E_KILL, E2E_NODE, E2E_API_DOWN_SECONDS: see faults.ts
+//   E2E_FAULTS, E2E_FAULT_ROUNDS, E2E_CLUSTER, E2E_KILL, E2E_NODE, E2E_API_DOWN_SECONDS: see faults.ts
 import { checkChart } from "./chart.ts";
 import { attempt } from "./cluster.ts";
 import { cutOff, runFaults } from "./faults.ts";
