@@ -56,7 +56,7 @@ export async function uninstall(flags: UninstallFlags, context: CommandContext):
   const phases = new Phases(flags.json === true, context);
   await phases.run(`cluster of context ${ground.chosen.context}`, () => serverVersion(ground.chosen));
   await phases.run(`release ${ground.release} of namespace ${ground.namespace}`, async () => {
-    await ground.helm("uninstall", ground.release, "--namespace", ground.namespace, "--wait", "--timeout", "300s");
+    await ground.helm.run("uninstall", ground.release, "--namespace", ground.namespace, "--wait", "--timeout", "300s");
   });
   if (flags.crds === true) await phases.run("custom resources", () => removeCrds(ground));
   phases.result({ context: ground.chosen.context, namespace: ground.namespace, release: ground.release });
@@ -92,7 +92,7 @@ async function serverVersion({ config, context }: Chosen): Promise<string> {
 async function installCrds({ chosen, helm }: Ground): Promise<string> {
   const there = await ownCrds(chosen.config);
   const home = await homeOfCrds(there, helm);
-  await helm("upgrade", "--install", CRDS, chart(CRDS), "--namespace", home, "--take-ownership", "--wait");
+  await helm.apply(CRDS, chart(CRDS), home, "--take-ownership", "--wait");
   return there.length > 0 ? "upgraded" : "";
 }
 
@@ -100,8 +100,7 @@ async function installCrds({ chosen, helm }: Ground): Promise<string> {
 async function homeOfCrds(crds: Awaited<ReturnType<typeof ownCrds>>, helm: Helm): Promise<string> {
   const home = crds.map(({ metadata }) => metadata?.annotations?.["meta.helm.sh/release-namespace"]).find(Boolean);
   if (home === undefined) return CRDS_HOME;
-  const releases = await helm("list", "--namespace", home, "--all", "--short");
-  return releases.split("\n").includes(CRDS) ? home : CRDS_HOME;
+  return (await helm.has(CRDS, home)) ? home : CRDS_HOME;
 }
 
 async function ownCrds(config: KubeConfig) {
@@ -113,7 +112,7 @@ async function ownCrds(config: KubeConfig) {
 async function removeCrds({ chosen, helm }: Ground): Promise<string> {
   const there = await ownCrds(chosen.config);
   const home = await homeOfCrds(there, helm);
-  await helm("uninstall", CRDS, "--namespace", home, "--ignore-not-found", "--wait");
+  await helm.run("uninstall", CRDS, "--namespace", home, "--ignore-not-found", "--wait");
   const api = chosen.config.makeApiClient(ApiextensionsV1Api);
   for (const { metadata } of there) await api.deleteCustomResourceDefinition({ name: metadata?.name ?? "" });
   return there.map(({ spec }) => spec.names.kind).join(", ");
@@ -122,8 +121,7 @@ async function removeCrds({ chosen, helm }: Ground): Promise<string> {
 async function installChart({ helm, namespace, release }: Ground, flags: InstallFlags): Promise<void> {
   const values = (flags.values ?? []).flatMap((file) => ["--values", file]);
   const set = (flags.set ?? []).flatMap((setting) => ["--set", setting]);
-  const where = ["--namespace", namespace, "--create-namespace"];
-  await helm("upgrade", "--install", release, chart("whetstone"), ...where, ...values, ...set);
+  await helm.apply(release, chart("whetstone"), namespace, "--create-namespace", ...values, ...set);
 }
 
 function chart(name: string): string {

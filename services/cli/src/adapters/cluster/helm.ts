@@ -7,13 +7,19 @@ import { CliError } from "../../domain/cli-error.ts";
 
 export interface Helm {
   /** Runs a command to its end. Answers its standard output. @throws CliError with what helm said. */
-  (...args: string[]): Promise<string>;
+  run(...args: string[]): Promise<string>;
+  /** `upgrade --install`: what the chart and the values say is so afterwards, whoever wrote it otherwise before. */
+  apply(release: string, chart: string, namespace: string, ...flags: string[]): Promise<void>;
+  has(release: string, namespace: string): Promise<boolean>;
 }
+
+/** `--all` of Helm 3 is not there in Helm 4. */
+const ANY_STATE = ["--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling"];
 
 const NEEDS = "install helm 3.17 or newer (https://helm.sh/docs/intro/install), or put it on the PATH";
 
 export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal: AbortSignal): Helm {
-  return async (...args) => {
+  const run = async (...args: string[]): Promise<string> => {
     const child = spawn("helm", ["--kube-context", context, ...args], {
       env: environment,
       signal,
@@ -28,6 +34,18 @@ export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal:
     if (code === 0) return stdout;
     throw new CliError("HELM_FAILED", `helm ${args[0]} failed: ${sayings(stderr)}`);
   };
+  return {
+    run,
+    apply: async (release, chart, namespace, ...flags) => {
+      // Helm 4 asks the API server to apply, which refuses to change what somebody else has changed; Helm 3 just does it.
+      const force = (await run("version", "--template", "{{.Version}}")).startsWith("v3") ? [] : ["--force-conflicts"];
+      await run("upgrade", "--install", release, chart, "--namespace", namespace, ...flags, ...force);
+    },
+    has: async (release, namespace) => {
+      const releases = await run("list", "--namespace", namespace, "--filter", `^${release}$`, "--short", ...ANY_STATE);
+      return releases.trim() !== "";
+    },
+  };
 }
 
 function unable(error: unknown, signal: AbortSignal): CliError {
@@ -39,6 +57,6 @@ function unable(error: unknown, signal: AbortSignal): CliError {
 /** Without helm's warnings about other things, such as the kubeconfig's file mode. */
 function sayings(stderr: string): string {
   const lines = stderr.trim().split("\n");
-  const telling = lines.filter((line) => line !== "" && !/^(WARNING|walk\.go|W\d{4} |I\d{4} )/.test(line));
+  const telling = lines.filter((line) => line !== "" && !/^(WARNING|level=|walk\.go|W\d{4} |I\d{4} )/.test(line));
   return telling.join("\n").replace(/^Error: /, "");
 }
