@@ -37,8 +37,9 @@ export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal:
   return {
     run,
     apply: async (release, chart, namespace, ...flags) => {
-      // Helm 4 asks the API server to apply, which refuses to change what somebody else has changed; Helm 3 just does it.
-      const force = (await run("version", "--template", "{{.Version}}")).startsWith("v3") ? [] : ["--force-conflicts"];
+      // Helm 4 has the API server apply, which refuses what it would take from others unless told to; Helm 3 just does it.
+      const isHelm3 = (await run("version", "--template", "{{.Version}}")).startsWith("v3");
+      const force = isHelm3 ? [] : ["--server-side=true", "--force-conflicts"];
       await run("upgrade", "--install", release, chart, "--namespace", namespace, ...flags, ...force);
     },
     has: async (release, namespace) => {
