@@ -122,7 +122,7 @@ class TrainerSession:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function)
 
     async def close(self) -> None:
-        """Stops a running step at its next micro-batch; what it did is not lost, only not done: whoever waits asks again."""
+        """Stops a running step at its next micro-batch; nothing is lost: whoever waits asks again."""
         self._closing = True
         await self._stop_running("UNAVAILABLE", ENDING)
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -154,7 +154,7 @@ class TrainerSession:
             self.running = None
 
     async def _recover(self, run: JobRun, running: RunningStep, error: Exception) -> None:
-        """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails, or nobody will ask."""
+        """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails."""
         if not isinstance(error, TrainerError):
             log.error("step_failed", exc_info=error, extra={"step": running.step})
         if self._closing:

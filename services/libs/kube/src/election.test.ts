@@ -19,14 +19,16 @@ class MemoryLock {
         this.#reach(identity);
         return this.record;
       },
-      write: async (record: LeaseRecord, version: string | undefined) => {
-        this.#reach(identity);
-        if (this.record?.version !== version) throw new WhetstoneError("CONFLICT", "the lease has changed");
-        this.writes++;
-        this.record = { ...record, version: String(this.writes) };
-        return this.record;
-      },
+      create: async (record) => this.#write(identity, record, undefined),
+      change: async (record, version) => this.#write(identity, record, version),
     };
+  }
+
+  #write(identity: string, record: LeaseRecord, version: string | undefined): HeldRecord {
+    this.#reach(identity);
+    if (this.record?.version !== version) throw new WhetstoneError("CONFLICT", "the lease has changed");
+    this.writes++;
+    return (this.record = { ...record, version: String(this.writes) });
   }
 
   #reach(identity: string): void {
@@ -167,6 +169,30 @@ describe("election", () => {
     await a.clock.pass(4500);
     expect(a.outcome).toBe("STALE_EPOCH");
     expect(lock.record.holder).toBe("thief");
+  });
+
+  it("a lease that is deleted is made again by the next leader, when it would have run out", async () => {
+    const clock = new FakeClock();
+    const a = campaign("a", clock);
+    await clock.pass(3000);
+    const b = campaign("b", clock);
+    await clock.pass(3000);
+    lock.record = undefined;
+    await clock.pass(9000);
+    expect(lock.record).toBeUndefined();
+    await clock.pass(3000);
+    expect([a.outcome, b.outcome]).toEqual(["STALE_EPOCH", "campaigning"]);
+    await clock.pass(6000);
+    expect([b.outcome, lock.record]).toMatchObject(["leading", { holder: "b" }]);
+  });
+
+  it("a leader that was told to stop leaves no lease behind when it is deleted meanwhile", async () => {
+    const a = campaign("a");
+    await a.clock.pass(3000);
+    lock.record = undefined;
+    a.stop.abort();
+    await a.clock.pass(5000);
+    expect([a.outcome, lock.record]).toEqual(["stopped", undefined]);
   });
 
   it("judges a lease by its own clock, not by the times in it", async () => {

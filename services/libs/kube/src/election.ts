@@ -98,15 +98,17 @@ class Election {
     const record = await this.#lock.read(signal, CALL_MS);
     const now = this.#clock.monotonicMs();
     if (record && !sameHold(record, this.#seen?.record)) this.#seen = { record, at: now };
-    if (record && record.holder !== "" && record.holder !== identity && now < this.#expiresAt()) return false;
+    // One that is gone holds as long as it said when it was seen last.
+    const isFree = record ? record.holder === "" || record.holder === identity : this.#seen === undefined;
+    if (!isFree && now < this.#expiresAt()) return false;
     const changed = record?.holder === identity ? 0 : 1;
     const time = wallTime(this.#clock);
     const transitions = record ? record.transitions + changed : 0;
     const times = { durationMs: this.#times.leaseMs, renewTime: time, acquireTime: time };
     const at = this.#clock.monotonicMs();
-    const taken = await this.#lock.write({ holder: identity, ...times, transitions }, record?.version, {
-      timeoutMs: CALL_MS,
-    });
+    const mine = { holder: identity, ...times, transitions };
+    const call = { timeoutMs: CALL_MS };
+    const taken = await (record ? this.#lock.change(mine, record.version, call) : this.#lock.create(mine, call));
     this.#seen = { record: taken, at };
     return true;
   }
@@ -155,7 +157,7 @@ class Election {
   async #release(lead: Lead, record: HeldRecord | undefined): Promise<void> {
     if (lead.isLost || record?.holder !== this.#options.identity) return;
     const free = { ...record, holder: "", durationMs: 1000, renewTime: wallTime(this.#clock) };
-    await this.#lock.write(free, record.version, { timeoutMs: CALL_MS }).then(
+    await this.#lock.change(free, record.version, { timeoutMs: CALL_MS }).then(
       () => this.#logger.info("leader_released", { identity: this.#options.identity }),
       (error: unknown) => this.#logger.warn("lease_not_released", { error }),
     );

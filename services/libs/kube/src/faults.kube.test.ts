@@ -142,7 +142,7 @@ describe("calls and a server in trouble", () => {
 describe("election on a real Lease", () => {
   it("a leader whose network dies gives up within 10 s, another follows within 20 s, and never both", async () => {
     // As the chart makes it: without a spec.
-    await direct.create(LEASES, { metadata: { name: "leader" } });
+    await direct.create(LEASES, { metadata: { name: "leader", labels: { made: "by-the-chart" } } });
     const stop = new AbortController();
     const leading = new Set<string>();
     const history: string[] = [];
@@ -177,6 +177,8 @@ describe("election on a real Lease", () => {
     expect(await second).toBe("stopped");
     const lease = await direct.get(LEASES, "leader");
     expect(lease?.spec).toMatchObject({ holderIdentity: "", leaseTransitions: 2 });
+    // Helm 4 deletes nothing that does not bear its marks.
+    expect(lease?.metadata.labels).toEqual({ made: "by-the-chart" });
   });
 
   it("a leader whose main loop stands still for 12 s has kept the lease when it comes back", async () => {

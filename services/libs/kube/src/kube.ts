@@ -161,18 +161,6 @@ export class Kube implements Disposable {
     return this.#change(type, { verb: "create", method: "POST", path, query, body: sent(type, object) }, options);
   }
 
-  /** The whole object anew; with a resourceVersion only if nobody has changed it since. @throws CONFLICT, NOT_FOUND */
-  replace<T extends KubeObject>(
-    type: ResourceType<T>,
-    object: Draft<T>,
-    options: CallOptions = {},
-  ): Promise<Stored<T>> {
-    const { name = "", namespace = options.namespace } = object.metadata;
-    const path = this.#path(type, { ...options, namespace }, name);
-    const query = { fieldManager: this.fieldManager };
-    return this.#change(type, { verb: "update", method: "PUT", path, query, body: sent(type, object) }, options);
-  }
-
   /** Server-side apply: the object becomes what is said here; fields that are not said here are not ours. */
   apply<T extends KubeObject>(type: ResourceType<T>, object: Draft<T>, options: ApplyOptions = {}): Promise<Stored<T>> {
     return this.#apply(type, object, options, undefined);

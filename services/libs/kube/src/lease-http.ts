@@ -2,7 +2,7 @@
 // The Lease over Node's own HTTP client: for the thread that renews, where every library would cost its memory once more.
 import * as http from "node:http";
 import * as https from "node:https";
-import { type HeldRecord, type LeaseLock, recordOf, specOf } from "./lease-lock.ts";
+import { changeOf, type HeldRecord, type LeaseLock, recordOf } from "./lease-lock.ts";
 import { type Lease, LEASES, pathOf, type Stored } from "./objects.ts";
 
 /** How to reach the API server: plain data, so that it can be handed to another thread. */
@@ -18,15 +18,14 @@ export interface LeaseAddress {
 }
 
 interface Call {
-  readonly method: "GET" | "PUT" | "POST";
-  readonly path: string;
+  readonly method: "GET" | "PATCH";
   readonly body?: object;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** @param onCall  verb and HTTP status of every call; "none": no answer */
-export class HttpLock implements LeaseLock, Disposable {
+export class HttpLock implements Omit<LeaseLock, "create">, Disposable {
   readonly #address: LeaseAddress;
   readonly #onCall: (verb: string, code: string) => void;
   #access: Access;
@@ -46,17 +45,13 @@ export class HttpLock implements LeaseLock, Disposable {
   }
 
   async read(signal: AbortSignal, timeoutMs: number): Promise<HeldRecord | undefined> {
-    const { status, text } = await this.#ask("get", { method: "GET", path: this.#path(true), signal, timeoutMs });
+    const { status, text } = await this.#ask("get", { method: "GET", signal, timeoutMs });
     return status === 404 ? undefined : leaseIn(status, text);
   }
 
-  async write(...[record, version, { timeoutMs, signal }]: Parameters<LeaseLock["write"]>): Promise<HeldRecord> {
-    const { name, namespace } = this.#address;
-    const metadata = { name, namespace, ...(version !== undefined && { resourceVersion: version }) };
-    const body = { apiVersion: LEASES.apiVersion, kind: LEASES.kind, metadata, spec: specOf(record) };
-    const known = version !== undefined;
-    const call = { method: known ? ("PUT" as const) : ("POST" as const), path: this.#path(known) };
-    const { status, text } = await this.#ask(known ? "update" : "create", { ...call, body, timeoutMs, signal });
+  async change(...[record, version, { timeoutMs, signal }]: Parameters<LeaseLock["change"]>): Promise<HeldRecord> {
+    const body = changeOf(record, version);
+    const { status, text } = await this.#ask("patch", { method: "PATCH", body, timeoutMs, signal });
     return leaseIn(status, text);
   }
 
@@ -73,9 +68,9 @@ export class HttpLock implements LeaseLock, Disposable {
     return this.#address.server.startsWith("http:");
   }
 
-  #path(withName: boolean): string {
-    const { name, namespace } = this.#address;
-    return pathOf(LEASES, { namespace, name: withName ? name : undefined });
+  get #url(): string {
+    const { server, namespace, name } = this.#address;
+    return server + pathOf(LEASES, { namespace, name });
   }
 
   async #ask(verb: string, call: Call): Promise<{ status: number; text: string }> {
@@ -89,16 +84,16 @@ export class HttpLock implements LeaseLock, Disposable {
     }
   }
 
-  #send({ method, path, body, timeoutMs, signal }: Call): Promise<{ status: number; text: string }> {
+  #send({ method, body, timeoutMs, signal }: Call): Promise<{ status: number; text: string }> {
     const signals = [AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])];
     const headers = {
       accept: "application/json",
       ...this.#access.headers,
-      ...(body && { "content-type": "application/json" }),
+      ...(body && { "content-type": "application/merge-patch+json" }),
     };
     const options = { method, headers, agent: this.#agent, signal: AbortSignal.any(signals) };
     return new Promise((resolve, reject) => {
-      const request = (this.#isPlain ? http : https).request(this.#address.server + path, options, (response) => {
+      const request = (this.#isPlain ? http : https).request(this.#url, options, (response) => {
         let text = "";
         response.setEncoding("utf8").on("data", (part: string) => (text += part));
         response.on("end", () => resolve({ status: response.statusCode ?? 0, text })).on("error", reject);

@@ -20,8 +20,10 @@ export interface HeldRecord extends LeaseRecord {
 /** One compare-and-set cell. */
 export interface LeaseLock {
   read(signal: AbortSignal, timeoutMs: number): Promise<HeldRecord | undefined>;
-  /** Creates it without a version, else replaces exactly that version. @throws CONFLICT, ALREADY_EXISTS */
-  write(record: LeaseRecord, version: string | undefined, call: LockCall): Promise<HeldRecord>;
+  /** @throws ALREADY_EXISTS */
+  create(record: LeaseRecord, call: LockCall): Promise<HeldRecord>;
+  /** Changes exactly that version, and of it nothing but what a Lease says: labels are its maker's. @throws CONFLICT, NOT_FOUND */
+  change(record: LeaseRecord, version: string, call: LockCall): Promise<HeldRecord>;
 }
 
 export interface LockCall {
@@ -36,16 +38,22 @@ export function leaseLock(kube: Kube, name: string): LeaseLock {
       const lease = await kube.get(LEASES, name, { signal, timeoutMs });
       return lease && recordOf(lease);
     },
-    async write(record, version, call) {
-      const metadata = { name, namespace: kube.namespace, ...(version !== undefined && { resourceVersion: version }) };
-      const lease = { metadata, spec: specOf(record) };
-      const write = version === undefined ? kube.create(LEASES, lease, call) : kube.replace(LEASES, lease, call);
-      return recordOf(await write);
+    async create(record, call) {
+      const metadata = { name, namespace: kube.namespace };
+      return recordOf(await kube.create(LEASES, { metadata, spec: specOf(record) }, call));
+    },
+    async change(record, version, call) {
+      return recordOf(await kube.patch(LEASES, name, changeOf(record, version), call));
     },
   };
 }
 
-export function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
+/** A merge patch. */
+export function changeOf(record: LeaseRecord, version: string): object {
+  return { metadata: { resourceVersion: version }, spec: specOf(record) };
+}
+
+function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
   return {
     holderIdentity: record.holder,
     leaseDurationSeconds: Math.max(1, Math.round(record.durationMs / 1000)),

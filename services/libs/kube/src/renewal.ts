@@ -25,7 +25,7 @@ export interface Holding {
 }
 
 export interface RenewalOptions {
-  readonly lock: LeaseLock;
+  readonly lock: Omit<LeaseLock, "create">;
   readonly clock: Clock;
   readonly identity: string;
   readonly times: Times;
@@ -65,13 +65,15 @@ export class Renewal {
     const { identity, lock } = this.#options;
     const timeoutMs = Math.max(1, Math.round(Math.min(CALL_MS, holding.leftMs())));
     const record = this.#known?.holder === identity ? this.#known : await lock.read(stop, timeoutMs);
-    if (record && record.holder !== identity) {
+    // Not made anew: it may be gone because all of us are to go. If not, whoever is elected next makes it.
+    if (!record) throw new Error("the lease is gone");
+    if (record.holder !== identity) {
       this.#known = record;
       holding.lose(`the lease is held by ${record.holder || "nobody"}`);
       return false;
     }
     try {
-      this.#known = await lock.write(this.#next(record), record?.version, { timeoutMs });
+      this.#known = await lock.change(this.#next(record), record.version, { timeoutMs });
       return true;
     } catch (error) {
       this.#known = undefined; // Somebody else wrote: look before the next attempt.
@@ -79,11 +81,9 @@ export class Renewal {
     }
   }
 
-  #next(record: HeldRecord | undefined): LeaseRecord {
+  #next({ acquireTime, transitions }: HeldRecord): LeaseRecord {
     const { clock, identity, times } = this.#options;
-    const renewTime = wallTime(clock);
-    const { acquireTime = renewTime, transitions = 0 } = record ?? {};
-    return { holder: identity, durationMs: times.leaseMs, renewTime, acquireTime, transitions };
+    return { holder: identity, durationMs: times.leaseMs, renewTime: wallTime(clock), acquireTime, transitions };
   }
 }
 

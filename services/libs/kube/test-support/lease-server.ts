@@ -4,11 +4,11 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 
 interface StoredLease {
-  metadata: { name: string; resourceVersion?: string };
+  metadata: { name: string; resourceVersion?: string; labels?: Record<string, string> };
   spec?: { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
 }
 
-/** As much of an API server as one Lease needs: get, create, and replacement of a known version. */
+/** As much of an API server as one Lease needs: get, create, and change of a known version. */
 export class LeaseServer implements AsyncDisposable {
   lease: StoredLease | undefined;
   /** Holder and arrival of every write that was taken. */
@@ -41,7 +41,8 @@ export class LeaseServer implements AsyncDisposable {
     const isNew = request.method === "POST";
     if (isNew ? this.lease : this.lease?.metadata.resourceVersion !== sent.metadata.resourceVersion)
       return { status: 409, body: { reason: isNew ? "AlreadyExists" : "Conflict" } };
-    this.lease = { ...sent, metadata: { ...sent.metadata, resourceVersion: String(++this.#version) } };
+    const metadata = { ...this.lease?.metadata, ...sent.metadata, resourceVersion: String(++this.#version) };
+    this.lease = { ...sent, metadata };
     this.writes.push({ holder: this.holder, atMs: performance.now() });
     return { status: isNew ? 201 : 200, body: this.lease };
   }
