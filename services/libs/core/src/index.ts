@@ -10,6 +10,7 @@ export {
 } from "./backoff.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { loadConfig, type LoadConfigOptions, parseOrThrow } from "./config.ts";
+export { dieWithUs } from "./die-with-us.ts";
 export { abortReason, Deadline, raceSignal, sleep, withTimeout } from "./deadline.ts";
 export {
   ConfigError,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { abortReason, WhetstoneError } from "@whetstone/core";
+import { abortReason, dieWithUs, WhetstoneError } from "@whetstone/core";
 import { EpisodeError } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import { ChildOutput } from "./child-output.ts";
@@ -264,18 +263,15 @@ export function isProcessDeath(error: unknown): boolean {
   return error instanceof WhetstoneError && error.context["died"] === true;
 }
 
-const SETPRIV = "/usr/bin/setpriv";
-
 function launch({ entry, limits }: ChildOptions): ChildProcess {
-  const node = [
+  // P4: by disconnect; a child in an endless loop sees no disconnect.
+  const [command, ...args] = dieWithUs(
+    "KILL",
     process.execPath,
     `--max-old-space-size=${Math.round(limits.memoryMiB * 0.75)}`,
     "--disable-warning=ExperimentalWarning",
     fileURLToPath(entry),
-  ];
-  // P4: by disconnect; a child in an endless loop sees no disconnect, so where there is setpriv the kernel kills it.
-  const dieWithUs = process.platform === "linux" && existsSync(SETPRIV) ? [SETPRIV, "--pdeathsig", "KILL"] : [];
-  const [command, ...args] = [...dieWithUs, ...node] as [string, ...string[]];
+  );
   return spawn(command, args, {
     env: childEnvironment(),
     stdio: ["ignore", "pipe", "pipe", "ipc"],

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { sleep, WhetstoneError } from "@whetstone/core";
+import { dieWithUs, sleep, WhetstoneError } from "@whetstone/core";
 import { connectNats, type Nats } from "@whetstone/messaging";
 import { type Logger, silentLogger } from "@whetstone/telemetry";
 import { freePort } from "./free-port.ts";
@@ -83,7 +83,9 @@ function writeConfiguration(directory: string, port: number, extra: string): str
 }
 
 async function launch(binary: string, configuration: string, port: number): Promise<ChildProcess> {
-  const child = spawn(binary, ["-c", configuration], { stdio: ["ignore", "ignore", "pipe"] });
+  // A test run that is killed, or whose set-up takes too long, leaves no server behind.
+  const [command, ...args] = dieWithUs("KILL", binary, "-c", configuration);
+  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   const ready = Promise.withResolvers<void>();
   child.stderr.on("data", (chunk: Buffer) => {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { connect } from "node:net";
 import { sleep } from "@whetstone/core";
 import { ensurePlatform, LEDGER_BUCKET, openKv } from "@whetstone/messaging";
 import { EpochRecordSchema } from "@whetstone/proto/events/v1/events";
@@ -33,6 +36,16 @@ function generate(engine: ScriptedEngine, extra: object = {}): Promise<Response>
     sampling_params,
     ...extra,
   });
+}
+
+function connects(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  return once(socket, "connect")
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => socket.destroy());
 }
 
 async function whole(response: Promise<Response>): Promise<Choice> {
@@ -169,6 +182,15 @@ describe("nats server", () => {
     await waitFor(() => openKv(nc, LEDGER_BUCKET, EpochRecordSchema, { timeoutMs: 500 }));
     await nats[Symbol.asyncDispose]();
     expect(existsSync(nats.storeDir)).toBe(false);
+  });
+
+  it.skipIf(process.platform !== "linux")("ends with the process that started it, however that ends", async () => {
+    const script = `import { startNats } from "./index.ts"; console.log((await startNats()).port); setInterval(() => {}, 1e6);`;
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", script], { cwd: import.meta.dirname });
+    const port = Number(String((await once(child.stdout, "data"))[0]));
+    expect(await connects(port)).toBe(true);
+    child.kill("SIGKILL");
+    await waitFor(() => connects(port).then((is) => !is));
   });
 
   it("shows the server's own words when the configuration is wrong", async () => {
