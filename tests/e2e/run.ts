@@ -2,7 +2,7 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,code,learn,demand,faults,r3 (default: all of these) and vllm, see vllm.ts
+//   E2E_PARTS          what to do of chart,train,apply,code,learn,demand,faults,r3 (default: all of these), vllm and nodes, see vllm.ts and vllm-nodes.ts
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
@@ -26,11 +26,12 @@ import {
 import { Abandoned, Report } from "./report.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
 import { trainWithVllm } from "./vllm.ts";
+import { trainOnTwoNodes } from "./vllm-nodes.ts";
 import { applyJob } from "./wishes.ts";
 
 const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,demand,faults,r3").split(",");
 /** Those that have an installation of their own. */
-const APART = ["r3", "vllm"];
+const APART = ["r3", "vllm", "nodes"];
 const FIRST_STEP_SECONDS = 120;
 
 requireTools();
@@ -56,6 +57,7 @@ async function run(): Promise<void> {
   }
   if (has("r3")) await threeServers();
   if (has("vllm")) await trainWithVllm(report);
+  if (has("nodes")) await trainOnTwoNodes(report);
 }
 
 function has(part: string): boolean {

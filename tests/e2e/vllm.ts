@@ -13,30 +13,31 @@ import type { Report } from "./report.ts";
 import { MODEL, shortJob } from "./training.ts";
 
 /** What docs/inference-engines.md says of a CPU. No engine yet: there is no model that it could start with. */
-const SETTINGS = [
+const ARGS = ["--enforce-eager", "--block-size=32"];
+export const settings = (...more: readonly string[]): string[] => [
   "engine.profile=vllm",
-  "engine.args={--enforce-eager,--block-size=32}",
+  `engine.args={${[...ARGS, ...more].join(",")}}`,
   "engine.env.VLLM_CPU_KVCACHE_SPACE=1",
   "engine.resources.limits.memory=6Gi",
   "engine.replicas=0",
   "model.init=null",
 ];
 /** vLLM reads half of PyTorch and makes its kernels; on two busy cores that takes its time. */
-const START_MS = 400_000;
+export const START_MS = 400_000;
 const STEP_MS = 240_000;
 /** Not the one that engines start with: random weights that earn nothing are not changed, and a load that does nothing would not show. */
-const TRAINED = "/data/models/trained";
+export const TRAINED = "/data/models/trained";
 /** Sampled with other weights than the label says, log-probabilities differ by far more. */
 const SAME_WEIGHTS = 1e-3;
 const JOB = "e2e-vllm-long";
 
 export async function trainWithVllm(report: Report): Promise<void> {
-  await report.must("images of vLLM", () => `${loadImages(...SETTINGS)} loaded`);
-  await report.must("whet install with vLLM, no engine yet", () => install(...SETTINGS));
-  await report.must("models of one's own on the volume", makeModels);
+  await report.must("images of vLLM", () => `${loadImages(...settings())} loaded`);
+  await report.must("whet install with vLLM, no engine yet", () => install(...settings()));
+  await report.must("models of one's own on the volume", () => makeModels());
   await report.must("an engine of vLLM serves", () => scaleTo(1));
   await using jobs = await openJobs();
-  await report.must("GRPO, 3 steps, sampled by vLLM", () => train(jobs));
+  await report.must("GRPO, 3 steps, sampled by vLLM", () => trainWith(jobs, "e2e-vllm"));
   await report.phase("audit of e2e-vllm", () => audit("e2e-vllm"));
   await report.must("a job that goes on and on", async () => {
     await jobs.submit(jobOf(JOB, 100_000));
@@ -54,10 +55,11 @@ export async function trainWithVllm(report: Report): Promise<void> {
 }
 
 /** One to start engines with, one to be trained. The trainer's pod has the tool and may write to the volume. */
-function makeModels(): void {
+export function makeModels(shape: Readonly<Record<string, number>> = {}): void {
   for (const [seed, folder] of [MODEL, TRAINED].entries()) {
-    const tool = ["python", "-m", "whetstone_models", "init", folder, "--preset", "small", `--seed=${seed}`];
-    kubectl("-n", NAMESPACE, "exec", `deployment/${RELEASE}-trainer`, "-c", "trainer", "--", ...tool);
+    const call = `init_model(Path(${JSON.stringify(folder)}), "small", ${seed}, **${JSON.stringify(shape)})`;
+    const program = `from pathlib import Path\nfrom whetstone_models.init import init_model\n${call}`;
+    kubectl("-n", NAMESPACE, "exec", `deployment/${RELEASE}-trainer`, "-c", "trainer", "--", "python", "-c", program);
   }
 }
 
@@ -68,8 +70,8 @@ function jobOf(name: string, steps: number): JsonObject {
   return { ...job, model: { path: TRAINED }, limits };
 }
 
-async function train(jobs: Jobs): Promise<string> {
-  const { steps } = await runJob(jobs, jobOf("e2e-vllm", 3));
+export async function trainWith(jobs: Jobs, name: string): Promise<string> {
+  const { steps } = await runJob(jobs, jobOf(name, 3));
   const differences = steps.map(({ metrics }: StepRecord) => metrics["logprob_diff/max"] ?? Infinity);
   const worst = Math.max(...differences);
   if (steps.length !== 3) throw new Error(`3 steps were asked for, ${steps.length} reported`);

@@ -63,7 +63,7 @@ export function pytorchEngine(spec: FleetSpec): object {
 }
 
 /** Stock vLLM. Its control routes have no authentication, so it listens for its proxy alone. */
-export function vllmEngine(spec: FleetSpec, more: readonly string[]): Record<string, unknown> {
+export function vllmEngine(spec: FleetSpec, part: "server" | "worker"): Record<string, unknown> {
   const { engine, model, template, nodesPerReplica } = spec;
   const group = [
     "--nnodes=$(LWS_GROUP_SIZE)",
@@ -76,9 +76,10 @@ export function vllmEngine(spec: FleetSpec, more: readonly string[]): Record<str
     args: [
       ...["--host=127.0.0.1", `--port=${VLLM_PORT}`, "--served-model-name=policy", `--dtype=${engine.dtype}`],
       ...["--generation-config=vllm", "--logprobs-mode=processed_logprobs", "--enable-prompt-tokens-details"],
-      ...["--enable-scale-out", "--api-server-count=1"],
+      "--enable-scale-out",
+      // Who has no HTTP refuses to hear of servers.
+      part === "server" ? "--api-server-count=1" : "--headless",
       ...(nodesPerReplica > 1 ? [...group, `--master-port=${RENDEZVOUS_PORT}`] : []),
-      ...more,
       ...(engine.args ?? []),
     ],
     // The development routes are what pauses it and loads weights.

@@ -95,6 +95,8 @@ describe("vLLM", () => {
     expect(template.leaderTemplate.spec.initContainers).toHaveLength(1);
     const [worker] = template.workerTemplate.spec.containers;
     expect(worker?.args).toEqual(expect.arrayContaining(["--headless", "--node-rank=$(LWS_WORKER_INDEX)"]));
+    // vLLM refuses the one with the other.
+    expect(worker?.args).not.toContain("--api-server-count=1");
     expect(worker).not.toHaveProperty("startupProbe");
     expect(template.workerTemplate.spec).not.toHaveProperty("readinessGates");
   });

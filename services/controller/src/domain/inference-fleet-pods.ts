@@ -105,12 +105,12 @@ function podSpec(spec: FleetSpec): object {
     ...shared(spec),
     readinessGates: [{ conditionType: SERVING_GATE }],
     ...(init.length > 0 && { initContainers: init }),
-    containers: [vllm ? vllmEngine(spec, []) : pytorchEngine(spec)],
+    containers: [vllm ? vllmEngine(spec, "server") : pytorchEngine(spec)],
   };
 }
 
 function workerSpec(spec: FleetSpec): object {
-  const { startupProbe: _http, readinessProbe: _ready, ...container } = vllmEngine(spec, ["--headless"]);
+  const { startupProbe: _http, readinessProbe: _ready, ...container } = vllmEngine(spec, "worker");
   // Without HTTP: a rank that lost its leader would look alive for hours.
   const exec = { command: ["bash", "-c", `exec 3<>/dev/tcp/$LWS_LEADER_ADDRESS/${RENDEZVOUS_PORT}`] };
   const alive = { exec, periodSeconds: 30, failureThreshold: 10 };
