@@ -12,8 +12,8 @@ import { install, loadImages, NAMESPACE, RELEASE, uninstall } from "./release.ts
 import type { Report } from "./report.ts";
 import { MODEL, shortJob } from "./training.ts";
 
-/** What docs/inference-engines.md says of a CPU. No engine yet: there is no model that it could start with. */
 const ARGS = ["--enforce-eager", "--block-size=32"];
+/** What docs/inference-engines.md says of a CPU. No engine yet: there is no model that it could start with. */
 export const settings = (...more: readonly string[]): string[] => [
   "engine.profile=vllm",
   `engine.args={${[...ARGS, ...more].join(",")}}`,
@@ -26,7 +26,7 @@ export const settings = (...more: readonly string[]): string[] => [
 export const START_MS = 400_000;
 const STEP_MS = 240_000;
 /** Not the one that engines start with: random weights that earn nothing are not changed, and a load that does nothing would not show. */
-export const TRAINED = "/data/models/trained";
+const TRAINED = "/data/models/trained";
 /** Sampled with other weights than the label says, log-probabilities differ by far more. */
 const SAME_WEIGHTS = 1e-3;
 const JOB = "e2e-vllm-long";

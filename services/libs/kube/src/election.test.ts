@@ -41,6 +41,8 @@ class Candidate {
   readonly stop = new AbortController();
   readonly done: Promise<void>;
   lead: Leadership | undefined;
+  /** How long its work takes to end. */
+  lingersMs = 0;
   outcome = "campaigning";
 
   constructor(name: string, lock: MemoryLock, clock: FakeClock) {
@@ -57,6 +59,7 @@ class Candidate {
         this.lead = lead;
         this.outcome = "leading";
         await new Promise((resolve) => lead.signal.addEventListener("abort", resolve));
+        if (this.lingersMs > 0) await clock.sleep(this.lingersMs);
       },
     }).then(
       () => void (this.outcome = "stopped"),
@@ -188,10 +191,11 @@ describe("election", () => {
 
   it("a leader that was told to stop leaves no lease behind when it is deleted meanwhile", async () => {
     const a = campaign("a");
+    a.lingersMs = 6000;
     await a.clock.pass(3000);
     lock.record = undefined;
     a.stop.abort();
-    await a.clock.pass(5000);
+    await a.clock.pass(8000);
     expect([a.outcome, lock.record]).toEqual(["stopped", undefined]);
   });
 
