@@ -63,6 +63,14 @@ describe("planBatch", () => {
     expect([plan.entries.length, plan.voided.length]).toEqual([3, 6]);
   });
 
+  it.each([1, 2])("complete never trains a group that stays incomplete: %i of 3 sound", (sound) => {
+    const failing = [0, 1, 2, 3, 4, 5].slice(sound).map((s) => [`j/g2/s${s}`, sealed(FailureClass.GRADER)] as const);
+    const plan = planBatch(rules({ kind: "complete" }), 1, [6, 3], world(Object.fromEntries(failing)));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.entries.filter((entry) => entry.group === "g2")).toEqual([]);
+    expect(plan.voided.filter((entry) => entry.reason === "GroupIncomplete")).toHaveLength(sound);
+  });
+
   it.each([
     ["unlabelled tokens (I5)", sealed(FailureClass.NONE, { unlabelledTokens: 1 }), "Unlabelled"],
     ["a stale token (I3)", sealed(FailureClass.NONE, { minPolicyVersion: 0n }), "Stale"],
