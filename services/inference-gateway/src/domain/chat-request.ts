@@ -2,6 +2,7 @@
 import { badField } from "./api-error.ts";
 import { parseMessages } from "./chat-message.ts";
 import type { TemplateMessage } from "./chat-message.ts";
+import { refuseUnsupported } from "./request-fields.ts";
 
 /** How tokens are drawn. null: the field was not given. */
 export interface SamplingWish {
@@ -32,7 +33,7 @@ export interface ChatRequest {
 
 type Fields = Record<string, unknown>;
 
-/** Parses a request body; fields that it does not know are ignored. @throws ApiError 400 with the path of the bad field. */
+/** Parses a request body. @throws ApiError 400 with the path of the bad field; request-fields.ts says which are refused. */
 export function parseChatRequest(body: unknown): ChatRequest {
   const fields = parseFields(body);
   refuseUnsupported(fields);
@@ -43,8 +44,8 @@ export function parseChatRequest(body: unknown): ChatRequest {
     variables: parseVariables(fields["chat_template_kwargs"]),
     sampling: parseSampling(fields),
     stream: flag(fields, "stream"),
-    includeUsage: (fields["stream_options"] as { include_usage?: unknown } | null | undefined)?.include_usage === true,
-    logprobs: flag(fields, "logprobs") ? (integer(fields, "top_logprobs", 0, 20) ?? 0) : null,
+    includeUsage: parseIncludeUsage(fields["stream_options"]),
+    logprobs: parseLogprobs(fields),
     returnTokenIds: flag(fields, "return_token_ids"),
   };
 }
@@ -62,15 +63,6 @@ export function parseModel(fields: Fields): string {
   return model;
 }
 
-/** Stop strings and several choices cannot be continued exactly after a weight switch, so they are refused (I4, I11). */
-function refuseUnsupported(fields: Fields): void {
-  const n = fields["n"];
-  if (n !== undefined && n !== null && n !== 1) throw badField("n", "only 1 is supported; send the request n times");
-  const stop = fields["stop"];
-  const asked = stop !== undefined && stop !== null && !(Array.isArray(stop) && stop.length === 0);
-  if (asked) throw badField("stop", "stop strings are not supported; cut the text in the agent");
-}
-
 function parseSampling(fields: Fields): SamplingWish {
   const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
   const topP = number(fields, "top_p", 0, 1);
@@ -85,9 +77,27 @@ function parseSampling(fields: Fields): SamplingWish {
   };
 }
 
-function parseTools(value: unknown): unknown[] | null {
+function parseIncludeUsage(options: unknown): boolean {
+  if (options === undefined || options === null) return false;
+  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
+  return (options as Fields)["include_usage"] === true;
+}
+
+function parseLogprobs(fields: Fields): number | null {
+  const alternatives = integer(fields, "top_logprobs", 0, 20) ?? 0;
+  if (flag(fields, "logprobs")) return alternatives;
+  if (alternatives > 0) throw badField("top_logprobs", "needs logprobs: true");
+  return null;
+}
+
+/** The tools that the chat template prints; null: none. */
+export function parseTools(value: unknown): unknown[] | null {
   if (value === undefined || value === null) return null;
   if (!Array.isArray(value)) throw badField("tools", "must be an array");
+  for (const [i, tool] of value.entries()) {
+    if (typeof tool !== "object" || tool === null || Array.isArray(tool))
+      throw badField(`tools.${String(i)}`, "must be an object");
+  }
   return value.length === 0 ? null : value;
 }
 

@@ -172,6 +172,14 @@ export class Fleet {
     return this.#policies.has(policy);
   }
 
+  /** Longest prompt and completion together that the policy's engines take, tokens; 0: none has said. */
+  contextOf(policy: string): number {
+    let longest = 0;
+    for (const { served, maxModelLen } of this.engines.values())
+      if (served?.policy === policy) longest = Math.max(longest, maxModelLen);
+    return longest;
+  }
+
   #isHeld(policy: string): boolean {
     return this.engines.values().some((engine) => engine.served?.policy === policy);
   }

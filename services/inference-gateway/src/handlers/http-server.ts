@@ -5,7 +5,7 @@ import type { Role, TlsIdentity } from "@whetstone/tls";
 import { admit, httpsOptions } from "./https.ts";
 import { ApiError } from "../domain/api-error.ts";
 import { parseMessages } from "../domain/chat-message.ts";
-import { parseFields, parseModel } from "../domain/chat-request.ts";
+import { parseFields, parseModel, parseTools } from "../domain/chat-request.ts";
 import { renderDemonstration } from "../domain/demonstration.ts";
 import { encodeCallTree } from "./call-tree.ts";
 import { ChatHandler } from "./chat.ts";
@@ -53,17 +53,32 @@ function addAgentRoutes(server: FastifyInstance, context: HttpContext, idPrefix:
   const chat = new ChatHandler(context, idPrefix);
   for (const prefix of ["", "/s/:session"]) {
     server.post(`${prefix}/v1/chat/completions`, (request, reply) => chat.handle(request, reply));
-    server.get(`${prefix}/v1/models`, () => modelList(context));
+    server.get(`${prefix}/v1/models`, () => ({ object: "list", data: models(context) }));
+    server.get(`${prefix}/v1/models/:model`, (request) => oneModel(context, (request.params as ModelParams).model));
   }
 }
 
-function modelList(context: HttpContext): object {
-  const engines = [...context.chat.fleet.engines.values()];
-  const data = [...context.chat.codecs.keys()].map((id) => {
-    const length = engines.find((engine) => engine.served?.policy === id)?.maxModelLen ?? 0;
+type ModelParams = { model: string };
+
+interface Model {
+  readonly id: string;
+  readonly object: "model";
+  readonly created: number;
+  readonly owned_by: string;
+  readonly max_model_len: number | null;
+}
+
+function models({ chat }: HttpContext): Model[] {
+  return [...chat.codecs.keys()].map((id) => {
+    const length = chat.fleet.contextOf(id);
     return { id, object: "model", created: 0, owned_by: "whetstone", max_model_len: length > 0 ? length : null };
   });
-  return { object: "list", data };
+}
+
+function oneModel(context: HttpContext, id: string): Model {
+  const model = models(context).find((one) => one.id === id);
+  if (model === undefined) throw context.chat.fleet.unknownPolicy(id);
+  return model;
 }
 
 function addSessionRoutes(server: FastifyInstance, context: HttpContext): void {
@@ -88,7 +103,7 @@ function sendRendered(context: HttpContext, request: FastifyRequest, reply: Fast
   const fields = parseFields(parseJsonBody(request));
   const model = parseModel(fields);
   const codec = codecOf(context, model);
-  const tools = Array.isArray(fields["tools"]) && fields["tools"].length > 0 ? (fields["tools"] as unknown[]) : null;
+  const tools = parseTools(fields["tools"]);
   const calls = renderDemonstration(
     { policy: model, messages: parseMessages(fields["messages"]), tools },
     codec,
