@@ -29,6 +29,12 @@ class DeadlinePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DEADLINE_POLICY_SCORE: _ClassVar[DeadlinePolicy]
     DEADLINE_POLICY_MASK: _ClassVar[DeadlinePolicy]
 
+class MismatchPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MISMATCH_POLICY_UNSPECIFIED: _ClassVar[MismatchPolicy]
+    MISMATCH_POLICY_WARN: _ClassVar[MismatchPolicy]
+    MISMATCH_POLICY_STOP: _ClassVar[MismatchPolicy]
+
 class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
@@ -55,6 +61,9 @@ DEADLINE_POLICY_UNSPECIFIED: DeadlinePolicy
 DEADLINE_POLICY_VOID: DeadlinePolicy
 DEADLINE_POLICY_SCORE: DeadlinePolicy
 DEADLINE_POLICY_MASK: DeadlinePolicy
+MISMATCH_POLICY_UNSPECIFIED: MismatchPolicy
+MISMATCH_POLICY_WARN: MismatchPolicy
+MISMATCH_POLICY_STOP: MismatchPolicy
 JOB_PHASE_UNSPECIFIED: JobPhase
 JOB_PHASE_QUEUED: JobPhase
 JOB_PHASE_RUNNING: JobPhase
@@ -231,7 +240,7 @@ class GroupPolicy(_message.Message):
     def __init__(self, complete: _Optional[_Union[GroupPolicy.Complete, _Mapping]] = ..., partial: _Optional[_Union[GroupPolicy.Partial, _Mapping]] = ..., drop: _Optional[_Union[GroupPolicy.Drop, _Mapping]] = ...) -> None: ...
 
 class Loop(_message.Message):
-    __slots__ = ("steps", "batch_groups", "max_policy_lag", "checkpoint_every", "checkpoints_kept", "group_policy", "deadline_policy")
+    __slots__ = ("steps", "batch_groups", "max_policy_lag", "checkpoint_every", "checkpoints_kept", "group_policy", "deadline_policy", "on_mismatch", "mismatch_bound")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BATCH_GROUPS_FIELD_NUMBER: _ClassVar[int]
     MAX_POLICY_LAG_FIELD_NUMBER: _ClassVar[int]
@@ -239,6 +248,8 @@ class Loop(_message.Message):
     CHECKPOINTS_KEPT_FIELD_NUMBER: _ClassVar[int]
     GROUP_POLICY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    ON_MISMATCH_FIELD_NUMBER: _ClassVar[int]
+    MISMATCH_BOUND_FIELD_NUMBER: _ClassVar[int]
     steps: int
     batch_groups: int
     max_policy_lag: int
@@ -246,7 +257,9 @@ class Loop(_message.Message):
     checkpoints_kept: int
     group_policy: GroupPolicy
     deadline_policy: DeadlinePolicy
-    def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ...) -> None: ...
+    on_mismatch: MismatchPolicy
+    mismatch_bound: float
+    def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight")
@@ -343,8 +356,18 @@ class StepTiming(_message.Message):
     validating: _duration_pb2.Duration
     def __init__(self, total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., sampling: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., training: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., syncing: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., validating: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
+class DroppedEpisode(_message.Message):
+    __slots__ = ("episode_id", "reason", "message")
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    episode_id: str
+    reason: str
+    message: str
+    def __init__(self, episode_id: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
 class StepRecord(_message.Message):
-    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest")
+    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -362,6 +385,7 @@ class StepRecord(_message.Message):
     TOKENS_TRAINED_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     BATCH_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     step: int
     policy_version: int
     metrics: _containers.ScalarMap[str, float]
@@ -372,7 +396,8 @@ class StepRecord(_message.Message):
     tokens_trained: int
     finished_at: _timestamp_pb2.Timestamp
     batch_digest: str
-    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ...) -> None: ...
+    dropped: _containers.RepeatedCompositeFieldContainer[DroppedEpisode]
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled", "restarts")

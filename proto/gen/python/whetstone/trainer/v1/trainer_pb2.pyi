@@ -23,16 +23,18 @@ class ConfigureRequest(_message.Message):
     def __init__(self, spec: _Optional[_Union[_jobs_pb2.JobSpec, _Mapping]] = ..., run_path: _Optional[str] = ..., epoch: _Optional[int] = ..., job_uid: _Optional[str] = ...) -> None: ...
 
 class ConfigureResponse(_message.Message):
-    __slots__ = ("step", "weights", "device", "parameters")
+    __slots__ = ("step", "weights", "device", "parameters", "progress")
     STEP_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     step: int
     weights: Weights
     device: str
     parameters: int
-    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., device: _Optional[str] = ..., parameters: _Optional[int] = ...) -> None: ...
+    progress: TrainProgress
+    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., device: _Optional[str] = ..., parameters: _Optional[int] = ..., progress: _Optional[_Union[TrainProgress, _Mapping]] = ...) -> None: ...
 
 class Weights(_message.Message):
     __slots__ = ("policy_version", "path", "manifest_digest")
@@ -45,12 +47,14 @@ class Weights(_message.Message):
     def __init__(self, policy_version: _Optional[int] = ..., path: _Optional[str] = ..., manifest_digest: _Optional[str] = ...) -> None: ...
 
 class TrainStepRequest(_message.Message):
-    __slots__ = ("epoch", "manifest")
+    __slots__ = ("epoch", "manifest", "dropped")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     manifest: bytes
-    def __init__(self, epoch: _Optional[int] = ..., manifest: _Optional[bytes] = ...) -> None: ...
+    dropped: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.DroppedEpisode]
+    def __init__(self, epoch: _Optional[int] = ..., manifest: _Optional[bytes] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ...) -> None: ...
 
 class TrainStepResponse(_message.Message):
     __slots__ = ("progress", "result")
@@ -61,15 +65,17 @@ class TrainStepResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[TrainProgress, _Mapping]] = ..., result: _Optional[_Union[TrainResult, _Mapping]] = ...) -> None: ...
 
 class TrainProgress(_message.Message):
-    __slots__ = ("phase", "share")
+    __slots__ = ("phase", "share", "message")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     phase: str
     share: float
-    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ...) -> None: ...
+    message: str
+    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ..., message: _Optional[str] = ...) -> None: ...
 
 class TrainResult(_message.Message):
-    __slots__ = ("step", "weights", "metrics", "tokens_trained", "rows", "batch_digest", "duration", "replayed")
+    __slots__ = ("step", "weights", "metrics", "tokens_trained", "rows", "batch_digest", "duration", "replayed", "dropped", "warnings")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +91,8 @@ class TrainResult(_message.Message):
     BATCH_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DURATION_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     step: int
     weights: Weights
     metrics: _containers.ScalarMap[str, float]
@@ -93,7 +101,9 @@ class TrainResult(_message.Message):
     batch_digest: str
     duration: _duration_pb2.Duration
     replayed: bool
-    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., tokens_trained: _Optional[int] = ..., rows: _Optional[int] = ..., batch_digest: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replayed: _Optional[bool] = ...) -> None: ...
+    dropped: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.DroppedEpisode]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., tokens_trained: _Optional[int] = ..., rows: _Optional[int] = ..., batch_digest: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replayed: _Optional[bool] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EvaluateLogProbsRequest(_message.Message):
     __slots__ = ("rows", "temperature")
@@ -166,15 +176,17 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("job_uid", "epoch", "step", "busy", "device")
+    __slots__ = ("job_uid", "epoch", "step", "busy", "device", "configuring")
     JOB_UID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     BUSY_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURING_FIELD_NUMBER: _ClassVar[int]
     job_uid: str
     epoch: int
     step: int
     busy: bool
     device: str
-    def __init__(self, job_uid: _Optional[str] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., busy: _Optional[bool] = ..., device: _Optional[str] = ...) -> None: ...
+    configuring: TrainProgress
+    def __init__(self, job_uid: _Optional[str] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., busy: _Optional[bool] = ..., device: _Optional[str] = ..., configuring: _Optional[_Union[TrainProgress, _Mapping]] = ...) -> None: ...

@@ -75,7 +75,8 @@ class TrainerServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Configure(self, request, context):
-        """Makes the trainer ready for a job: loads the newest checkpoint in the run folder, else the model. Safe to repeat.
+        """Makes the trainer ready for a job: loads the newest checkpoint in the run folder, else the model. It answers within
+        seconds: while it is not ready with its progress, and the same request again joins the work that runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

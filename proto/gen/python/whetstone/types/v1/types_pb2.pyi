@@ -359,7 +359,7 @@ class Episode(_message.Message):
     def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., seed: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., masked: _Optional[bool] = ...) -> None: ...
 
 class EpisodeSummary(_message.Message):
-    __slots__ = ("episode_id", "attempt", "purpose", "termination_reason", "failure_class", "reward", "is_correct", "min_policy_version", "max_policy_version", "sampled_tokens", "unlabelled_tokens", "digest", "steps", "prompt_tokens", "timing", "demonstration_tokens", "failure_message", "task_id", "task_source", "failure_phase")
+    __slots__ = ("episode_id", "attempt", "purpose", "termination_reason", "failure_class", "reward", "is_correct", "min_policy_version", "max_policy_version", "sampled_tokens", "unlabelled_tokens", "digest", "steps", "prompt_tokens", "timing", "demonstration_tokens", "failure_message", "task_id", "task_source", "failure_phase", "not_trainable")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
@@ -380,6 +380,7 @@ class EpisodeSummary(_message.Message):
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_SOURCE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_PHASE_FIELD_NUMBER: _ClassVar[int]
+    NOT_TRAINABLE_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     attempt: int
     purpose: Purpose
@@ -400,7 +401,8 @@ class EpisodeSummary(_message.Message):
     task_id: str
     task_source: str
     failure_phase: str
-    def __init__(self, episode_id: _Optional[str] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure_class: _Optional[_Union[FailureClass, str]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., unlabelled_tokens: _Optional[int] = ..., digest: _Optional[str] = ..., steps: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., demonstration_tokens: _Optional[int] = ..., failure_message: _Optional[str] = ..., task_id: _Optional[str] = ..., task_source: _Optional[str] = ..., failure_phase: _Optional[str] = ...) -> None: ...
+    not_trainable: str
+    def __init__(self, episode_id: _Optional[str] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure_class: _Optional[_Union[FailureClass, str]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ..., sampled_tokens: _Optional[int] = ..., unlabelled_tokens: _Optional[int] = ..., digest: _Optional[str] = ..., steps: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., demonstration_tokens: _Optional[int] = ..., failure_message: _Optional[str] = ..., task_id: _Optional[str] = ..., task_source: _Optional[str] = ..., failure_phase: _Optional[str] = ..., not_trainable: _Optional[str] = ...) -> None: ...
 
 class ReplayDifference(_message.Message):
     __slots__ = ("role", "trajectory", "step", "field", "recorded", "replayed")

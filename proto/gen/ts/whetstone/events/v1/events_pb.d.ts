@@ -189,7 +189,8 @@ export declare type VoidedEntry = Message<"whetstone.events.v1.VoidedEntry"> & {
   failureClass: FailureClass;
 
   /**
-   * One word: "TaskBroken", "RetriesExhausted", "GroupIncomplete", "Unlabelled", "Deadline", "Cancelled".
+   * One word: "TaskBroken", "RetriesExhausted", "GroupIncomplete", "Unlabelled", "NoTokens", "NotTrainable", "Stale",
+   * "Deadline", "Cancelled".
    *
    * @generated from field: string reason = 3;
    */

@@ -638,6 +638,18 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
    * @generated from field: whetstone.jobs.v1.DeadlinePolicy deadline_policy = 7;
    */
   deadlinePolicy: DeadlinePolicy;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.MismatchPolicy on_mismatch = 8;
+   */
+  onMismatch: MismatchPolicy;
+
+  /**
+   * Nats, above 0. Absent: 1.
+   *
+   * @generated from field: optional double mismatch_bound = 9;
+   */
+  mismatchBound?: number | undefined;
 };
 
 /**
@@ -919,6 +931,39 @@ export declare type StepTiming = Message<"whetstone.jobs.v1.StepTiming"> & {
 export declare const StepTimingSchema: GenMessage<StepTiming>;
 
 /**
+ * An entry of a step's manifest that the step could not train: voided after the manifest was written. Writer: trainer.
+ *
+ * @generated from message whetstone.jobs.v1.DroppedEpisode
+ */
+export declare type DroppedEpisode = Message<"whetstone.jobs.v1.DroppedEpisode"> & {
+  /**
+   * @generated from field: string episode_id = 1;
+   */
+  episodeId: string;
+
+  /**
+   * One word: "Unreadable" (its body is gone or is not the one that the manifest names), "NotTrainable" (it breaks the
+   * contract), "GroupIncomplete" (too few of its group are left).
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * For people, at most 200 characters.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DroppedEpisode.
+ * Use `create(DroppedEpisodeSchema)` to create a new message.
+ */
+export declare const DroppedEpisodeSchema: GenMessage<DroppedEpisode>;
+
+/**
  * A finished step. Writer: controller.
  *
  * @generated from message whetstone.jobs.v1.StepRecord
@@ -951,11 +996,15 @@ export declare type StepRecord = Message<"whetstone.jobs.v1.StepRecord"> & {
   timing?: StepTiming | undefined;
 
   /**
+   * Entries of the manifest, those in `dropped` left out.
+   *
    * @generated from field: uint32 episodes = 5;
    */
   episodes: number;
 
   /**
+   * Voided by the manifest, and those in `dropped`.
+   *
    * @generated from field: uint32 voided = 6;
    */
   voided: number;
@@ -981,6 +1030,13 @@ export declare type StepRecord = Message<"whetstone.jobs.v1.StepRecord"> & {
    * @generated from field: string batch_digest = 10;
    */
   batchDigest: string;
+
+  /**
+   * In the order of the manifest.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.DroppedEpisode dropped = 11;
+   */
+  dropped: DroppedEpisode[];
 };
 
 /**
@@ -2052,6 +2108,40 @@ export enum DeadlinePolicy {
  * Describes the enum whetstone.jobs.v1.DeadlinePolicy.
  */
 export declare const DeadlinePolicySchema: GenEnum<DeadlinePolicy>;
+
+/**
+ * What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is
+ * further off than the bound.
+ *
+ * @generated from enum whetstone.jobs.v1.MismatchPolicy
+ */
+export enum MismatchPolicy {
+  /**
+   * STOP.
+   *
+   * @generated from enum value: MISMATCH_POLICY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Train all the same, and say so in the job's status.
+   *
+   * @generated from enum value: MISMATCH_POLICY_WARN = 1;
+   */
+  WARN = 1,
+
+  /**
+   * The job fails before the optimizer step, with the reason LogprobMismatch.
+   *
+   * @generated from enum value: MISMATCH_POLICY_STOP = 2;
+   */
+  STOP = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.MismatchPolicy.
+ */
+export declare const MismatchPolicySchema: GenEnum<MismatchPolicy>;
 
 /**
  * Where a job stands.

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Checkpoint, JobSpec } from "../../jobs/v1/jobs_pb.js";
+import type { Checkpoint, DroppedEpisode, JobSpec } from "../../jobs/v1/jobs_pb.js";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -80,6 +80,13 @@ export declare type ConfigureResponse = Message<"whetstone.trainer.v1.ConfigureR
    * @generated from field: uint64 parameters = 4;
    */
   parameters: bigint;
+
+  /**
+   * Present: it is not ready yet and the other fields say nothing; ask again. Absent: it is ready.
+   *
+   * @generated from field: whetstone.trainer.v1.TrainProgress progress = 5;
+   */
+  progress?: TrainProgress | undefined;
 };
 
 /**
@@ -135,6 +142,13 @@ export declare type TrainStepRequest = Message<"whetstone.trainer.v1.TrainStepRe
    * @generated from field: bytes manifest = 2;
    */
   manifest: Uint8Array;
+
+  /**
+   * A step that is done again after its record was written: what was dropped then, and is left out again.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.DroppedEpisode dropped = 3;
+   */
+  dropped: DroppedEpisode[];
 };
 
 /**
@@ -176,7 +190,7 @@ export declare const TrainStepResponseSchema: GenMessage<TrainStepResponse>;
  */
 export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"> & {
   /**
-   * "reading", "checking", "training", "saving".
+   * Of a step: "reading", "checking", "training", "saving". Of Configure: "waiting", "loading", "restoring".
    *
    * @generated from field: string phase = 1;
    */
@@ -188,6 +202,13 @@ export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"
    * @generated from field: double share = 2;
    */
   share: number;
+
+  /**
+   * What an operator should know of it. Empty: nothing.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
 };
 
 /**
@@ -249,6 +270,20 @@ export declare type TrainResult = Message<"whetstone.trainer.v1.TrainResult"> & 
    * @generated from field: bool replayed = 8;
    */
   replayed: boolean;
+
+  /**
+   * Entries of the manifest that it could not train, in the order of the manifest. The same step again drops the same.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.DroppedEpisode dropped = 9;
+   */
+  dropped: DroppedEpisode[];
+
+  /**
+   * For people: what was not as it should be, though the step is done.
+   *
+   * @generated from field: repeated string warnings = 10;
+   */
+  warnings: string[];
 };
 
 /**
@@ -484,6 +519,13 @@ export declare type StatusResponse = Message<"whetstone.trainer.v1.StatusRespons
    * @generated from field: string device = 5;
    */
   device: string;
+
+  /**
+   * Absent: no Configure is at work.
+   *
+   * @generated from field: whetstone.trainer.v1.TrainProgress configuring = 6;
+   */
+  configuring?: TrainProgress | undefined;
 };
 
 /**
@@ -497,7 +539,8 @@ export declare const StatusResponseSchema: GenMessage<StatusResponse>;
  */
 export declare const TrainerService: GenService<{
   /**
-   * Makes the trainer ready for a job: loads the newest checkpoint in the run folder, else the model. Safe to repeat.
+   * Makes the trainer ready for a job: loads the newest checkpoint in the run folder, else the model. It answers within
+   * seconds: while it is not ready with its progress, and the same request again joins the work that runs.
    *
    * @generated from rpc whetstone.trainer.v1.TrainerService.Configure
    */

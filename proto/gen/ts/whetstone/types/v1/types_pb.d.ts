@@ -1047,6 +1047,14 @@ export declare type EpisodeSummary = Message<"whetstone.types.v1.EpisodeSummary"
    * @generated from field: string failure_phase = 20;
    */
   failurePhase: string;
+
+  /**
+   * Why no step can train it, for people: a call breaks the contract, or no token of it may be trained. Empty: it can be
+   * trained. Training episodes and demonstrations only.
+   *
+   * @generated from field: string not_trainable = 21;
+   */
+  notTrainable: string;
 };
 
 /**
