@@ -55,12 +55,13 @@ export class TrainerClient implements Trainer {
   }
 
   async #configureOnce(signal: AbortSignal): Promise<TrainerState> {
-    const { spec, uid: jobUid, ledger } = this.#configuredJob();
+    const { spec, uid: jobUid, ledger, ...job } = this.#configuredJob();
     this.#options.lead?.assert();
     const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
     const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
     if (!answer.weights)
       throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
+    if (answer.notices.length > 0) job.onNotices?.(answer.notices);
     return { step: answer.step, weights: answer.weights };
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
-import type { TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
+import type { Notice, TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
 import type { CompiledJob } from "../domain/compiled-job.ts";
 import type { Fleet } from "./ports.ts";
 
@@ -14,6 +14,8 @@ export interface JobContext {
   /** Aborts when the process has to go, or the job's epoch was taken over: even a running step is left then. */
   readonly shutdown: AbortSignal;
   onTrainProgress(progress: TrainProgress): void;
+  /** What people should read in the job's status now; replaces what the same source said before. Cheap. */
+  notices(source: "trainer" | "step", notices: readonly Notice[]): void;
   /** The newest version: trained and published, perhaps not yet served. */
   onPolicy(policy: PolicyRecord): Promise<void>;
   onStep(record: StepRecord): Promise<void>;

@@ -89,8 +89,11 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
     uid: record.uid,
     fleet: parts.fleet,
     shutdown,
-    onTrainProgress: (progress) =>
-      parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share }),
+    onTrainProgress: (progress) => {
+      parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share });
+      parts.board.notices("step", progress.notices);
+    },
+    notices: (source, notices) => parts.board.notices(source, notices),
     onPolicy: (policy) => parts.board.policy(policy),
     onStep: (step: StepRecord) => parts.board.step(step),
     onValidation: (results) => parts.board.validated(results),

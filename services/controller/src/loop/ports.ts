@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import type { TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
+import type { Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
 import type { FindEpisode } from "../domain/batch.ts";
 
 /** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
@@ -47,6 +47,8 @@ export interface TrainedJob {
   readonly spec: JobSpec;
   readonly uid: string;
   readonly ledger: Pick<Ledger, "epoch" | "manifest">;
+  /** Called with what the trainer found in the run folder, each time that it found something. */
+  onNotices?(notices: readonly Notice[]): void;
 }
 
 export interface Trainer {

@@ -5,8 +5,10 @@ import {
   type EpisodeCounts,
   type JobStatus,
   type StepRecord,
+  JobPhase,
   type ValidationResult,
 } from "@whetstone/proto/jobs/v1/jobs";
+import type { Notice } from "@whetstone/proto/trainer/v1/trainer";
 
 /** At most one write of counts in this time; steps and validations are written at once. */
 const COUNTS_EVERY_MS = 1000;
@@ -25,6 +27,8 @@ export class StatusBoard {
   #count: (() => Promise<EpisodeCounts>) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** By who said them, the latest last. */
+  readonly #notices = new Map<string, readonly Notice[]>();
   #settled = { batches: 0, trained: 0, voided: 0 };
 
   constructor(sinks: BoardSinks, known: readonly ValidationResult[]) {
@@ -66,6 +70,14 @@ export class StatusBoard {
     });
   }
 
+  /** What people should read now: reason and message of a running job. Replaces what the same source said before. */
+  notices(source: string, notices: readonly Notice[]): void {
+    if (textOf(this.#notices.get(source) ?? []) === textOf(notices)) return;
+    this.#notices.delete(source);
+    this.#notices.set(source, notices);
+    this.#write(() => undefined).catch(() => undefined); // The next write carries them again.
+  }
+
   /** Something was dispatched or sealed: the counts are written soon. */
   touch(): void {
     this.#timer ??= setTimeout(() => {
@@ -103,9 +115,22 @@ export class StatusBoard {
         const counts = await this.#count?.();
         await this.#sinks.write((status) => {
           change(status);
+          this.#tell(status);
           if (counts) status.episodes = counts;
         });
       });
     return this.#writing;
   }
+
+  /** Until the first notice the reason is that of whoever made the job RUNNING. */
+  #tell(status: JobStatus): void {
+    if (status.phase !== JobPhase.RUNNING || this.#notices.size === 0) return;
+    const notices = [...this.#notices.values()].reverse().flat();
+    status.reason = notices[0]?.reason ?? "Training";
+    status.message = notices.map(({ message }) => message).join(" ");
+  }
+}
+
+function textOf(notices: readonly Notice[]): string {
+  return notices.map(({ reason, message }) => `${reason} ${message}`).join("\n");
 }

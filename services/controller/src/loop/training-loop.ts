@@ -4,7 +4,7 @@ import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { durationOf } from "../domain/duration.ts";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
-import { type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
+import { type Notice, type TrainProgress, type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { validationDue, versionIsServed } from "../domain/plan.ts";
 import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
@@ -19,6 +19,16 @@ export interface LoopParts {
   readonly validations: ValidationRun;
 }
 
+interface Run {
+  readonly context: JobContext;
+  readonly parts: LoopParts;
+  readonly watch: Stopwatch;
+  readonly stop: AbortSignal;
+}
+
+/** Phase of a step that stands still until something outside the trainer has changed (trainer.proto). */
+const WAITING = "waiting";
+
 /**
  * The sample, train, sync loop of one job (ARCHITECTURE.md, steps 2 to 11). `stop` ends it between two awaits; a step that
  * the trainer has begun is always finished and recorded, since its weights exist.
@@ -32,7 +42,7 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
     const validation = startValidation(context, parts, step, stop);
     validation.catch(() => undefined); // Awaited below; a stop in between must not count as unhandled.
     const batch = await watch.measure("sampling", () => parts.batches.collect(step, stop));
-    const result = await train(context, parts, batch, watch);
+    const result = await train({ context, parts, watch, stop }, batch);
     await watch.measure("validating", () => validation);
     await watch.measure("syncing", () => publishPolicy(context, parts, result, context.shutdown));
     await finishStep(context, parts.ledger, recordOf(result, batch, watch));
@@ -49,8 +59,9 @@ async function resumePoint(
 ): Promise<number> {
   const state = await watch.measure("waiting", () => startingState(context, parts, stop));
   const recorded = (await parts.ledger.steps()).length;
-  if (state.step > recorded) await recordUnrecorded(context, parts, { from: recorded, to: state.step }, watch);
-  else await replay(parts, state, recorded, context.shutdown);
+  const run = { context, parts, watch, stop };
+  if (state.step > recorded) await recordUnrecorded(run, { from: recorded, to: state.step });
+  else await replay(run, state, recorded);
   const next = Math.max(recorded, state.step);
   if (!(await parts.ledger.policy())) await savePolicy(context, parts.ledger, state);
   await watch.measure("syncing", () => servePolicy(context, parts, stop));
@@ -60,41 +71,45 @@ async function resumePoint(
 /** What the trainer holds; a job that only evaluates needs none and starts from the user's own folder. */
 async function startingState(context: JobContext, parts: LoopParts, stop: AbortSignal): Promise<TrainerState> {
   const { spec, uid } = context;
-  if (context.job.steps > 0) return parts.trainer.configure({ spec, uid, ledger: parts.ledger }, stop);
+  const onNotices = (notices: readonly Notice[]): void => context.notices("trainer", notices);
+  if (context.job.steps > 0) return parts.trainer.configure({ spec, uid, ledger: parts.ledger, onNotices }, stop);
   return { step: 0, weights: create(WeightsSchema, { path: spec.model?.path ?? "" }) };
 }
 
 /** The trainer finished a step, but its record was not written: ask it for the result again. */
-async function recordUnrecorded(
-  context: JobContext,
-  parts: LoopParts,
-  steps: { from: number; to: number },
-  watch: Stopwatch,
-): Promise<void> {
+async function recordUnrecorded(run: Run, steps: { from: number; to: number }): Promise<void> {
+  const { context, parts, watch } = run;
   for (let step = steps.from; step < steps.to; step++) {
     const batch = await parts.batches.collected(step);
-    const result = await train(context, parts, batch, watch);
+    const result = await train(run, batch);
     await savePolicy(context, parts.ledger, result);
     await finishStep(context, parts.ledger, recordOf(result, batch, watch));
   }
 }
 
 /** The trainer's newest checkpoint is older than the records: train the same manifests again. */
-async function replay(parts: LoopParts, state: TrainerState, recorded: number, signal: AbortSignal): Promise<void> {
-  for (let step = state.step; step < recorded; step++) await parts.trainer.trainStep(step, () => undefined, signal);
+async function replay(run: Run, state: TrainerState, recorded: number): Promise<void> {
+  for (let step = state.step; step < recorded; step++) await trainStep(run, step);
 }
 
-async function train(
-  context: JobContext,
-  parts: LoopParts,
-  batch: CollectedBatch,
-  watch: Stopwatch,
-): Promise<TrainResult> {
-  const result = await watch.measure("training", () =>
-    parts.trainer.trainStep(batch.manifest.step, (progress) => context.onTrainProgress(progress), context.shutdown),
-  );
-  watch.move("training", "waiting", parts.trainer.takeWaitedMs());
+async function train(run: Run, batch: CollectedBatch): Promise<TrainResult> {
+  const result = await run.watch.measure("training", () => trainStep(run, batch.manifest.step));
+  run.watch.move("training", "waiting", run.parts.trainer.takeWaitedMs());
   return result;
+}
+
+/** A step that stands still, for want of disk space, may do so for ever: a stop leaves it there. */
+async function trainStep({ context, parts, stop }: Run, step: number): Promise<TrainResult> {
+  const left = new AbortController();
+  const onProgress = (progress: TrainProgress): void => {
+    context.onTrainProgress(progress);
+    if (stop.aborted && progress.phase === WAITING) left.abort(stop.reason);
+  };
+  try {
+    return await parts.trainer.trainStep(step, onProgress, AbortSignal.any([context.shutdown, left.signal]));
+  } finally {
+    context.notices("step", []);
+  }
 }
 
 /** Weights first become the job's newest policy, then every engine's; a crash in between is made good by `resumePoint`. */

@@ -23,18 +23,28 @@ class ConfigureRequest(_message.Message):
     def __init__(self, spec: _Optional[_Union[_jobs_pb2.JobSpec, _Mapping]] = ..., run_path: _Optional[str] = ..., epoch: _Optional[int] = ..., job_uid: _Optional[str] = ...) -> None: ...
 
 class ConfigureResponse(_message.Message):
-    __slots__ = ("step", "weights", "device", "parameters", "progress")
+    __slots__ = ("step", "weights", "device", "parameters", "progress", "notices")
     STEP_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     step: int
     weights: Weights
     device: str
     parameters: int
     progress: TrainProgress
-    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., device: _Optional[str] = ..., parameters: _Optional[int] = ..., progress: _Optional[_Union[TrainProgress, _Mapping]] = ...) -> None: ...
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., device: _Optional[str] = ..., parameters: _Optional[int] = ..., progress: _Optional[_Union[TrainProgress, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
+
+class Notice(_message.Message):
+    __slots__ = ("reason", "message")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    message: str
+    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Weights(_message.Message):
     __slots__ = ("policy_version", "path", "manifest_digest")
@@ -65,14 +75,16 @@ class TrainStepResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[TrainProgress, _Mapping]] = ..., result: _Optional[_Union[TrainResult, _Mapping]] = ...) -> None: ...
 
 class TrainProgress(_message.Message):
-    __slots__ = ("phase", "share", "message")
+    __slots__ = ("phase", "share", "message", "notices")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     phase: str
     share: float
     message: str
-    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ..., message: _Optional[str] = ...) -> None: ...
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ..., message: _Optional[str] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
 
 class TrainResult(_message.Message):
     __slots__ = ("step", "weights", "metrics", "tokens_trained", "rows", "batch_digest", "duration", "replayed", "dropped", "warnings")

@@ -87,6 +87,13 @@ export declare type ConfigureResponse = Message<"whetstone.trainer.v1.ConfigureR
    * @generated from field: whetstone.trainer.v1.TrainProgress progress = 5;
    */
   progress?: TrainProgress | undefined;
+
+  /**
+   * What was found while the run folder was read, such as a damaged checkpoint that was set aside. Empty: nothing.
+   *
+   * @generated from field: repeated whetstone.trainer.v1.Notice notices = 6;
+   */
+  notices: Notice[];
 };
 
 /**
@@ -94,6 +101,33 @@ export declare type ConfigureResponse = Message<"whetstone.trainer.v1.ConfigureR
  * Use `create(ConfigureResponseSchema)` to create a new message.
  */
 export declare const ConfigureResponseSchema: GenMessage<ConfigureResponse>;
+
+/**
+ * Something that people should read in the status of the job while it runs. Writer: trainer.
+ *
+ * @generated from message whetstone.trainer.v1.Notice
+ */
+export declare type Notice = Message<"whetstone.trainer.v1.Notice"> & {
+  /**
+   * One word for programs: "DiskFull", "CheckpointDamaged".
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * For people, with what to do.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.Notice.
+ * Use `create(NoticeSchema)` to create a new message.
+ */
+export declare const NoticeSchema: GenMessage<Notice>;
 
 /**
  * A published version. Immutable.
@@ -190,7 +224,7 @@ export declare const TrainStepResponseSchema: GenMessage<TrainStepResponse>;
  */
 export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"> & {
   /**
-   * Of a step: "reading", "checking", "training", "saving". Of Configure: "waiting", "loading", "restoring".
+   * Of a step: "reading", "checking", "training", "saving"; "waiting" while it stands still for what `notices` says. Of Configure: "waiting", "loading", "restoring".
    *
    * @generated from field: string phase = 1;
    */
@@ -209,6 +243,13 @@ export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"
    * @generated from field: string message = 3;
    */
   message: string;
+
+  /**
+   * What holds now: what a later progress does not name is over.
+   *
+   * @generated from field: repeated whetstone.trainer.v1.Notice notices = 4;
+   */
+  notices: Notice[];
 };
 
 /**

@@ -12,7 +12,7 @@ import { file_whetstone_jobs_v1_jobs } from "../../jobs/v1/jobs_pb.js";
  * Describes the file whetstone/trainer/v1/trainer.proto.
  */
 export const file_whetstone_trainer_v1_trainer = /*@__PURE__*/
-  fileDesc("CiJ3aGV0c3RvbmUvdHJhaW5lci92MS90cmFpbmVyLnByb3RvEhR3aGV0c3RvbmUudHJhaW5lci52MSJuChBDb25maWd1cmVSZXF1ZXN0EigKBHNwZWMYASABKAsyGi53aGV0c3RvbmUuam9icy52MS5Kb2JTcGVjEhAKCHJ1bl9wYXRoGAIgASgJEg0KBWVwb2NoGAMgASgEEg8KB2pvYl91aWQYBCABKAkirAEKEUNvbmZpZ3VyZVJlc3BvbnNlEgwKBHN0ZXAYASABKA0SLgoHd2VpZ2h0cxgCIAEoCzIdLndoZXRzdG9uZS50cmFpbmVyLnYxLldlaWdodHMSDgoGZGV2aWNlGAMgASgJEhIKCnBhcmFtZXRlcnMYBCABKAQSNQoIcHJvZ3Jlc3MYBSABKAsyIy53aGV0c3RvbmUudHJhaW5lci52MS5UcmFpblByb2dyZXNzIkgKB1dlaWdodHMSFgoOcG9saWN5X3ZlcnNpb24YASABKAQSDAoEcGF0aBgCIAEoCRIXCg9tYW5pZmVzdF9kaWdlc3QYAyABKAkiZwoQVHJhaW5TdGVwUmVxdWVzdBINCgVlcG9jaBgBIAEoBBIQCghtYW5pZmVzdBgCIAEoDBIyCgdkcm9wcGVkGAMgAygLMiEud2hldHN0b25lLmpvYnMudjEuRHJvcHBlZEVwaXNvZGUiiQEKEVRyYWluU3RlcFJlc3BvbnNlEjcKCHByb2dyZXNzGAEgASgLMiMud2hldHN0b25lLnRyYWluZXIudjEuVHJhaW5Qcm9ncmVzc0gAEjMKBnJlc3VsdBgCIAEoCzIhLndoZXRzdG9uZS50cmFpbmVyLnYxLlRyYWluUmVzdWx0SABCBgoEa2luZCI+Cg1UcmFpblByb2dyZXNzEg0KBXBoYXNlGAEgASgJEg0KBXNoYXJlGAIgASgBEg8KB21lc3NhZ2UYAyABKAki/QIKC1RyYWluUmVzdWx0EgwKBHN0ZXAYASABKA0SLgoHd2VpZ2h0cxgCIAEoCzIdLndoZXRzdG9uZS50cmFpbmVyLnYxLldlaWdodHMSPwoHbWV0cmljcxgDIAMoCzIuLndoZXRzdG9uZS50cmFpbmVyLnYxLlRyYWluUmVzdWx0Lk1ldHJpY3NFbnRyeRIWCg50b2tlbnNfdHJhaW5lZBgEIAEoBBIMCgRyb3dzGAUgASgNEhQKDGJhdGNoX2RpZ2VzdBgGIAEoCRIrCghkdXJhdGlvbhgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghyZXBsYXllZBgIIAEoCBIyCgdkcm9wcGVkGAkgAygLMiEud2hldHN0b25lLmpvYnMudjEuRHJvcHBlZEVwaXNvZGUSEAoId2FybmluZ3MYCiADKAkaLgoMTWV0cmljc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAEiXAoXRXZhbHVhdGVMb2dQcm9ic1JlcXVlc3QSLAoEcm93cxgBIAMoCzIeLndoZXRzdG9uZS50cmFpbmVyLnYxLlRva2VuUm93EhMKC3RlbXBlcmF0dXJlGAIgASgBIh0KCFRva2VuUm93EhEKCXRva2VuX2lkcxgBIAMoDSJKChhFdmFsdWF0ZUxvZ1Byb2JzUmVzcG9uc2USLgoEcm93cxgBIAMoCzIgLndoZXRzdG9uZS50cmFpbmVyLnYxLkxvZ1Byb2JSb3ciHgoKTG9nUHJvYlJvdxIQCghsb2dwcm9icxgBIAMoAiImChVTYXZlQ2hlY2twb2ludFJlcXVlc3QSDQoFZXBvY2gYASABKAQiSwoWU2F2ZUNoZWNrcG9pbnRSZXNwb25zZRIxCgpjaGVja3BvaW50GAEgASgLMh0ud2hldHN0b25lLmpvYnMudjEuQ2hlY2twb2ludCItCg5SZXN0b3JlUmVxdWVzdBINCgVlcG9jaBgBIAEoBBIMCgRzdGVwGAIgASgNIkQKD1Jlc3RvcmVSZXNwb25zZRIxCgpjaGVja3BvaW50GAEgASgLMh0ud2hldHN0b25lLmpvYnMudjEuQ2hlY2twb2ludCI0ChVQdWJsaXNoV2VpZ2h0c1JlcXVlc3QSDQoFZXBvY2gYASABKAQSDAoEcGF0aBgCIAEoCSJIChZQdWJsaXNoV2VpZ2h0c1Jlc3BvbnNlEi4KB3dlaWdodHMYASABKAsyHS53aGV0c3RvbmUudHJhaW5lci52MS5XZWlnaHRzIg8KDVN0YXR1c1JlcXVlc3QipwEKDlN0YXR1c1Jlc3BvbnNlEhQKB2pvYl91aWQYASABKAlIAIgBARINCgVlcG9jaBgCIAEoBBIMCgRzdGVwGAMgASgNEgwKBGJ1c3kYBCABKAgSDgoGZGV2aWNlGAUgASgJEjgKC2NvbmZpZ3VyaW5nGAYgASgLMiMud2hldHN0b25lLnRyYWluZXIudjEuVHJhaW5Qcm9ncmVzc0IKCghfam9iX3VpZDLIBQoOVHJhaW5lclNlcnZpY2USXAoJQ29uZmlndXJlEiYud2hldHN0b25lLnRyYWluZXIudjEuQ29uZmlndXJlUmVxdWVzdBonLndoZXRzdG9uZS50cmFpbmVyLnYxLkNvbmZpZ3VyZVJlc3BvbnNlEl4KCVRyYWluU3RlcBImLndoZXRzdG9uZS50cmFpbmVyLnYxLlRyYWluU3RlcFJlcXVlc3QaJy53aGV0c3RvbmUudHJhaW5lci52MS5UcmFpblN0ZXBSZXNwb25zZTABEnEKEEV2YWx1YXRlTG9nUHJvYnMSLS53aGV0c3RvbmUudHJhaW5lci52MS5FdmFsdWF0ZUxvZ1Byb2JzUmVxdWVzdBouLndoZXRzdG9uZS50cmFpbmVyLnYxLkV2YWx1YXRlTG9nUHJvYnNSZXNwb25zZRJrCg5TYXZlQ2hlY2twb2ludBIrLndoZXRzdG9uZS50cmFpbmVyLnYxLlNhdmVDaGVja3BvaW50UmVxdWVzdBosLndoZXRzdG9uZS50cmFpbmVyLnYxLlNhdmVDaGVja3BvaW50UmVzcG9uc2USVgoHUmVzdG9yZRIkLndoZXRzdG9uZS50cmFpbmVyLnYxLlJlc3RvcmVSZXF1ZXN0GiUud2hldHN0b25lLnRyYWluZXIudjEuUmVzdG9yZVJlc3BvbnNlEmsKDlB1Ymxpc2hXZWlnaHRzEisud2hldHN0b25lLnRyYWluZXIudjEuUHVibGlzaFdlaWdodHNSZXF1ZXN0Giwud2hldHN0b25lLnRyYWluZXIudjEuUHVibGlzaFdlaWdodHNSZXNwb25zZRJTCgZTdGF0dXMSIy53aGV0c3RvbmUudHJhaW5lci52MS5TdGF0dXNSZXF1ZXN0GiQud2hldHN0b25lLnRyYWluZXIudjEuU3RhdHVzUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration, file_whetstone_jobs_v1_jobs]);
+  fileDesc("CiJ3aGV0c3RvbmUvdHJhaW5lci92MS90cmFpbmVyLnByb3RvEhR3aGV0c3RvbmUudHJhaW5lci52MSJuChBDb25maWd1cmVSZXF1ZXN0EigKBHNwZWMYASABKAsyGi53aGV0c3RvbmUuam9icy52MS5Kb2JTcGVjEhAKCHJ1bl9wYXRoGAIgASgJEg0KBWVwb2NoGAMgASgEEg8KB2pvYl91aWQYBCABKAki2wEKEUNvbmZpZ3VyZVJlc3BvbnNlEgwKBHN0ZXAYASABKA0SLgoHd2VpZ2h0cxgCIAEoCzIdLndoZXRzdG9uZS50cmFpbmVyLnYxLldlaWdodHMSDgoGZGV2aWNlGAMgASgJEhIKCnBhcmFtZXRlcnMYBCABKAQSNQoIcHJvZ3Jlc3MYBSABKAsyIy53aGV0c3RvbmUudHJhaW5lci52MS5UcmFpblByb2dyZXNzEi0KB25vdGljZXMYBiADKAsyHC53aGV0c3RvbmUudHJhaW5lci52MS5Ob3RpY2UiKQoGTm90aWNlEg4KBnJlYXNvbhgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIkgKB1dlaWdodHMSFgoOcG9saWN5X3ZlcnNpb24YASABKAQSDAoEcGF0aBgCIAEoCRIXCg9tYW5pZmVzdF9kaWdlc3QYAyABKAkiZwoQVHJhaW5TdGVwUmVxdWVzdBINCgVlcG9jaBgBIAEoBBIQCghtYW5pZmVzdBgCIAEoDBIyCgdkcm9wcGVkGAMgAygLMiEud2hldHN0b25lLmpvYnMudjEuRHJvcHBlZEVwaXNvZGUiiQEKEVRyYWluU3RlcFJlc3BvbnNlEjcKCHByb2dyZXNzGAEgASgLMiMud2hldHN0b25lLnRyYWluZXIudjEuVHJhaW5Qcm9ncmVzc0gAEjMKBnJlc3VsdBgCIAEoCzIhLndoZXRzdG9uZS50cmFpbmVyLnYxLlRyYWluUmVzdWx0SABCBgoEa2luZCJtCg1UcmFpblByb2dyZXNzEg0KBXBoYXNlGAEgASgJEg0KBXNoYXJlGAIgASgBEg8KB21lc3NhZ2UYAyABKAkSLQoHbm90aWNlcxgEIAMoCzIcLndoZXRzdG9uZS50cmFpbmVyLnYxLk5vdGljZSL9AgoLVHJhaW5SZXN1bHQSDAoEc3RlcBgBIAEoDRIuCgd3ZWlnaHRzGAIgASgLMh0ud2hldHN0b25lLnRyYWluZXIudjEuV2VpZ2h0cxI/CgdtZXRyaWNzGAMgAygLMi4ud2hldHN0b25lLnRyYWluZXIudjEuVHJhaW5SZXN1bHQuTWV0cmljc0VudHJ5EhYKDnRva2Vuc190cmFpbmVkGAQgASgEEgwKBHJvd3MYBSABKA0SFAoMYmF0Y2hfZGlnZXN0GAYgASgJEisKCGR1cmF0aW9uGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCHJlcGxheWVkGAggASgIEjIKB2Ryb3BwZWQYCSADKAsyIS53aGV0c3RvbmUuam9icy52MS5Ecm9wcGVkRXBpc29kZRIQCgh3YXJuaW5ncxgKIAMoCRouCgxNZXRyaWNzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4ASJcChdFdmFsdWF0ZUxvZ1Byb2JzUmVxdWVzdBIsCgRyb3dzGAEgAygLMh4ud2hldHN0b25lLnRyYWluZXIudjEuVG9rZW5Sb3cSEwoLdGVtcGVyYXR1cmUYAiABKAEiHQoIVG9rZW5Sb3cSEQoJdG9rZW5faWRzGAEgAygNIkoKGEV2YWx1YXRlTG9nUHJvYnNSZXNwb25zZRIuCgRyb3dzGAEgAygLMiAud2hldHN0b25lLnRyYWluZXIudjEuTG9nUHJvYlJvdyIeCgpMb2dQcm9iUm93EhAKCGxvZ3Byb2JzGAEgAygCIiYKFVNhdmVDaGVja3BvaW50UmVxdWVzdBINCgVlcG9jaBgBIAEoBCJLChZTYXZlQ2hlY2twb2ludFJlc3BvbnNlEjEKCmNoZWNrcG9pbnQYASABKAsyHS53aGV0c3RvbmUuam9icy52MS5DaGVja3BvaW50Ii0KDlJlc3RvcmVSZXF1ZXN0Eg0KBWVwb2NoGAEgASgEEgwKBHN0ZXAYAiABKA0iRAoPUmVzdG9yZVJlc3BvbnNlEjEKCmNoZWNrcG9pbnQYASABKAsyHS53aGV0c3RvbmUuam9icy52MS5DaGVja3BvaW50IjQKFVB1Ymxpc2hXZWlnaHRzUmVxdWVzdBINCgVlcG9jaBgBIAEoBBIMCgRwYXRoGAIgASgJIkgKFlB1Ymxpc2hXZWlnaHRzUmVzcG9uc2USLgoHd2VpZ2h0cxgBIAEoCzIdLndoZXRzdG9uZS50cmFpbmVyLnYxLldlaWdodHMiDwoNU3RhdHVzUmVxdWVzdCKnAQoOU3RhdHVzUmVzcG9uc2USFAoHam9iX3VpZBgBIAEoCUgAiAEBEg0KBWVwb2NoGAIgASgEEgwKBHN0ZXAYAyABKA0SDAoEYnVzeRgEIAEoCBIOCgZkZXZpY2UYBSABKAkSOAoLY29uZmlndXJpbmcYBiABKAsyIy53aGV0c3RvbmUudHJhaW5lci52MS5UcmFpblByb2dyZXNzQgoKCF9qb2JfdWlkMsgFCg5UcmFpbmVyU2VydmljZRJcCglDb25maWd1cmUSJi53aGV0c3RvbmUudHJhaW5lci52MS5Db25maWd1cmVSZXF1ZXN0Gicud2hldHN0b25lLnRyYWluZXIudjEuQ29uZmlndXJlUmVzcG9uc2USXgoJVHJhaW5TdGVwEiYud2hldHN0b25lLnRyYWluZXIudjEuVHJhaW5TdGVwUmVxdWVzdBonLndoZXRzdG9uZS50cmFpbmVyLnYxLlRyYWluU3RlcFJlc3BvbnNlMAEScQoQRXZhbHVhdGVMb2dQcm9icxItLndoZXRzdG9uZS50cmFpbmVyLnYxLkV2YWx1YXRlTG9nUHJvYnNSZXF1ZXN0Gi4ud2hldHN0b25lLnRyYWluZXIudjEuRXZhbHVhdGVMb2dQcm9ic1Jlc3BvbnNlEmsKDlNhdmVDaGVja3BvaW50Eisud2hldHN0b25lLnRyYWluZXIudjEuU2F2ZUNoZWNrcG9pbnRSZXF1ZXN0Giwud2hldHN0b25lLnRyYWluZXIudjEuU2F2ZUNoZWNrcG9pbnRSZXNwb25zZRJWCgdSZXN0b3JlEiQud2hldHN0b25lLnRyYWluZXIudjEuUmVzdG9yZVJlcXVlc3QaJS53aGV0c3RvbmUudHJhaW5lci52MS5SZXN0b3JlUmVzcG9uc2USawoOUHVibGlzaFdlaWdodHMSKy53aGV0c3RvbmUudHJhaW5lci52MS5QdWJsaXNoV2VpZ2h0c1JlcXVlc3QaLC53aGV0c3RvbmUudHJhaW5lci52MS5QdWJsaXNoV2VpZ2h0c1Jlc3BvbnNlElMKBlN0YXR1cxIjLndoZXRzdG9uZS50cmFpbmVyLnYxLlN0YXR1c1JlcXVlc3QaJC53aGV0c3RvbmUudHJhaW5lci52MS5TdGF0dXNSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration, file_whetstone_jobs_v1_jobs]);
 
 /**
  * Describes the message whetstone.trainer.v1.ConfigureRequest.
@@ -29,123 +29,130 @@ export const ConfigureResponseSchema = /*@__PURE__*/
   messageDesc(file_whetstone_trainer_v1_trainer, 1);
 
 /**
+ * Describes the message whetstone.trainer.v1.Notice.
+ * Use `create(NoticeSchema)` to create a new message.
+ */
+export const NoticeSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_trainer_v1_trainer, 2);
+
+/**
  * Describes the message whetstone.trainer.v1.Weights.
  * Use `create(WeightsSchema)` to create a new message.
  */
 export const WeightsSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 2);
+  messageDesc(file_whetstone_trainer_v1_trainer, 3);
 
 /**
  * Describes the message whetstone.trainer.v1.TrainStepRequest.
  * Use `create(TrainStepRequestSchema)` to create a new message.
  */
 export const TrainStepRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 3);
+  messageDesc(file_whetstone_trainer_v1_trainer, 4);
 
 /**
  * Describes the message whetstone.trainer.v1.TrainStepResponse.
  * Use `create(TrainStepResponseSchema)` to create a new message.
  */
 export const TrainStepResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 4);
+  messageDesc(file_whetstone_trainer_v1_trainer, 5);
 
 /**
  * Describes the message whetstone.trainer.v1.TrainProgress.
  * Use `create(TrainProgressSchema)` to create a new message.
  */
 export const TrainProgressSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 5);
+  messageDesc(file_whetstone_trainer_v1_trainer, 6);
 
 /**
  * Describes the message whetstone.trainer.v1.TrainResult.
  * Use `create(TrainResultSchema)` to create a new message.
  */
 export const TrainResultSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 6);
+  messageDesc(file_whetstone_trainer_v1_trainer, 7);
 
 /**
  * Describes the message whetstone.trainer.v1.EvaluateLogProbsRequest.
  * Use `create(EvaluateLogProbsRequestSchema)` to create a new message.
  */
 export const EvaluateLogProbsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 7);
+  messageDesc(file_whetstone_trainer_v1_trainer, 8);
 
 /**
  * Describes the message whetstone.trainer.v1.TokenRow.
  * Use `create(TokenRowSchema)` to create a new message.
  */
 export const TokenRowSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 8);
+  messageDesc(file_whetstone_trainer_v1_trainer, 9);
 
 /**
  * Describes the message whetstone.trainer.v1.EvaluateLogProbsResponse.
  * Use `create(EvaluateLogProbsResponseSchema)` to create a new message.
  */
 export const EvaluateLogProbsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 9);
+  messageDesc(file_whetstone_trainer_v1_trainer, 10);
 
 /**
  * Describes the message whetstone.trainer.v1.LogProbRow.
  * Use `create(LogProbRowSchema)` to create a new message.
  */
 export const LogProbRowSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 10);
+  messageDesc(file_whetstone_trainer_v1_trainer, 11);
 
 /**
  * Describes the message whetstone.trainer.v1.SaveCheckpointRequest.
  * Use `create(SaveCheckpointRequestSchema)` to create a new message.
  */
 export const SaveCheckpointRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 11);
+  messageDesc(file_whetstone_trainer_v1_trainer, 12);
 
 /**
  * Describes the message whetstone.trainer.v1.SaveCheckpointResponse.
  * Use `create(SaveCheckpointResponseSchema)` to create a new message.
  */
 export const SaveCheckpointResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 12);
+  messageDesc(file_whetstone_trainer_v1_trainer, 13);
 
 /**
  * Describes the message whetstone.trainer.v1.RestoreRequest.
  * Use `create(RestoreRequestSchema)` to create a new message.
  */
 export const RestoreRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 13);
+  messageDesc(file_whetstone_trainer_v1_trainer, 14);
 
 /**
  * Describes the message whetstone.trainer.v1.RestoreResponse.
  * Use `create(RestoreResponseSchema)` to create a new message.
  */
 export const RestoreResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 14);
+  messageDesc(file_whetstone_trainer_v1_trainer, 15);
 
 /**
  * Describes the message whetstone.trainer.v1.PublishWeightsRequest.
  * Use `create(PublishWeightsRequestSchema)` to create a new message.
  */
 export const PublishWeightsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 15);
+  messageDesc(file_whetstone_trainer_v1_trainer, 16);
 
 /**
  * Describes the message whetstone.trainer.v1.PublishWeightsResponse.
  * Use `create(PublishWeightsResponseSchema)` to create a new message.
  */
 export const PublishWeightsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 16);
+  messageDesc(file_whetstone_trainer_v1_trainer, 17);
 
 /**
  * Describes the message whetstone.trainer.v1.StatusRequest.
  * Use `create(StatusRequestSchema)` to create a new message.
  */
 export const StatusRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 17);
+  messageDesc(file_whetstone_trainer_v1_trainer, 18);
 
 /**
  * Describes the message whetstone.trainer.v1.StatusResponse.
  * Use `create(StatusResponseSchema)` to create a new message.
  */
 export const StatusResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_trainer_v1_trainer, 18);
+  messageDesc(file_whetstone_trainer_v1_trainer, 19);
 
 /**
  * @generated from service whetstone.trainer.v1.TrainerService

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
+import { JobPhase, type JobStatus, JobStatusSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { NoticeSchema } from "@whetstone/proto/trainer/v1/trainer";
+import { expect, it } from "vitest";
+import { StatusBoard } from "./status-board.ts";
+
+function openBoard(phase = JobPhase.RUNNING) {
+  const status = create(JobStatusSchema, { phase, reason: "Training" });
+  let writes = 0;
+  const board = new StatusBoard(
+    {
+      write: (change: (status: JobStatus) => void) => {
+        writes++;
+        change(status);
+        return Promise.resolve();
+      },
+      onStep: () => Promise.resolve(),
+      onValidation: () => Promise.resolve(),
+    },
+    [],
+  );
+  return { board, status, writes: () => writes };
+}
+
+const full = create(NoticeSchema, { reason: "DiskFull", message: "No space on /data." });
+const damaged = create(NoticeSchema, { reason: "CheckpointDamaged", message: "step-7 was set aside." });
+
+it("what a trainer has to say stands in the status of the job, and goes when it is over", async () => {
+  const { board, status } = openBoard();
+  board.notices("trainer", [damaged]);
+  board.notices("step", [full]);
+  await board.flush();
+  expect(status).toMatchObject({ reason: "DiskFull", message: "No space on /data. step-7 was set aside." });
+  board.notices("step", []);
+  await board.flush();
+  expect(status).toMatchObject({ reason: "CheckpointDamaged", message: "step-7 was set aside." });
+  board.notices("trainer", []);
+  await board.flush();
+  expect(status).toMatchObject({ reason: "Training", message: "" });
+});
+
+it("the same notice with every progress is one write", async () => {
+  const { board, writes } = openBoard();
+  for (let i = 0; i < 100; i++) board.notices("step", [full]);
+  for (let i = 0; i < 100; i++) board.notices("trainer", []);
+  await board.flush();
+  expect(writes()).toBe(2);
+});
+
+it("a job that does not run keeps its own reason", async () => {
+  const { board, status } = openBoard(JobPhase.SUSPENDED);
+  board.notices("step", [full]);
+  await board.flush();
+  expect(status).toMatchObject({ reason: "Training", message: "" });
+});
