@@ -52,6 +52,8 @@ interface Entry {
   readonly digest: string;
   readonly maxPolicyLag: number;
   bodyFound: boolean;
+  /** Its body is the one that was named, and its tokens were looked at. */
+  isChecked: boolean;
 }
 
 export interface AuditResult {
@@ -82,7 +84,6 @@ export class Auditor {
   readonly #sealed = new Set<string>();
   readonly #records = new Map<number, string>();
   readonly #tokens: TokenCheck = { stale: 0, unlabelled: 0 };
-  #checked = 0;
 
   constructor(job: JobFacts) {
     this.#job = job;
@@ -101,6 +102,7 @@ export class Auditor {
         digest,
         maxPolicyLag: manifest.maxPolicyLag,
         bodyFound: false,
+        isChecked: false,
       });
     }
     for (const { episodeId } of manifest.voided) if (this.#claim(episodeId, manifest.step)) this.#voided.add(episodeId);
@@ -159,7 +161,7 @@ export class Auditor {
       return this.#report.add("lost", id, "its body is not the one its batch names: digests differ");
     if (!episode || episode.id !== id)
       return this.#report.add("lost", id, "its body cannot be read or is another episode");
-    this.#checked += 1;
+    entry.isChecked = true;
     if (episode.purpose === Purpose.DEMONSTRATION) return; // not sampled: no version to be of
     const found = checkTokens(episode, entry.step, entry.maxPolicyLag);
     this.#tokens.stale += found.stale;
@@ -262,7 +264,8 @@ export class Auditor {
 
   #sum(checkpoint: CheckpointFacts | undefined): AuditResult {
     const done = Math.max(this.#stepsDone(), checkpoint?.step ?? 0);
-    const trained = [...this.#entries.values()].filter((entry) => entry.step < done).length;
+    const entries = [...this.#entries.values()].filter((entry) => entry.step < done);
+    const trained = entries.length;
     const unfinished = [...this.#dispatched.keys()].filter(
       (id) => !this.#entries.has(id) && !this.#voided.has(id),
     ).length;
@@ -281,7 +284,7 @@ export class Auditor {
       lost,
       duplicated,
       ...this.#tokens,
-      checkedEpisodes: this.#checked,
+      checkedEpisodes: entries.filter(({ isChecked }) => isChecked).length,
       violations: this.#report.first,
     };
   }
