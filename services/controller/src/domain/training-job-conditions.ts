@@ -10,6 +10,7 @@ import {
   type Readiness,
   type RecordFacts,
 } from "./training-job-facts.ts";
+import { messageOf } from "./training-job-messages.ts";
 
 interface Verdict {
   readonly status: ConditionChange["status"];
@@ -30,8 +31,9 @@ export function conditionsOf(job: Stored<TrainingJob>, facts: JobFacts, record: 
   const observedGeneration = job.metadata.generation;
   const now = new Date(facts.nowMs);
   return CONDITIONS.reduce<Condition[]>((conditions, type) => {
-    const { message = "", ...verdict } = verdicts[type];
-    const change = { type, ...verdict, message: message.slice(0, MESSAGE_CHARACTERS), observedGeneration };
+    const { message, ...verdict } = verdicts[type];
+    const said = message || messageOf(type, verdict.reason);
+    const change = { type, ...verdict, message: said.slice(0, MESSAGE_CHARACTERS), observedGeneration };
     return setCondition(conditions, change, now);
   }, known(job));
 }

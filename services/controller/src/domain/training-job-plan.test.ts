@@ -335,6 +335,8 @@ describe("plan: conditions", () => {
     expect(condition(made, type)).toBe(expected);
     expect(made.status?.conditions?.map((one) => one.type)).toEqual([...CONDITIONS]);
     for (const one of made.status?.conditions ?? []) expect(REASONS).toContain(one.reason);
+    const silent = (made.status?.conditions ?? []).filter(({ message }) => message === "");
+    expect(silent, "conditions without a message").toEqual([]);
   });
 
   it("a running job that moves nothing for its time is not progressing; one that moves is, from then on", () => {
