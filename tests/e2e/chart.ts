@@ -99,6 +99,8 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["tls.secrets.worker=mine", /worker/],
   ["tls.days=0", /days/],
   ["monitoring.podMonitors.interval=often", /interval/],
+  ["engine.profile=vllm", /model\.init: .*model\.init=null/],
+  ["engine.nodesPerReplica=2", /engine\.nodesPerReplica: .*vllm/],
 ];
 
 /** Throws at the first that is wrong; answers how many were looked at. */

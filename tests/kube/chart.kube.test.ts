@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ENVIRONMENT_POOLS } from "../../services/controller/src/domain/environment-pool.ts";
 import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
+import { runWhet } from "../support/local-runtime.ts";
 
 const CHART = resolve(import.meta.dirname, "../../charts/whetstone");
 
@@ -59,6 +60,35 @@ async function replicas(): Promise<unknown[]> {
   return [fleet?.spec.replicas, pool?.spec.replicas];
 }
 
+/** `whet install` of values that must be refused before anything is changed. */
+function installRefused(release: string, ...flags: string[]): { code: number | null; said: string } {
+  const where = ["--context", "current", "--namespace", cluster.namespace, "--release", release];
+  const { status, output } = runWhet("install", "--kube", ...where, "--no-wait", ...flags);
+  return { code: status, said: output };
+}
+
+/** Definitions as `whet install` upgrades them, and releases. */
+async function installed(): Promise<string> {
+  const crds = await cluster.kubectl(["get", "crds", "trainingjobs.whetstone.dev", "-o", "jsonpath={.metadata}"]);
+  return `${crds.text} ${await helm("list", "--all", "--all-namespaces", "--short")}`;
+}
+
+describe("values that go wrong are refused with 2, before anything is changed", () => {
+  it.each([
+    ["vLLM with the model that is made for another engine", ["--set", "engine.profile=vllm"], /model\.init: .*vllm/],
+    ["several nodes for an engine of one", ["--set", "engine.nodesPerReplica=2"], /engine\.nodesPerReplica: .*vllm/],
+    ["an unknown value", ["--set", "enigne.replicas=2"], /enigne/],
+    ["a wrong type", ["--set", "engine.replicas=two"], /engine\.replicas: .*integer/],
+    ["a file that is not there", ["--values", "/nope.yaml"], /nope\.yaml/],
+  ])("%s", async (_, flags, named) => {
+    const before = await installed();
+    const { code, said } = installRefused("fresh", ...flags);
+    expect(said).toMatch(named);
+    expect(code).toBe(2);
+    expect(await installed()).toBe(before);
+  });
+});
+
 describe("the chart, installed", () => {
   it("is refused where another release is, by that one's name, and nowhere else", async () => {
     expect(await install("one")).toContain("STATUS: deployed");
@@ -68,6 +98,16 @@ describe("the chart, installed", () => {
     expect(await install("two", "--dry-run=server", "--namespace", other.namespace)).toContain("STATUS: pending");
     expect(await helm("template", "two", CHART)).toContain("kind: InferenceFleet");
     expect(await helm("list", "--short")).toBe("one\n");
+  });
+
+  it("refuses what an upgrade cannot change, and stays deployed", async () => {
+    const two = ["engine.profile=vllm", "engine.nodesPerReplica=2", "model.init=null", "model.path=/data/models/mine"];
+    const before = await installed();
+    const { code, said } = installRefused("one", ...two.flatMap((set) => ["--set", set]));
+    expect(said).toMatch(/engine\.nodesPerReplica: cannot be changed from 1 to 2/);
+    expect(code).toBe(2);
+    expect(await installed()).toBe(before);
+    expect(await helm("status", "one")).toContain("STATUS: deployed");
   });
 
   it("keeps what was scaled, unless an upgrade changes that very value", async () => {

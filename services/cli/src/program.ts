@@ -34,7 +34,10 @@ export function buildProgram(
       "a Kubernetes cluster, by its kubectl context (default: WHETSTONE_CONTEXT; none: this machine)",
     )
     .option("--namespace <name>", "where Whetstone is in the cluster (default: WHETSTONE_NAMESPACE or the context's)")
-    .option("--release <name>", "which installation, if the namespace has several (default: WHETSTONE_RELEASE)")
+    .option(
+      "--release <name>",
+      "name of the installation; a namespace has one (default: WHETSTONE_RELEASE, else the one that is there)",
+    )
     .addHelpText("after", EXIT_CODES)
     .exitOverride();
   prepareCommands(program, context, opened);

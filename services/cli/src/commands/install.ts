@@ -43,7 +43,9 @@ export async function install(flags: InstallFlags, context: CommandContext): Pro
   const timeoutMs = readTimeout(flags.timeout);
   const ground = open(flags, context);
   const phases = new Phases(flags.json === true, context);
+  await phases.run("values", () => ground.helm.check(...chartOf(ground, flags)));
   await phases.run(`cluster of context ${ground.chosen.context}`, () => serverVersion(ground.chosen));
+  await phases.run("values, against what is installed", () => checkThere(ground, flags));
   await phases.run("custom resources", () => installCrds(ground));
   await phases.run(`release ${ground.release} in namespace ${ground.namespace}`, () => installChart(ground, flags));
   if (flags.wait !== false) await phases.run("pods ready", () => allReady(ground, timeoutMs, phases, context.signal));
@@ -118,10 +120,20 @@ async function removeCrds({ chosen, helm }: Ground): Promise<string> {
   return there.map(({ spec }) => spec.names.kind).join(", ");
 }
 
-async function installChart({ helm, namespace, release }: Ground, flags: InstallFlags): Promise<void> {
+/** Before the first installation there is nothing that values could not go with. */
+async function checkThere(ground: Ground, flags: InstallFlags): Promise<void> {
+  if ((await ownCrds(ground.chosen.config)).length === 0) return;
+  await ground.helm.checkThere(...chartOf(ground, flags));
+}
+
+async function installChart(ground: Ground, flags: InstallFlags): Promise<void> {
+  await ground.helm.apply(...chartOf(ground, flags), "--create-namespace");
+}
+
+function chartOf({ namespace, release }: Ground, flags: InstallFlags): [string, string, string, ...string[]] {
   const values = (flags.values ?? []).flatMap((file) => ["--values", file]);
   const set = (flags.set ?? []).flatMap((setting) => ["--set", setting]);
-  await helm.apply(release, chart("whetstone"), namespace, "--create-namespace", ...values, ...set);
+  return [release, chart("whetstone"), namespace, ...values, ...set];
 }
 
 function chart(name: string): string {

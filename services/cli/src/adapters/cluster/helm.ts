@@ -3,7 +3,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-import { CliError } from "../../domain/cli-error.ts";
+import { badInput, CliError } from "../../domain/cli-error.ts";
+import { refusedValues } from "../../domain/helm-values.ts";
 
 export interface Helm {
   /** Runs a command to its end. Answers its standard output. @throws CliError with what helm said. */
@@ -11,6 +12,10 @@ export interface Helm {
   /** `upgrade --install`: what the chart and the values say is so afterwards, whoever wrote it otherwise before. */
   apply(release: string, chart: string, namespace: string, ...flags: string[]): Promise<void>;
   has(release: string, namespace: string): Promise<boolean>;
+  /** Renders the chart with these values, and changes nothing. @throws CliError (bad input) naming the values it refuses */
+  check(release: string, chart: string, namespace: string, ...flags: string[]): Promise<void>;
+  /** The same with what the cluster has: a value that an installed release cannot change is refused. */
+  checkThere(release: string, chart: string, namespace: string, ...flags: string[]): Promise<void>;
 }
 
 /** `--all` of Helm 3 is not there in Helm 4. */
@@ -32,7 +37,10 @@ export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal:
       throw unable(error, signal);
     })) as [number | null];
     if (code === 0) return stdout;
-    throw new CliError("HELM_FAILED", `helm ${args[0]} failed: ${sayings(stderr)}`);
+    const said = sayings(stderr);
+    const refused = refusedValues(said);
+    if (refused.length > 0) throw badInput(refused, "BAD_VALUES");
+    throw new CliError("HELM_FAILED", `helm ${args[0]} failed: ${said}`);
   };
   return {
     run,
@@ -41,6 +49,14 @@ export function helmFor(context: string, environment: NodeJS.ProcessEnv, signal:
       const isHelm3 = (await run("version", "--template", "{{.Version}}")).startsWith("v3");
       const force = isHelm3 ? [] : ["--server-side=true", "--force-conflicts"];
       await run("upgrade", "--install", release, chart, "--namespace", namespace, ...flags, ...force);
+    },
+    check: async (release, chart, namespace, ...flags) => {
+      await run("template", release, chart, "--namespace", namespace, ...flags);
+    },
+    checkThere: async (release, chart, namespace, ...flags) => {
+      // Objects are not compared with the definitions: those may be older than the chart, and are upgraded next.
+      const dry = ["--dry-run=server", "--disable-openapi-validation"];
+      await run("upgrade", "--install", release, chart, "--namespace", namespace, ...dry, ...flags);
     },
     has: async (release, namespace) => {
       const releases = await run("list", "--namespace", namespace, "--filter", `^${release}$`, "--short", ...ANY_STATE);

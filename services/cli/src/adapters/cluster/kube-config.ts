@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The user's kubeconfig, with one of its contexts chosen. */
-import { delimiter } from "node:path";
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
 
 import { KubeConfig } from "@kubernetes/client-node";
 
@@ -16,7 +18,10 @@ export interface Chosen {
   readonly namespace: string;
 }
 
-/** @throws CliError (bad input) when the file cannot be read or has no such context. */
+/** In a pod the client library takes the service account. */
+const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/** @throws CliError (bad input) when there is no file, it cannot be read, or it has no such context. */
 export function chooseContext(name: string, environment: NodeJS.ProcessEnv): Chosen {
   const config = load(environment);
   const contexts = config.getContexts().map((context) => context.name);
@@ -32,6 +37,8 @@ export function chooseContext(name: string, environment: NodeJS.ProcessEnv): Cho
 function load(environment: NodeJS.ProcessEnv): KubeConfig {
   const [first, ...others] = (environment["KUBECONFIG"] ?? "").split(delimiter).filter(Boolean);
   const config = new KubeConfig();
+  const file = join(environment["HOME"] || homedir(), ".kube", "config");
+  if (first === undefined && !existsSync(file) && !existsSync(SERVICE_ACCOUNT)) throw noConfig(file);
   try {
     if (first === undefined) config.loadFromDefault();
     else config.loadFromFile(first);
@@ -40,6 +47,14 @@ function load(environment: NodeJS.ProcessEnv): KubeConfig {
     throw badInput([{ path: "KUBECONFIG", reason: `cannot be read: ${(error as Error).message}` }]);
   }
   return config;
+}
+
+/** Where nothing is, the client library makes a cluster up, at a port of this machine. */
+function noConfig(file: string): Error {
+  const looked = `KUBECONFIG is not set, and ${file} does not exist`;
+  return badInput([
+    { path: "KUBECONFIG", reason: `there is no kubeconfig: ${looked}. Set KUBECONFIG to the file of your cluster` },
+  ]);
 }
 
 /** As kubectl does: of a name that several files have, the first one counts. */
