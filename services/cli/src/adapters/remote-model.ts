@@ -5,10 +5,11 @@ import { isAbsolute } from "node:path";
 
 /**
  * A controller that WHETSTONE_ENDPOINT names may run elsewhere, such as in a cluster: an absolute model.path that is not
- * on this machine is its to judge, and it does when the job is submitted. `document`: a job before paths are resolved; a
- * relative path is beside the job's file, so here.
+ * on this machine is its to judge, and it does when the job is submitted; one in a cluster judges every path. `document`: a
+ * job before paths are resolved; a relative path is beside the job's file, so here.
  */
 export function isRemoteModel(document: Readonly<Record<string, unknown>>, environment: NodeJS.ProcessEnv): boolean {
+  if (environment["WHETSTONE_CONTEXT"]) return true;
   const path = (document["model"] as { path?: unknown } | undefined)?.path;
   return (
     Boolean(environment["WHETSTONE_ENDPOINT"]) && typeof path === "string" && isAbsolute(path) && !existsSync(path)

@@ -11,22 +11,25 @@ import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
 import { checkAgent } from "./agent-check.ts";
+import type { Config } from "../config.ts";
 import type { FindHost } from "./environment-hosts.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
+import { whereLooked } from "./where-looked.ts";
 
 export interface WorldDeps {
   readonly findHost: FindHost;
   readonly rollouts: RpcClient<typeof RolloutService>;
   /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
   readonly environmentsLast?: boolean;
+  readonly config?: Pick<Config, "kube" | "dataPath">;
 }
 
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
 export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
-  const found = await checkModel(spec.model?.path ?? "");
-  const train = await checkDataset("train", spec.train, found);
+  const found = await checkModel(spec.model?.path ?? "", deps.config);
+  const train = await checkDataset("train", spec.train, found, deps.config);
   if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
-  const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found);
+  const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, deps.config);
   if (!needsAgent(spec)) return found;
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
   return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps, found.length > 0))];
@@ -48,11 +51,11 @@ async function checkPlayers(
   return [...found, ...(await rehearseReset(host, { spec, module, task }))];
 }
 
-async function checkModel(path: string): Promise<Violation[]> {
+async function checkModel(path: string, config: WorldDeps["config"]): Promise<Violation[]> {
   if (!isAbsolute(path)) return [{ path: "model.path", reason: `must be an absolute path, got "${path}"` }];
   const at = (reason: string): Violation[] => [{ path: "model.path", reason, curable: true }];
   const files = await readdir(path).catch(() => undefined);
-  if (!files) return at(`folder ${path} does not exist or cannot be read`);
+  if (!files) return at(`folder ${path} does not exist or cannot be read${await whereLooked(config)}`);
   for (const needed of ["config.json", "tokenizer.json"])
     if (!files.includes(needed)) return at(`folder ${path} has no ${needed}: not a model in Hugging Face layout`);
   if (!files.some((file) => file.endsWith(".safetensors"))) return at(`folder ${path} has no *.safetensors`);
@@ -73,10 +76,11 @@ async function checkDataset(
   path: string,
   dataset: Dataset | undefined,
   found: Violation[],
+  config: WorldDeps["config"],
 ): Promise<TaskList | undefined> {
   if (!dataset) return undefined;
   try {
-    if (dataset.source.case === "jsonl") await access(dataset.source.value, constants.R_OK);
+    if (dataset.source.case === "jsonl") await mustBeReadable(dataset.source.value, config);
     return await loadDataset(dataset);
   } catch (error) {
     found.push({
@@ -86,6 +90,14 @@ async function checkDataset(
     });
     return undefined;
   }
+}
+
+async function mustBeReadable(path: string, config: WorldDeps["config"]): Promise<void> {
+  const readable = await access(path, constants.R_OK).then(
+    () => true,
+    () => false,
+  );
+  if (!readable) throw new Error(`file ${path} does not exist or cannot be read${await whereLooked(config)}`);
 }
 
 function checkDemonstrations(tasks: TaskList, found: Violation[]): void {
