@@ -26,7 +26,7 @@ export function observationAnswer(result: ResetResult | StepResult): SessionAnsw
       value: {
         ...(typeof observation === "string"
           ? { text: observation }
-          : { data: fromJson(ValueSchema, observation as JsonValue) }),
+          : { data: fromJson(ValueSchema, jsonOf(observation)) }),
         ...(step?.reward === undefined ? {} : { reward: step.reward }),
         terminated: step?.terminated ?? false,
         truncated: step?.truncated ?? false,
@@ -34,6 +34,13 @@ export function observationAnswer(result: ResetResult | StepResult): SessionAnsw
       },
     },
   };
+}
+
+/** Its check found JSON values only; properties that are undefined go. */
+function jsonOf(observation: unknown): JsonValue {
+  return typeof observation === "object"
+    ? (JSON.parse(JSON.stringify(observation)) as JsonValue)
+    : (observation as JsonValue);
 }
 
 function isEmpty(record: object): boolean {

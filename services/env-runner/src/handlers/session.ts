@@ -3,9 +3,9 @@ import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { Reset, SessionRequest, Step } from "@whetstone/proto/environments/v1/environments";
-import { type Awaitable, type Environment, isDone, type StepResult } from "@whetstone/sdk";
+import { type Awaitable, type Environment, resetEnvironment } from "@whetstone/sdk";
 import type { ServiceDeps } from "./environment-service.ts";
-import { graderFailed } from "./grade.ts";
+import { stepAndGrade } from "./grade.ts";
 import type { SessionEnd } from "./metrics.ts";
 import { errorAnswer, type ErrorCode, observationAnswer, type SessionAnswer } from "./session-answers.ts";
 
@@ -148,26 +148,16 @@ export class Session {
     const { kind, args = {}, module } = reset;
     const { registry, modules } = this.#deps;
     this.#environment = module === undefined ? registry.get(kind).create(args) : modules.open(reset);
-    const result = this.#environment.reset({ seed: safeSeed(reset.seed), signal });
-    if (result instanceof Promise) return result.then(observationAnswer);
-    return observationAnswer(result);
+    const result = resetEnvironment(this.#environment, { seed: safeSeed(reset.seed), signal });
+    return result instanceof Promise ? result.then(observationAnswer) : observationAnswer(result);
   }
 
   #step({ action, data }: Step, signal: AbortSignal): Awaitable<SessionAnswer> {
     const environment = this.#environment;
     if (environment === undefined) throw misuse("step needs a reset first");
     this.#deps.metrics.step();
-    const result = environment.step(data === undefined ? action : toJson(ValueSchema, data), { signal });
-    if (result instanceof Promise) return result.then((stepped) => this.#graded(environment, stepped, signal));
-    return this.#graded(environment, result, signal);
-  }
-
-  /** Environments that grade at the end do so here, where they live: the last step's reward is the grade. */
-  #graded(environment: Environment, result: StepResult, signal: AbortSignal): Awaitable<SessionAnswer> {
-    if (!isDone(result) || environment.computeFinalReward === undefined) return observationAnswer(result);
-    return graderFailed(async () => environment.computeFinalReward?.({ signal })).then((reward) =>
-      observationAnswer({ ...result, reward }),
-    );
+    const result = stepAndGrade(environment, data === undefined ? action : toJson(ValueSchema, data), { signal });
+    return result instanceof Promise ? result.then(observationAnswer) : observationAnswer(result);
   }
 
   #failed(error: { code: ErrorCode; field: string; message: string }): SessionAnswer {

@@ -12,12 +12,12 @@ import {
 import {
   createRegistry,
   type Environment,
-  isDone,
   readModule,
+  resetEnvironment,
   type ResetResult,
   type StepResult,
 } from "@whetstone/sdk";
-import { graderFailed } from "../handlers/grade.ts";
+import { stepAndGrade } from "../handlers/grade.ts";
 import type { CloseCall, KindDescription, ResetCall, StepCall } from "./calls.ts";
 
 serveChild(async ({ code }: { readonly code: Uint8Array }): Promise<ChildMethods> => {
@@ -59,16 +59,13 @@ class SessionDesk {
     const open: OpenEnvironment = { environment: this.#create(kind, args) };
     this.#open.set(session, open);
     this.#keepStrays(open, scope);
-    return open.environment.reset({ seed, ...lazySignal(scope) });
+    return resetEnvironment(open.environment, { seed, ...lazySignal(scope) });
   }
 
   step({ session, action }: StepCall, scope: CallScope): StepResult | Promise<StepResult> {
     const open = this.#get(session);
     this.#keepStrays(open, scope);
-    const options = lazySignal(scope);
-    const result = open.environment.step(action, options);
-    if (result instanceof Promise) return result.then((stepped) => graded(open.environment, stepped, options));
-    return graded(open.environment, result, options);
+    return stepAndGrade(open.environment, action, lazySignal(scope));
   }
 
   async close({ session }: CloseCall): Promise<void> {
@@ -96,15 +93,6 @@ class SessionDesk {
       failCall(error);
     };
   }
-}
-
-function graded(
-  environment: Environment,
-  result: StepResult,
-  options: { readonly signal: AbortSignal },
-): StepResult | Promise<StepResult> {
-  if (!isDone(result) || environment.computeFinalReward === undefined) return result;
-  return graderFailed(async () => environment.computeFinalReward?.(options)).then((reward) => ({ ...result, reward }));
 }
 
 /** Most environments never look at it. */

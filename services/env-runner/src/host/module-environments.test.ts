@@ -30,6 +30,7 @@ class Counter extends BaseEnv {
       case "task": throw new EpisodeError("TASK", "bad task");
       case "throw": throw new Error("odd");
       case "never": return new Promise(() => {});
+      case "nan": return { observation: "", reward: NaN, terminated: false, truncated: false, info: {} };
       case "function": return { observation: () => 1, terminated: false, truncated: false, info: {} };
       case "bad grade": this.bad = true; this.n = 3;
     }
@@ -149,6 +150,15 @@ describe("a module's environment", { timeout: 60_000 }, () => {
     const broken = moduleOf(Buffer.from("export const x = undefined.y;"));
     expect(await openSession().ask(reset({ module: broken }))).toMatchObject({ value: { code: "TASK" } });
     expect(await openSession().ask(reset({ args: { from: "x" } }))).toMatchObject({ value: { code: "TASK" } });
+  });
+
+  it("tells what a method returned that is none, and the method's line", async () => {
+    const line = CODE.toString().slice(0, CODE.toString().indexOf("  step(action)")).split("\n").length;
+    const answer = await (await opened()).step("nan");
+    expect(answer).toMatchObject({ value: { code: "ENVIRONMENT" } });
+    const { message } = answer.value as { message: string };
+    expect(message).toContain("the environment's step() returned reward NaN: it must be a finite number");
+    expect(message).toMatch(new RegExp(`\\(module-.*:${line}\\)$`));
   });
 
   it.each([

@@ -74,6 +74,15 @@ describe("loadModule", () => {
     expect(load(entry)).toEqual({ message: "no", place: "inner.ts:3:7" });
   });
 
+  it("tells the user's file and line of a function that has returned", () => {
+    const entry = write({
+      "env.ts": 'export { Env as default } from "./own/env.ts";',
+      "own/env.ts":
+        "export class Env {\n  reset(): number {\n    return 1;\n  }\n\n  step(): number {\n    return NaN;\n  }\n}",
+    });
+    expect(load(entry)).toMatchObject({ stepAt: "own/env.ts:6" });
+  });
+
   it("refuses imports that were not bundled", () => {
     const raw = 'const name = "left-pad"; export const x = await import(name);';
     expect(load("", raw)).toMatchObject({ message: expect.stringContaining('imports "left-pad"') as string });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import module from "node:module";
+import module, { type SourceMapping } from "node:module";
 import { pathToFileURL } from "node:url";
 import { WhetstoneError } from "@whetstone/core";
 import type { Info } from "@whetstone/sdk";
@@ -48,6 +48,31 @@ function installHooks(): void {
       return { format: "module", source, shortCircuit: true };
     },
   });
+}
+
+/**
+ * Where a user's function begins, "agents.ts:3", by its text in the modules loaded here: one that has returned a wrong value
+ * is in no stack any more. Empty: it is in none of them, or in several.
+ */
+export function placeOfFunction(culprit: object, folder: string): string {
+  if (typeof culprit !== "function") return "";
+  const text = Function.prototype.toString.call(culprit);
+  for (const [url, code] of sources) {
+    const source = Buffer.from(code.buffer, code.byteOffset, code.byteLength).toString("utf8");
+    const begin = source.indexOf(text);
+    if (begin < 0 || source.indexOf(text, begin + 1) >= 0) continue;
+    const lines = source.slice(0, begin).split("\n");
+    const entry = module.findSourceMap(url)?.findEntry(lines.length - 1, (lines.at(-1) as string).length);
+    const { originalSource, originalLine } = (entry ?? {}) as Partial<SourceMapping>;
+    if (originalSource === undefined || originalLine === undefined) return `${fileOf(url, folder)}:${lines.length}`;
+    return `${fileOf(originalSource, folder)}:${originalLine + 1}`;
+  }
+  return "";
+}
+
+function fileOf(url: string, folder: string): string {
+  const path = url.replace(/^file:\/\//, "");
+  return path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path;
 }
 
 const FRAME = /\(?((?:file:\/\/)?\/[^()\s]+?):(\d+):(\d+)\)?$/;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, type ErrorCode, type RetryClass, type Violation, WhetstoneError } from "@whetstone/core";
 import { EpisodeError, type FailureClass } from "@whetstone/sdk";
-import { placeOf } from "./load-module.ts";
+import { placeOf, placeOfFunction } from "./load-module.ts";
 
 /** An error in plain data. Causes and stacks stay where they are. */
 export interface WireError {
@@ -28,8 +28,13 @@ export function toWire(thrown: unknown, folder: string): WireError {
 
 /** Errors that are written for people say it themselves. */
 function withPlace(message: string, thrown: unknown, folder: string): string {
-  const place = thrown instanceof WhetstoneError ? placeOf(thrown.cause, folder) : placeOf(thrown, folder);
+  const place = placeIn(thrown, folder);
   return place === "" || message.includes(place) ? message : `${message} (${place})`;
+}
+
+function placeIn(thrown: unknown, folder: string): string {
+  if (thrown instanceof EpisodeError && thrown.culprit !== undefined) return placeOfFunction(thrown.culprit, folder);
+  return thrown instanceof WhetstoneError ? placeOf(thrown.cause, folder) : placeOf(thrown, folder);
 }
 
 export function fromWire({ code, message, retry, failureClass, violations }: WireError): WhetstoneError {

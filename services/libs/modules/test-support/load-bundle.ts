@@ -2,13 +2,15 @@
 /** Bundles and loads a file in plain Node, as services do; prints what came of it as JSON. */
 import { BaseAgent } from "@whetstone/sdk";
 import { bundleModule } from "../src/bundle.ts";
-import { loadModule, NOWHERE, placeOf } from "../src/load-module.ts";
+import { loadModule, NOWHERE, placeOf, placeOfFunction } from "../src/load-module.ts";
 
 const [path = "", raw] = process.argv.slice(2);
 try {
   const code = raw === undefined ? (await bundleModule(path)).code : new TextEncoder().encode(raw);
   const exports = await loadModule(code, { folder: NOWHERE });
-  console.log(JSON.stringify({ exports, hasHostsSdk: exports["BaseAgent"] === BaseAgent }));
+  const { step } = (exports["default"] as { prototype?: { step?: object } } | undefined)?.prototype ?? {};
+  const stepAt = step && placeOfFunction(step, NOWHERE);
+  console.log(JSON.stringify({ exports, hasHostsSdk: exports["BaseAgent"] === BaseAgent, stepAt }));
 } catch (error) {
   console.log(JSON.stringify({ message: (error as Error).message, place: placeOf(error, NOWHERE) }));
 }

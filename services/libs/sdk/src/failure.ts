@@ -44,14 +44,23 @@ export function isRetried(failureClass: FailureClass): boolean {
   return RETRIED.has(failureClass);
 }
 
+export interface EpisodeErrorOptions {
+  readonly code?: ErrorCode;
+  readonly cause?: unknown;
+  readonly culprit?: object;
+}
+
 /** Thrown by agents, environments and clients that know the class of what went wrong. */
 export class EpisodeError extends WhetstoneError {
   readonly failureClass: FailureClass;
+  /** The user's function that answered wrongly: no stack names it, since it has returned. A host of modules knows its line. */
+  readonly culprit: object | undefined;
 
-  constructor(failureClass: FailureClass, message: string, options: { code?: ErrorCode; cause?: unknown } = {}) {
-    const { code = CODE_OF_CLASS[failureClass], cause } = options;
+  constructor(failureClass: FailureClass, message: string, options: EpisodeErrorOptions = {}) {
+    const { code = CODE_OF_CLASS[failureClass], cause, culprit } = options;
     super(code, message, { cause });
     this.failureClass = failureClass;
+    this.culprit = culprit;
   }
 }
 

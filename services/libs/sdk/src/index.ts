@@ -14,6 +14,7 @@ export {
   type StepOptions,
   type StepResult,
 } from "./base-env.ts";
+export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
 export { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";

@@ -165,14 +165,20 @@ function failed({ code, field, message }: EnvironmentError): WhetstoneError {
 }
 
 function resetResult(observation: Observation): ResetResult {
-  return { observation: seen(observation), info: observation.info ?? {} };
+  return { observation: seen(observation, "reset"), info: observation.info ?? {} };
 }
 
 function stepResult(observation: Observation): StepResult {
   const { reward, terminated, truncated, info = {} } = observation;
-  return { observation: seen(observation), reward, terminated, truncated, info };
+  return { observation: seen(observation, "step"), reward, terminated, truncated, info };
 }
 
-function seen({ text, data }: Observation): unknown {
-  return data === undefined ? text : toJson(ValueSchema, data);
+/** JSON has no NaN, but a value of the contract may: of environments in other languages. */
+function seen({ text, data }: Observation, method: string): unknown {
+  try {
+    return data === undefined ? text : toJson(ValueSchema, data);
+  } catch (error) {
+    const message = `the environment's ${method}() returned an observation that is no JSON value`;
+    throw new EpisodeError("ENVIRONMENT", `${message}: ${WhetstoneError.from(error).message}`, { cause: error });
+  }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { inspect } from "node:util";
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Duration, durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
@@ -12,6 +13,7 @@ import {
   TerminationReason as WireReason,
 } from "@whetstone/proto/types/v1/types";
 import type { Delivery } from "./delivery.ts";
+import { sealable } from "./sealable.ts";
 import type {
   Episode as PlayedEpisode,
   Failure,
@@ -42,7 +44,8 @@ const WIRE_CLASS = {
 } as const satisfies Record<FailureClass, WireClass>;
 
 /** The episode as it is stored for ever. */
-export function seal({ task, attempt, waitingMs }: Delivery, played: PlayedEpisode, calls: ModelCall[]): Episode {
+export function seal({ task, attempt, waitingMs }: Delivery, given: PlayedEpisode, calls: ModelCall[]): Episode {
+  const played = sealable(given);
   const { terminationReason: reason, failure, timing, trajectories } = played;
   const masked = played.masked || (reason === "DEADLINE" && task.deadlinePolicy === DeadlinePolicy.MASK);
   return create(EpisodeSchema, {
@@ -131,5 +134,12 @@ function wireStep(step: Step): MessageInitShape<typeof StepSchema> {
 
 function textOf(value: unknown): string {
   if (typeof value === "string") return value;
-  return value === undefined ? "" : JSON.stringify(value);
+  if (value === undefined) return "";
+  try {
+    const text: unknown = JSON.stringify(value);
+    if (typeof text === "string") return text;
+  } catch {
+    // In itself, or a bigint: an agent's own action may be anything.
+  }
+  return inspect(value);
 }

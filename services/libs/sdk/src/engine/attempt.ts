@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Environment } from "../base-env.ts";
+import { gradeEnvironment } from "../environment-values.ts";
 import { classify, type Failure, NO_FAILURE, PromptTooLongError, type TerminationReason } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
+import { checkSteps } from "../rewards.ts";
 import { createTrajectory, type Step, type Trajectory } from "../types.ts";
 import { closeWithin } from "./closing.ts";
 import { type Ending, endingOf, isMasked } from "./ending.ts";
@@ -81,8 +83,9 @@ export async function score(
   reason: TerminationReason,
 ): Promise<void> {
   const last = steps.at(-1);
-  if (last === undefined || environment.computeFinalReward === undefined || isMasked(reason, settings)) return;
-  last.reward = await phases.run("reward", () => environment.computeFinalReward?.({ signal: run.signal }) ?? 0);
+  if (last !== undefined && environment.computeFinalReward !== undefined && !isMasked(reason, settings))
+    last.reward = await phases.run("reward", () => gradeEnvironment(environment, { signal: run.signal }) ?? 0);
+  checkSteps(steps, "the agent"); // They are its own objects.
 }
 
 /** I9: on every path. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { deriveSeed, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
-import { type Awaitable, type Environment, isDone, type StepResult } from "../base-env.ts";
+import { type Environment, isDone, type StepResult } from "../base-env.ts";
+import { resetEnvironment, stepEnvironment } from "../environment-values.ts";
 import { EpisodeError, type TerminationReason } from "../failure.ts";
 import type { ModelAnswer, RolloutClient } from "../rollout-client.ts";
 import type { Action, ChatMessage, Step } from "../types.ts";
@@ -57,7 +58,7 @@ function tokenLimits({ maxPromptLength, maxResponseLength, enforceMaxPromptLengt
 async function reset(table: Table): Promise<void> {
   const { run, agent, environment, phases, settings } = table;
   const options = { seed: run.seed, signal: run.signal };
-  const { observation, info } = await phases.run("reset", () => environment.reset(options));
+  const { observation, info } = await phases.run("reset", () => resetEnvironment(environment, options));
   table.observation = observation;
   byAgent(() => {
     agent.reset();
@@ -110,7 +111,7 @@ function record({ agent, steps, asked }: Table, answer: ModelAnswer): Step | und
 }
 
 function act({ environment, phases, run }: Table, action: unknown): Promise<StepResult> {
-  return phases.run("step", (): Awaitable<StepResult> => environment.step(action, { signal: run.signal }));
+  return phases.run("step", () => stepEnvironment(environment, action, { signal: run.signal }));
 }
 
 /** The engine itself completes the step, whatever the agent does with the observation. */

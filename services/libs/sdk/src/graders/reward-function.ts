@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import type { Awaitable, StepOptions } from "../base-env.ts";
+import { A_REWARD, isReward, shown } from "../environment-values.ts";
 import { EpisodeError } from "../failure.ts";
 import type { Info } from "../types.ts";
 
@@ -29,11 +30,19 @@ export async function grade(
   action: unknown,
   options: StepOptions = {},
 ): Promise<RewardOutput> {
-  const output = await called(rewardFunction, task, textOf(action), options);
-  if (!Number.isFinite(output.reward)) {
-    throw new EpisodeError("GRADER", `the reward function returned ${output.reward}; a finite number is needed`);
-  }
-  return output;
+  return readOutput(await called(rewardFunction, task, textOf(action), options), rewardFunction);
+}
+
+/** @throws EpisodeError GRADER naming what the function returned. */
+function readOutput(returned: unknown, culprit: RewardFunction, name = "the reward function"): RewardOutput {
+  const wrong = (what: string, rule: string): EpisodeError =>
+    new EpisodeError("GRADER", `${name} returned ${what}: it must be ${rule}`, { culprit });
+  if (typeof returned !== "object" || returned === null)
+    throw wrong(shown(returned), "{ reward, isCorrect, metadata }");
+  const { reward, isCorrect, metadata = {} } = returned as Partial<RewardOutput>;
+  if (!isReward(reward)) throw wrong(`reward ${shown(reward)}`, A_REWARD);
+  if (typeof isCorrect !== "boolean") throw wrong(`isCorrect ${shown(isCorrect)}`, "true or false");
+  return { reward, isCorrect, metadata };
 }
 
 async function called(
@@ -66,7 +75,11 @@ export interface WeightedReward {
 /** Weighted sum; the verdict is the first part's. Metadata: each part's reward and metadata under its name. */
 export function combineRewards(parts: readonly [WeightedReward, ...WeightedReward[]]): RewardFunction {
   return async (task, action, options) => {
-    const outputs = await Promise.all(parts.map(async (part) => part.rewardFunction(task, action, options)));
+    const outputs = await Promise.all(
+      parts.map(async ({ name, rewardFunction }) =>
+        readOutput(await rewardFunction(task, action, options), rewardFunction, `the reward function "${name}"`),
+      ),
+    );
     const reward = outputs.reduce((sum, output, i) => sum + output.reward * (parts[i] as WeightedReward).weight, 0);
     const metadata = Object.fromEntries(
       outputs.map((output, i) => [(parts[i] as WeightedReward).name, { ...output.metadata, reward: output.reward }]),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { A_REWARD, isReward, shown } from "../environment-values.ts";
 import { EpisodeError } from "../failure.ts";
 import { createStep, createTrajectory, type Step, type Trajectory } from "../types.ts";
 import type { RolloutReport } from "./rollout.ts";
@@ -50,8 +51,8 @@ function listAt(path: string, value: unknown): readonly unknown[] {
 }
 
 function numberAt(path: string, value: unknown): number {
-  if (typeof value === "number" && Number.isFinite(value)) return value;
-  throw broken(path, "a finite number");
+  if (isReward(value)) return value;
+  throw broken(path, `${A_REWARD}, not ${shown(value)}`);
 }
 
 function broken(path: string, rule: string): EpisodeError {

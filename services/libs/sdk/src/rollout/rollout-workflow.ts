@@ -70,8 +70,9 @@ async function judge(report: RolloutReport, context: WorkflowContext): Promise<V
 async function scoreOutput(output: unknown, context: WorkflowContext): Promise<Verdict> {
   const environment = await context.openEnvironment();
   await environment.reset();
-  const { reward: ofStep = 0, info } = await environment.step(output);
+  const { reward: ofStep, info } = await environment.step(output);
   const reward = (await environment.finalReward()) ?? ofStep;
+  if (reward === undefined) throw new EpisodeError("ENVIRONMENT", "the environment gave the output no reward");
   const { success } = info;
   return { reward, ...(typeof success === "boolean" ? { isCorrect: success } : {}) };
 }

@@ -2,7 +2,16 @@
 import { type Ending, endingOf } from "../engine/ending.ts";
 import type { EpisodeRun } from "../engine/options.ts";
 import type { TryResult } from "../engine/tries.ts";
-import { classify, type Failure, NO_FAILURE, PromptTooLongError, type TerminationReason } from "../failure.ts";
+import { A_REWARD, isReward, shown } from "../environment-values.ts";
+import {
+  classify,
+  EpisodeError,
+  type Failure,
+  NO_FAILURE,
+  PromptTooLongError,
+  type TerminationReason,
+} from "../failure.ts";
+import { checkSteps } from "../rewards.ts";
 import { createTrajectory, type Trajectory } from "../types.ts";
 import type { WorkflowSettings } from "./options.ts";
 import { ownFailure } from "./places.ts";
@@ -30,7 +39,9 @@ export async function attemptWorkflow(settings: WorkflowSettings, run: EpisodeRu
     const stage = new Stage(session, workflow, run.task);
     const played = await playToEnd(stage);
     session.end();
-    outcome = settle(workflow, played, settings);
+    const settled = settle(workflow, played, settings);
+    if (played.thrown === undefined) checkOutcome(settled);
+    outcome = settled;
     if (played.thrown !== undefined) throw played.thrown.error;
     ending = played;
     await session.finish(outcome.trajectories.flatMap(({ steps }) => steps));
@@ -78,6 +89,17 @@ function placeOf(session: Session, thrown: unknown) {
     phase: session.lastPhase,
   };
   return [error, phase] as const;
+}
+
+/** What the workflow shaped or returned. @throws EpisodeError TASK naming it: the same code does the same again. */
+function checkOutcome({ trajectories, reward, isCorrect, metrics }: WorkflowOutcome): void {
+  for (const { name, steps } of trajectories) checkSteps(steps, `the workflow, in its role "${name}",`);
+  const wrong = (what: string, rule: string): EpisodeError =>
+    new EpisodeError("TASK", `the workflow returned ${what}: it must be ${rule}`);
+  if (!isReward(reward)) throw wrong(`reward ${shown(reward)}`, A_REWARD);
+  if (typeof isCorrect !== "boolean") throw wrong(`isCorrect ${shown(isCorrect)}`, "true or false");
+  for (const [name, value] of Object.entries(metrics))
+    if (!isReward(value)) throw wrong(`metrics.${name} ${shown(value)}`, A_REWARD);
 }
 
 /** What a workflow that still runs after its deadline does to its steps must not show any more: they are copies then. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Awaitable, Environment, ResetOptions, ResetResult, StepOptions, StepResult } from "../base-env.ts";
+import { gradeEnvironment, resetEnvironment, stepEnvironment } from "../environment-values.ts";
 import type { OpenedEnvironment } from "./context.ts";
 import type { Session } from "./session.ts";
 
@@ -30,17 +31,19 @@ export class ManagedEnvironment implements OpenedEnvironment {
   reset(options: Partial<ResetOptions> = {}): Promise<ResetResult> {
     const { seed } = this.#session.run;
     const spentMs = this.takeOpenedMs();
-    return this.#session.phase("reset", (signal) => this.inner.reset({ seed, signal, ...options }), { spentMs });
+    return this.#session.phase("reset", (signal) => resetEnvironment(this.inner, { seed, signal, ...options }), {
+      spentMs,
+    });
   }
 
   step(action: unknown, options: StepOptions = {}): Promise<StepResult> {
-    return this.#session.phase("step", (signal) => this.inner.step(action, { signal, ...options }));
+    return this.#session.phase("step", (signal) => stepEnvironment(this.inner, action, { signal, ...options }));
   }
 
   async finalReward(): Promise<number | undefined> {
     const { inner } = this;
     if (inner.computeFinalReward === undefined) return undefined;
-    return this.#session.phase("reward", (signal) => inner.computeFinalReward?.({ signal }) ?? 0);
+    return this.#session.phase("reward", (signal) => gradeEnvironment(inner, { signal }) ?? 0);
   }
 
   async close(): Promise<void> {
