@@ -2,7 +2,8 @@
 """Episodes → training rows, by exact prefix merge of their calls (I4, I5).
 
 A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids
-with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. A root
+with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. So is
+a greedy call: its tokens have probability 1 whatever the weights. A root
 starts a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once, in the row
 that came first. A row is all of one trajectory.
 """
@@ -45,6 +46,8 @@ class Row:
     trajectory: int = 0
     # Its trained tokens among those of its trajectory: sibling rows count as one rollout together.
     share: float = 1.0
+    # The calls of the trained tokens, in order, with how many each has.
+    calls: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -58,6 +61,7 @@ class _Draft:
     versions: list[int] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     comparable: list[bool] = field(default_factory=list)
+    calls: list[tuple[str, int]] = field(default_factory=list)
 
     def sampled(self, token_ids: list[int], logprobs: list[float], versions: list[int]) -> None:
         start = len(self.token_ids)
@@ -83,6 +87,7 @@ class _Draft:
             np.ones(len(self.positions), dtype=np.float32),
             first_trajectory + self.owner,
             len(self.positions) / trained_tokens,
+            tuple(self.calls),
         )
 
 
@@ -93,10 +98,12 @@ def episode_rows(
 
     `owners`: which of the episode's trajectories a call belongs to; calls it does not name are context. Absent: all
     belong to the first. `first_trajectory`: what that one's index is in the batch.
-    Raises ContractError for unlabelled tokens, lengths that disagree, unknown parents, log-probabilities not finite.
+    Raises ContractError for unlabelled tokens, lengths that disagree, unknown parents, numbers that are not finite, and
+    if every call is greedy. The orchestrator judges the same when it seals: proto/golden/trainable.json.
     """
     if owners is None:
         owners = {} if episode.masked else {call.id: 0 for call in episode.calls}
+    _require_trainable(episode)
     calls: dict[str, types.ModelCall] = {}
     # Rows that can be continued, by their trajectory and last call.
     open_rows: dict[tuple[int, str], _Draft] = {}
@@ -106,7 +113,7 @@ def episode_rows(
             raise ContractError(f"{episode.id} call {call.id}: parent {call.parent_id!r} is not an earlier call")
         calls[call.id] = call
         owner = owners.get(call.id)
-        if owner is None:
+        if owner is None or _is_greedy(call, episode):
             continue
         draft = _continued(call, owner, calls, open_rows)
         if draft is None:
@@ -158,7 +165,7 @@ def _prefix(call: types.ModelCall, calls: Mapping[str, types.ModelCall]) -> list
 
 def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Episode, step: int) -> None:
     where = f"{episode.id} call {call.id}"
-    token_ids = list(call.completion_ids)
+    token_ids, trained_before = list(call.completion_ids), len(draft.positions)
     if not draft.token_ids and token_ids:
         raise ContractError(f"{where}: a sampled token without a prompt")
     if episode.purpose == types.PURPOSE_DEMONSTRATION:
@@ -170,7 +177,8 @@ def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Epis
                 draft.token_ids.append(token_id)
     else:
         draft.sampled(token_ids, _logprobs(call, where), _versions(call, where, step))
-        draft.drawn(len(token_ids), *_temperature(call.sampling, where))
+        draft.drawn(len(token_ids), *_temperature(call.sampling))
+    draft.calls.append((call.id, len(draft.positions) - trained_before))
 
 
 def _demonstration_mask(call: types.ModelCall, where: str) -> list[bool]:
@@ -197,7 +205,7 @@ def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
     count = len(call.completion_ids)
     versions = [UNSAMPLED] * count
     for span in call.version_spans:
-        if not span.start < span.end <= count:
+        if not span.start <= span.end <= count:
             raise ContractError(f"{where}: version span [{span.start}, {span.end}) of {count} tokens")
         if span.policy_version > step:
             raise ContractError(f"{where}: version {span.policy_version} is newer than step {step} can have sampled")
@@ -207,10 +215,22 @@ def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
     return versions
 
 
-def _temperature(sampling: types.Sampling, where: str) -> tuple[float, bool]:
+def _require_trainable(episode: types.Episode) -> None:
+    if not all(map(math.isfinite, (episode.reward, *(one.reward for one in episode.trajectories)))):
+        raise ContractError(f"{episode.id}: its reward is not finite")
+    sampled = [call for call in episode.calls if call.completion_ids]
+    if sampled and all(_is_greedy(call, episode) for call in sampled):
+        raise ContractError(f"{episode.id}: none of its tokens can be trained: every call was greedy (temperature 0)")
+
+
+def _is_greedy(call: types.ModelCall, episode: types.Episode) -> bool:
+    if episode.purpose == types.PURPOSE_DEMONSTRATION:
+        return False
+    return call.sampling.HasField("temperature") and not call.sampling.temperature > 0
+
+
+def _temperature(sampling: types.Sampling) -> tuple[float, bool]:
     """Temperature, and whether the distribution was left whole (no top-p, no top-k)."""
     temperature = sampling.temperature if sampling.HasField("temperature") else 1.0
-    if temperature <= 0:
-        raise ContractError(f"{where}: greedy tokens cannot be trained; set sampling.temperature above 0")
     whole = (not sampling.HasField("top_p") or sampling.top_p >= 1) and sampling.top_k == 0
     return temperature, whole

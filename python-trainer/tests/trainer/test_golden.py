@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from google.protobuf.json_format import ParseDict
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput, agg_loss, estimate_advantages
+from whetstone_trainer.errors import ContractError
+from whetstone_trainer.rows import episode_rows
 from whetstone_trainer.settings import AlgorithmSettings
 
 GOLDEN = Path(__file__).parents[3] / "proto" / "golden"
@@ -60,11 +64,22 @@ def check_sft(vector: dict[str, Any]) -> None:
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 
 
+def check_trainable(vector: dict[str, Any]) -> None:
+    episode = ParseDict(vector["episode"], types.Episode())
+    if vector["notTrainable"]:
+        with pytest.raises(ContractError) as caught:
+            episode_rows(episode, 0, step=0)
+        assert vector["notTrainable"] in str(caught.value)
+    else:
+        assert sum(len(row.positions) for row in episode_rows(episode, 0, step=0)) == vector["trainedTokens"]
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "advantages.json": check_advantages,
     "policy_loss.json": check_policy_loss,
     "agg_loss.json": check_agg_loss,
     "sft.json": check_sft,
+    "trainable.json": check_trainable,
 }
 
 

@@ -77,6 +77,14 @@ def test_context_may_lack_labels_and_logprobs_and_may_be_greedy() -> None:
     assert content(row) == ([1, 2, 3, 4], [3])
 
 
+def test_a_greedy_call_between_sampled_ones_is_context() -> None:
+    greedy = call("c1", [5], [6], "c0")
+    greedy.sampling.temperature = 0
+    (row,) = episode_rows(episode(call("c0", [1, 2], [3, 4]), greedy, call("c2", [7], [8], "c1")), 0, step=0)
+    assert content(row) == ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 7])
+    assert row.calls == (("c0", 2), ("c2", 1))
+
+
 def test_two_players_of_one_transcript_have_one_row_each() -> None:
     calls = [call(f"c{i}", [10 * i + 1], [10 * i + 2], f"c{i - 1}" if i else "") for i in range(4)]
     rows = episode_rows(episode(*calls), 0, 0, {"c0": 0, "c1": 1, "c2": 0, "c3": 1})
@@ -122,7 +130,6 @@ def broken(**changes: Any) -> types.ModelCall:
         (broken(logprobs=[-1.0, float("nan")]), "not finite"),
         (broken(parent_id="c9"), "parent 'c9' is not an earlier call"),
         (broken(prompt_ids=[]), "without a prompt"),
-        (broken(sampling=types.Sampling(temperature=0)), "greedy"),
     ],
 )
 def test_what_breaks_the_contract_is_refused(bad: types.ModelCall, words: str) -> None:

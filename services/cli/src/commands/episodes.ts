@@ -101,7 +101,7 @@ function rowOf(summary: EpisodeSummary): string[] {
     String(summary.sampledTokens),
     versions,
     enumShortName(TerminationReasonSchema, summary.terminationReason),
-    isFailed(summary) ? failureText(summary) : "",
+    isFailed(summary) ? failureText(summary) : summary.notTrainable && `not trainable: ${summary.notTrainable}`,
   ];
 }
 

@@ -18,7 +18,7 @@ const rules = (groupRule: GroupRule) => ({
 
 function sealed(
   failureClass: FailureClass,
-  more: { minPolicyVersion?: bigint; unlabelledTokens?: number } = {},
+  more: { minPolicyVersion?: bigint; unlabelledTokens?: number; notTrainable?: string } = {},
 ): SealedEpisode {
   const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
   return { sequence: 1n, summary };
@@ -74,6 +74,7 @@ describe("planBatch", () => {
   it.each([
     ["unlabelled tokens (I5)", sealed(FailureClass.NONE, { unlabelledTokens: 1 }), "Unlabelled"],
     ["a stale token (I3)", sealed(FailureClass.NONE, { minPolicyVersion: 0n }), "Stale"],
+    ["greedy calls only", sealed(FailureClass.NONE, { notTrainable: "every call was greedy" }), "NotTrainable"],
     ["a deadline", sealed(FailureClass.DEADLINE), "Deadline"],
     ["a broken task", sealed(FailureClass.TASK), "TaskBroken"],
   ])("voids an episode with %s", (_name, episode, reason) => {

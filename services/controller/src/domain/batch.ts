@@ -68,6 +68,7 @@ function judge(job: Rules, step: number, id: string, episode: SealedEpisode | un
   }
   if (summary.unlabelledTokens > 0) return voided("Unlabelled");
   if (summary.sampledTokens + summary.demonstrationTokens === 0) return voided("NoTokens");
+  if (summary.notTrainable !== "") return voided("NotTrainable");
   // Admission makes this impossible (I3); if it happens all the same, the episode must not be trained.
   if (summary.minPolicyVersion !== undefined && Number(summary.minPolicyVersion) < step - job.maxPolicyLag)
     return voided("Stale");

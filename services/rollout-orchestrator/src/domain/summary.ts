@@ -7,6 +7,7 @@ import {
   type ModelCall,
   Purpose,
 } from "@whetstone/proto/types/v1/types";
+import { whyNotTrainable } from "./trainable.ts";
 
 const MAX_MESSAGE_CHARACTERS = 200;
 
@@ -29,6 +30,7 @@ export function summarize(episode: Episode, digest: string): EpisodeSummary {
     promptTokens: promptTokens(episode.calls),
     ...(episode.timing === undefined ? {} : { timing: episode.timing }),
     ...named(episode),
+    notTrainable: whyNotTrainable(episode).slice(0, MAX_MESSAGE_CHARACTERS),
   });
 }
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Judges, when an episode is sealed, whether a step can train it, so that no manifest lists one that the trainer must
+ * refuse (I6). The trainer applies the same rules in `rows.py`; both read proto/golden/trainable.json.
+ */
+import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
+
+const NOTHING_LEFT = "none of its tokens can be trained: every call was greedy (temperature 0)";
+
+/** Why no step can train the episode, for people. Empty: one can. What has no tokens at all is told by their number. */
+export function whyNotTrainable(episode: Episode): string {
+  const { purpose, calls, reward, trajectories } = episode;
+  if (purpose !== Purpose.TRAIN && purpose !== Purpose.DEMONSTRATION) return "";
+  if (![reward, ...trajectories.map((one) => one.reward)].every(Number.isFinite)) return "its reward is not finite";
+  const earlier = new Set<string>();
+  for (const call of calls) {
+    const fault = faultOf(call, earlier, purpose);
+    if (fault !== "") return `call ${call.id}: ${fault}`;
+    earlier.add(call.id);
+  }
+  const sampled = calls.filter(({ completionIds }) => completionIds.length > 0);
+  return sampled.length > 0 && sampled.every((call) => isGreedy(call, purpose)) ? NOTHING_LEFT : "";
+}
+
+/** A greedy token has probability 1 whatever the weights: it is context, like anything else that nobody sampled. */
+function isGreedy({ sampling }: ModelCall, purpose: Purpose): boolean {
+  return purpose === Purpose.TRAIN && sampling?.temperature !== undefined && !(sampling.temperature > 0);
+}
+
+function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose): string {
+  const { parentId, promptIds, completionIds, demonstrationMask } = call;
+  if (parentId !== "" && !earlier.has(parentId)) return `parent "${parentId}" is not an earlier call`;
+  if (isGreedy(call, purpose) || completionIds.length === 0) return "";
+  if (parentId === "" && promptIds.length === 0) return "a sampled token without a prompt";
+  if (purpose === Purpose.TRAIN) return faultOfSampled(call);
+  const agrees = demonstrationMask.length === 0 || demonstrationMask.length === completionIds.length;
+  return agrees ? "" : `${completionIds.length} completion ids but ${demonstrationMask.length} mask values`;
+}
+
+function faultOfSampled({ completionIds, logprobs, versionSpans }: ModelCall): string {
+  const count = completionIds.length;
+  if (logprobs.length !== count) return `${count} completion ids but ${logprobs.length} logprobs`;
+  if (!logprobs.every(Number.isFinite)) return "a log-probability is not finite";
+  const span = versionSpans.find(({ start, end }) => start > end || end > count);
+  return span ? `version span [${span.start}, ${span.end}) of ${count} tokens` : "";
+}
