@@ -31,7 +31,7 @@ export interface GatewayApp extends AsyncDisposable {
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
-  const { fleet, sessions, engines, control, http, registered } = assemble(config, logger, tls);
+  const { fleet, sessions, engines, folders, control, http, registered } = assemble(config, logger, tls);
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -56,7 +56,7 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await http.close();
-    await Promise.all([rpc.close(0), engines.close(), scrape?.[Symbol.asyncDispose]()]);
+    await Promise.all([rpc.close(0), engines.close(), folders[Symbol.asyncDispose](), scrape?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();
   };
   const { port } = http.server.address() as AddressInfo;
@@ -82,10 +82,12 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const logError = (event: string, error: unknown): void => {
     logger.error(event, { error });
   };
-  const options = { tls, maxBodyBytes: config.maxBodyBytes, idPrefix: `${randomBytes(4).toString("hex")}-` };
+  const { maxBodyBytes, receiveTimeoutMs, maxConnections } = config;
+  const idPrefix = `${randomBytes(4).toString("hex")}-`;
+  const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections, idPrefix };
   const load = new LoadReporter(fleet, engines);
   const http = createHttpServer({ chat, sessions, metrics, load, requestTimeoutMs, logError }, options);
-  return { fleet, sessions, engines, control, http, registered };
+  return { fleet, sessions, engines, folders, control, http, registered };
 }
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };

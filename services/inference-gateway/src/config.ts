@@ -25,6 +25,10 @@ export const ConfigSchema = z.strictObject({
     .int()
     .min(1024)
     .default(32 * 1024 * 1024),
+  /** Within so long a request must have come in whole; one that has not is answered 408 and dropped. */
+  receiveTimeoutMs: z.number().int().min(100).default(60_000),
+  /** Open connections of agents; further ones are dropped at once. */
+  maxConnections: z.number().int().min(1).default(20_000),
   healthIntervalMs: z.number().int().min(10).default(1000),
   /** An engine that is busy computing may answer late; three answers in a row must be missing. */
   healthTimeoutMs: z.number().int().min(10).default(5000),

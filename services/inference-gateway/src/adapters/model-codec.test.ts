@@ -105,17 +105,18 @@ describe("ModelCodec", () => {
     expect(asked.length).toBe(expected[name].length);
     expect(asked.length).toBeGreaterThan(30);
     for (const [i, { messages, tools }] of asked.entries()) {
-      const text = codec.render(parseMessages(messages), tools);
+      const text = await codec.render(parseMessages(messages), tools);
       expect(text).toBe(expected[name][i]?.text);
-      expect(codec.encode(text)).toEqual(expected[name][i]?.ids);
-      expect(codec.decode(codec.encode(text))).toBe(expected[name][i]?.decoded);
+      const ids = await codec.encode(text);
+      expect(ids).toEqual(expected[name][i]?.ids);
+      expect(codec.decode(ids)).toBe(expected[name][i]?.decoded);
     }
   });
 
   it("hands the client's variables to the template, and keeps what it rendered with others apart", async () => {
     const codec = await new ModelFolders().load(path("qwen"));
     const messages = parseMessages([{ role: "user", content: "x" }]);
-    const plain = codec.render(messages, null);
+    const plain = await codec.render(messages, null);
     const without = codec.render(messages, null, { enable_thinking: false });
     expect(without).toBe(`${plain}<think>\n\n</think>\n\n`);
     expect(codec.render(messages, null, { enable_thinking: true })).toBe(plain);

@@ -3,7 +3,10 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Lru } from "../domain/lru.ts";
-import { ModelCodec } from "./model-codec.ts";
+import { buildCodec } from "./codec-files.ts";
+import type { CodecFiles } from "./codec-files.ts";
+import { CodecThread } from "./codec-thread.ts";
+import { OffloadingCodec } from "./offloading-codec.ts";
 
 const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"] as const;
 
@@ -11,27 +14,30 @@ const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
  * Loads tokenizers and chat templates of model folders. Every version of a policy has its own folder with the same
  * tokenizer in it, so what was loaded is shared by content: a weight switch costs four small reads, not a parse.
  */
-export class ModelFolders {
-  readonly #loaded = new Lru<string, ModelCodec>(8);
+export class ModelFolders implements AsyncDisposable {
+  readonly #loaded = new Lru<string, OffloadingCodec>(8);
+  readonly #threads = new Set<CodecThread>();
 
   /** @throws Error that names the folder and what is wrong with it. */
-  async load(path: string): Promise<ModelCodec> {
+  async load(path: string): Promise<OffloadingCodec> {
     const texts = await Promise.all(FILES.map((name) => readOptional(join(path, name))));
     const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
     const known = this.#loaded.get(digest);
     if (known !== undefined) return known;
-    const codec = this.#parse(path, texts);
+    const files = Object.fromEntries(FILES.map((name, i) => [name, texts[i] ?? null])) as unknown as CodecFiles;
+    const codec = this.#build(path, files);
     this.#loaded.set(digest, codec);
     return codec;
   }
 
-  #parse(path: string, [tokenizer, config, template, generation]: (string | null)[]): ModelCodec {
+  /** Ends the threads that run. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#threads].map((thread) => thread[Symbol.asyncDispose]()));
+  }
+
+  #build(path: string, files: CodecFiles): OffloadingCodec {
     try {
-      if (tokenizer === null || tokenizer === undefined) throw new Error("tokenizer.json is missing");
-      const tokenizerConfig = parseJson("tokenizer_config.json", config ?? "{}");
-      const source = template ?? templateOf(tokenizerConfig["chat_template"]);
-      const eos = parseJson("generation_config.json", generation ?? "{}")["eos_token_id"];
-      return new ModelCodec(parseJson("tokenizer.json", tokenizer), tokenizerConfig, source, eos);
+      return new OffloadingCodec(buildCodec(files), new CodecThread(files, this.#threads));
     } catch (error) {
       throw new Error(`model folder ${path}: ${error instanceof Error ? error.message : String(error)}`, {
         cause: error,
@@ -47,21 +53,4 @@ async function readOptional(path: string): Promise<string | null> {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }
-}
-
-function parseJson(name: string, text: string): Record<string, unknown> {
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch (error) {
-    throw new Error(`${name} is not JSON: ${String(error)}`, { cause: error });
-  }
-}
-
-/** A template, or the one named "default" of several. */
-function templateOf(value: unknown): string {
-  if (typeof value === "string") return value;
-  const named = Array.isArray(value) ? (value as { name: string; template: string }[]) : [];
-  const template = named.find(({ name }) => name === "default")?.template;
-  if (template === undefined) throw new Error("no chat template in tokenizer_config.json or chat_template.jinja");
-  return template;
 }

@@ -35,3 +35,15 @@ export class CallScope {
     if (this.#reason !== null) throw this.#reason;
   }
 }
+
+/** What the work brings, or the scope's reason as soon as the call has ended. The work itself goes on unheard. */
+export function unlessCancelled<T>(work: Promise<T>, scope: CallScope): Promise<T> {
+  return new Promise((resolve, reject) => {
+    scope.onCancel(() => {
+      reject(scope.reason ?? new Error("cancelled without a reason"));
+    });
+    work.then(resolve, reject).finally(() => {
+      scope.onCancel(null);
+    });
+  });
+}

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a chat completion is, from messages to a recorded call. HTTP is elsewhere.
+import { unlessCancelled } from "./call-scope.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { TemplateMessage } from "./chat-message.ts";
 import type { ChatRequest } from "./chat-request.ts";
-import { planPrompt } from "./continuation.ts";
-import type { PromptCodec, PromptPlan } from "./continuation.ts";
+import { placePrompt, planPrompt } from "./continuation.ts";
+import type { PromptCodec, PromptPlace, PromptPlan } from "./continuation.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens } from "./generate.ts";
+import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "./session.ts";
 import { TextStream } from "./text-stream.ts";
 
 /** Text and ids of one policy, both ways. */
 export interface Codec extends PromptCodec {
   /** The conversation as text without a generation prompt. @throws ApiError 400 when the template refuses it. */
-  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string;
+  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string | Promise<string>;
   /** The text of ids, special tokens left out. */
   decode(ids: readonly number[]): string;
   /** The text of one token, special or not. */
@@ -63,12 +65,11 @@ export async function completeChat(
   const startedAtMs = deps.now();
   const codec = deps.codecs.get(request.model);
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
-  const { model: policy, messages, tools, variables } = request;
-  const plan = planPrompt(session, { policy, messages, tools, variables }, codec);
   const index = session?.takeIndex() ?? 0;
+  const place = await placeOf(deps, call, codec, scope);
   const stream = onPiece === null ? null : new TextStream((ids) => codec.decode(ids));
   const forward = stream === null ? null : (tokens: Tokens) => onPiece?.(stream.push(tokens.ids), tokens);
-  const generation = await generateFor(deps, call, plan, { scope, forward });
+  const { plan, generation } = await generateFor(deps, call, { place, codec }, { scope, forward });
   const text = textOf(codec, generation, stream, onPiece);
   if (session !== null) record(deps, session, call, { plan, generation, index, startedAtMs, text });
   deps.onTokens(plan.ids.length, generation.ids.length);
@@ -76,22 +77,44 @@ export async function completeChat(
   return { ...answer, text, promptIds: plan.ids, generation };
 }
 
+/** @throws ApiError 400 before anything is tokenised when the prompt cannot fit. */
+async function placeOf(
+  deps: ChatDeps,
+  { request, session }: ChatCall,
+  codec: Codec,
+  scope: CallScope,
+): Promise<PromptPlace> {
+  const { model: policy, messages, tools, variables } = request;
+  const rendered = codec.render(messages, tools, variables);
+  const promptText = rendered instanceof Promise ? await unlessCancelled(rendered, scope) : rendered;
+  refuseTooLong(promptText.length, deps.fleet.contextOf(policy));
+  return placePrompt(session, { policy, messages, tools, variables }, promptText, codec.endOfTurn);
+}
+
+interface Placed {
+  readonly place: PromptPlace;
+  readonly codec: Codec;
+}
+
 /** While it runs, its session is not idle and its parent counts it as a child. */
 async function generateFor(
   deps: ChatDeps,
   call: ChatCall,
-  plan: PromptPlan,
+  { place, codec }: Placed,
   { scope, forward }: { scope: CallScope; forward: ((tokens: Tokens) => void) | null },
-): Promise<Generation> {
+): Promise<{ plan: PromptPlan; generation: Generation }> {
   const { request, session } = call;
-  const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
-  const where = { preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
   if (session !== null) session.running++;
-  if (plan.parent !== null) plan.parent.children++;
+  if (place.parent !== null) place.parent.children++;
   try {
-    return await generate(deps, { ...what, ...where, alternatives: request.logprobs ?? 0 }, scope, forward);
+    const planned = planPrompt(place, codec);
+    const plan = planned instanceof Promise ? await unlessCancelled(planned, scope) : planned;
+    const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
+    const where = { preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
+    const wanted = { ...what, ...where, alternatives: request.logprobs ?? 0 };
+    return { plan, generation: await generate(deps, wanted, scope, forward) };
   } catch (error) {
-    if (plan.parent !== null) plan.parent.children--;
+    if (place.parent !== null) place.parent.children--;
     throw error;
   } finally {
     if (session !== null) session.running--;

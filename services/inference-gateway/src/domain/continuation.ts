@@ -15,9 +15,9 @@ export interface PromptCodec {
     messages: readonly TemplateMessage[],
     tools: readonly unknown[] | null,
     variables?: TemplateVariables | null,
-  ): string;
-  /** Ids of a text, special tokens in it included, none added. */
-  encode(text: string): readonly number[];
+  ): string | Promise<string>;
+  /** Ids of a text, special tokens in it included, none added. A promise when the text is long: see OffloadingCodec. */
+  encode(text: string): readonly number[] | Promise<readonly number[]>;
 }
 
 /** What a policy is asked to continue. */
@@ -30,10 +30,16 @@ export interface Conversation {
 }
 
 /** Where a request stands in its session's tree. */
-export interface PromptPlan {
+export interface PromptPlace {
   readonly parent: CallRecord | null;
   readonly forkReason: ForkReason;
   readonly promptText: string;
+  /** The part of `promptText` that no call has tokenised yet. */
+  readonly freshText: string;
+}
+
+/** A place with the ids that belong there. */
+export interface PromptPlan extends PromptPlace {
   /** What the engine gets. */
   readonly ids: readonly number[];
   /** The part of `ids` after the parent's prompt and completion; without a parent all of it. */
@@ -41,23 +47,33 @@ export interface PromptPlan {
 }
 
 /** Finds the longest exact continuation; without one the request is a new root. */
-export function planPrompt(
+export function placePrompt(
   session: Session | null,
-  { policy, messages, tools, variables }: Conversation,
-  codec: PromptCodec,
-): PromptPlan {
-  const promptText = codec.render(messages, tools, variables);
+  { policy, messages }: Conversation,
+  promptText: string,
+  endOfTurn: string,
+): PromptPlace {
   for (const parent of session?.candidates(messages) ?? []) {
     if (parent.policy !== policy) continue;
-    const rest = textAfter(parent, promptText, codec.endOfTurn);
-    if (rest === null) continue;
-    const deltaIds = withoutSampledEnd(parent, codec.encode(rest));
-    const forkReason = parent.children > 0 ? "branch" : "none";
-    return { parent, forkReason, promptText, ids: idsThrough(parent).concat(deltaIds), deltaIds };
+    const freshText = textAfter(parent, promptText, endOfTurn);
+    if (freshText === null) continue;
+    return { parent, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText };
   }
-  const ids = codec.encode(promptText);
   const forkReason = session !== null && session.calls.length > 0 ? "no_prefix" : "none";
-  return { parent: null, forkReason, promptText, ids, deltaIds: ids };
+  return { parent: null, forkReason, promptText, freshText: promptText };
+}
+
+/** Tokenises what is new at a place. A promise when that is long. */
+export function planPrompt(place: PromptPlace, codec: PromptCodec): PromptPlan | Promise<PromptPlan> {
+  const fresh = codec.encode(place.freshText);
+  return fresh instanceof Promise ? fresh.then((ids) => planOf(place, ids)) : planOf(place, fresh);
+}
+
+function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
+  const { parent } = place;
+  if (parent === null) return { ...place, ids: fresh, deltaIds: fresh };
+  const deltaIds = withoutSampledEnd(parent, fresh);
+  return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
 }
 
 /**

@@ -180,6 +180,13 @@ export class Fleet {
     return longest;
   }
 
+  /** The longest of all policies; 0: some engine has not said. */
+  longestContext(): number {
+    const serving = [...this.engines.values()].filter(({ served }) => served !== null);
+    const lengths = serving.map(({ maxModelLen }) => maxModelLen);
+    return lengths.includes(0) ? 0 : Math.max(0, ...lengths);
+  }
+
   #isHeld(policy: string): boolean {
     return this.engines.values().some((engine) => engine.served?.policy === policy);
   }

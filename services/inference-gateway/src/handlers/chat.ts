@@ -54,7 +54,7 @@ export class ChatHandler {
       timer = setTimeout(() => {
         scope.cancel(tooLate(timeoutMs));
       }, timeoutMs);
-      const chatRequest = parseChatRequest(parseJsonBody(request));
+      const chatRequest = parseChatRequest(parseJsonBody(this.#context, request));
       const codec = codecOf(this.#context, chatRequest.model);
       const call = this.#callOf(request, chatRequest);
       if (chatRequest.stream) await this.#stream({ request, reply, scope }, call, codec);

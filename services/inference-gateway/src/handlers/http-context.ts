@@ -2,6 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import { ApiError, badField } from "../domain/api-error.ts";
 import type { ChatDeps, Codec } from "../domain/chat-service.ts";
+import { refuseLongBody } from "../domain/prompt-bounds.ts";
 import type { SessionTable } from "../domain/session-table.ts";
 import type { Session } from "../domain/session.ts";
 import type { LoadReporter } from "./load-report.ts";
@@ -43,13 +44,30 @@ function bearerKey(header: string | undefined): string | null {
   return key === "" || /^(empty|none)$/i.test(key) ? null : key;
 }
 
+/** Deeper values would end template and encoder with a stack overflow. */
+const MAX_DEPTH = 64;
+
 /** The body as JSON. @throws ApiError 400. */
-export function parseJsonBody(request: FastifyRequest): unknown {
+export function parseJsonBody({ chat }: HttpContext, request: FastifyRequest): unknown {
+  const text = request.body as string;
+  refuseLongBody(text.length, chat.fleet.longestContext());
+  const body = parse(text);
+  refuseDeep(body, MAX_DEPTH);
+  return body;
+}
+
+function parse(text: string): unknown {
   try {
-    return JSON.parse(request.body as string);
+    return JSON.parse(text);
   } catch {
     throw new ApiError(400, "invalid_json", "the body is not JSON", { param: "body" });
   }
+}
+
+function refuseDeep(value: unknown, depth: number): void {
+  if (typeof value !== "object" || value === null) return;
+  if (depth === 0) throw badField("body", `values may be nested ${String(MAX_DEPTH)} deep`);
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) refuseDeep(inner, depth - 1);
 }
 
 /** The codec of a policy. @throws ApiError 404 or 503. */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import Fastify from "fastify";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyHttpOptions, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Role, TlsIdentity } from "@whetstone/tls";
 import { admit, httpsOptions } from "./https.ts";
 import { ApiError } from "../domain/api-error.ts";
@@ -17,6 +20,9 @@ export interface HttpServerOptions {
   /** Callers must then prove one of CALLERS. */
   readonly tls?: TlsIdentity | undefined;
   readonly maxBodyBytes: number;
+  /** From a connection's first byte to a request's last, milliseconds. */
+  readonly receiveTimeoutMs: number;
+  readonly maxConnections: number;
   readonly idPrefix: string;
 }
 
@@ -28,8 +34,17 @@ export function createHttpServer(context: HttpContext, options: HttpServerOption
   // The server must not be the first to close an idle connection: a request may be on its way.
   const connections = { forceCloseConnections: true, keepAliveTimeout: 75_000 };
   const { tls, maxBodyBytes: bodyLimit } = options;
-  const https = tls ? httpsOptions(tls) : null;
-  const server = Fastify({ logger: false, bodyLimit, ...connections, https }) as unknown as FastifyInstance;
+  const receiving = receiveTimeouts(options.receiveTimeoutMs);
+  const transport = tls ? { https: { ...httpsOptions(tls), ...receiving } } : { http: receiving };
+  const timeouts = { requestTimeout: options.receiveTimeoutMs, clientErrorHandler: refuseConnection };
+  const server = Fastify({
+    logger: false,
+    bodyLimit,
+    ...connections,
+    ...timeouts,
+    ...transport,
+  } as FastifyHttpOptions<Server>);
+  server.server.maxConnections = options.maxConnections;
   if (tls) admit(server, tls, CALLERS);
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
@@ -47,6 +62,31 @@ export function createHttpServer(context: HttpContext, options: HttpServerOption
   addSessionRoutes(server, context);
   addServiceRoutes(server, context);
   return server;
+}
+
+/** Whoever sends half a request, or half a handshake, is answered 408 and dropped; nothing bounds how long answers take. */
+function receiveTimeouts(ms: number): object {
+  return {
+    headersTimeout: ms,
+    requestTimeout: ms,
+    handshakeTimeout: ms,
+    connectionsCheckingInterval: Math.min(ms, CHECK_CONNECTIONS_MS),
+  };
+}
+
+const CHECK_CONNECTIONS_MS = 5_000;
+
+/** What came was no request, or not all of one. */
+function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
+  const late = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const refusal = late
+    ? new ApiError(408, "request_timeout", "the request did not come in whole within the time")
+    : new ApiError(400, "bad_request", "this is no HTTP request");
+  const body = JSON.stringify(refusal.toBody());
+  const head = `HTTP/1.1 ${late ? "408 Request Timeout" : "400 Bad Request"}\r\ncontent-type: application/json`;
+  const size = String(Buffer.byteLength(body));
+  if (socket.writable) socket.end(`${head}\r\ncontent-length: ${size}\r\nconnection: close\r\n\r\n${body}`);
+  socket.destroySoon();
 }
 
 function addAgentRoutes(server: FastifyInstance, context: HttpContext, idPrefix: string): void {
@@ -99,15 +139,16 @@ function sendCalls(context: HttpContext, request: FastifyRequest, reply: Fastify
 }
 
 /** The calls that would have sampled a given conversation. Keeps nothing. */
-function sendRendered(context: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const fields = parseFields(parseJsonBody(request));
+async function sendRendered(context: HttpContext, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const fields = parseFields(parseJsonBody(context, request));
   const model = parseModel(fields);
   const codec = codecOf(context, model);
   const tools = parseTools(fields["tools"]);
-  const calls = renderDemonstration(
+  const calls = await renderDemonstration(
     { policy: model, messages: parseMessages(fields["messages"]), tools },
     codec,
     context.chat.now(),
+    setImmediate,
   );
   const tree = encodeCallTree((request.params as SessionParams).session ?? "", calls, request.headers.accept);
   return reply.type(tree.contentType).send(tree.body);
