@@ -4,6 +4,7 @@ export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore,
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
+export { guardNats, type GuardOptions, type NatsRefusal, spaceOf } from "./nats-guard.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
 export { purgeTasks, tasksLeft } from "./purge.ts";
 export { PullWindow } from "./pull-window.ts";
@@ -33,3 +34,4 @@ export {
   taskSubject,
 } from "./topology.ts";
 export { type GetOptions, openStreams, type ReadOptions, type TypedStreams } from "./typed-streams.ts";
+export { failedWrite, writeRefusal } from "./write-health.ts";

@@ -23,3 +23,4 @@ export {
 export { findNatsServer, type NatsServerOptions, startNats, type TestNats } from "./nats-server.ts";
 export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } from "./scripted-engine.ts";
 export { waitFor, type WaitOptions } from "./wait-for.ts";
+export { canMountVolumes, type SmallVolume, smallVolume } from "./small-volume.ts";

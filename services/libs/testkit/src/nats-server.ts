@@ -11,12 +11,16 @@ import { freePort } from "./free-port.ts";
 export interface NatsServerOptions {
   /** Added to the configuration file, in the server's own syntax. */
   readonly configuration?: string;
+  /** Default: a folder of its own. */
+  readonly storeDir?: string;
 }
 
 /** A real nats-server with JetStream, on its own port and its own store. */
 export interface TestNats extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
+  /** URL of its monitoring port. */
+  readonly monitor: string;
   readonly storeDir: string;
   /** The caller disposes it. */
   connect(options?: { readonly name?: string; readonly logger?: Logger }): Promise<Nats>;
@@ -32,14 +36,17 @@ export async function startNats(options: NatsServerOptions = {}): Promise<TestNa
   const binary = findNatsServer();
   const directory = mkdtempSync(join(tmpdir(), "whetstone-nats-"));
   const port = await freePort();
-  const configuration = writeConfiguration(directory, port, options.configuration ?? "");
+  const monitorPort = await freePort();
+  const storeDir = options.storeDir ?? join(directory, "store");
+  const configuration = writeConfiguration(directory, { port, monitorPort, storeDir }, options.configuration ?? "");
   let server = await launch(binary, configuration, port);
   const url = `nats://127.0.0.1:${port}`;
   const kill = (): Promise<void> => stop(server, "SIGKILL");
   return {
     url,
     port,
-    storeDir: join(directory, "store"),
+    monitor: `http://127.0.0.1:${monitorPort}`,
+    storeDir,
     connect: ({ name = "test", logger = silentLogger } = {}) => connectNats({ servers: url, name, logger }),
     kill,
     async restart() {
@@ -72,13 +79,22 @@ function isExecutable(path: string): boolean {
   }
 }
 
-function writeConfiguration(directory: string, port: number, extra: string): string {
+interface Places {
+  readonly port: number;
+  readonly monitorPort: number;
+  readonly storeDir: string;
+}
+
+function writeConfiguration(directory: string, { port, monitorPort, storeDir }: Places, extra: string): string {
   const path = join(directory, "nats.conf");
-  const store = join(directory, "store");
-  writeFileSync(
-    path,
-    `listen: "127.0.0.1:${port}"\nmax_payload: 8MB\njetstream { store_dir: "${store}", max_file_store: 64GB }\n${extra}\n`,
-  );
+  const lines = [
+    `listen: "127.0.0.1:${port}"`,
+    `http: "127.0.0.1:${monitorPort}"`,
+    `max_payload: 8MB`,
+    `jetstream { store_dir: "${storeDir}", max_file_store: 64GB }`,
+    extra,
+  ];
+  writeFileSync(path, `${lines.join("\n")}\n`);
   return path;
 }
 
