@@ -14,7 +14,7 @@ export interface Bound {
   readonly pattern?: string;
 }
 
-const POSITIVE: Bound = { minimum: 0, exclusiveMinimum: true };
+const positive = (maximum: number): Bound => ({ minimum: 0, exclusiveMinimum: true, maximum });
 const SHARE: Bound = { minimum: 0, maximum: 1 };
 const atLeastOne = (maximum: number): Bound => ({ minimum: 1, maximum });
 
@@ -25,14 +25,16 @@ export const BOUNDS: Readonly<Record<string, Bound>> = {
   "jobs.v1.Dataset.jsonl": { minLength: 1, maxLength: 4096 },
   "jobs.v1.Dataset.repeat": atLeastOne(1_000_000),
   "jobs.v1.Validation.concurrency": atLeastOne(1_000_000),
+  "jobs.v1.Validation.every_steps": { minimum: 0, maximum: 1_000_000 },
   "jobs.v1.Validation.variants": { maxItems: 16 },
   "jobs.v1.ValidationVariant.name": { pattern: "^[a-z][a-z0-9]{0,30}$", maxLength: 31 },
   "jobs.v1.ValidationVariant.attempts": atLeastOne(10_000),
-  "jobs.v1.Optimizer.learning_rate": POSITIVE,
+  "jobs.v1.Optimizer.learning_rate": positive(1),
   "jobs.v1.Optimizer.beta1": { minimum: 0, maximum: 0.999999999 },
   "jobs.v1.Optimizer.beta2": { minimum: 0, maximum: 0.999999999 },
   "jobs.v1.Optimizer.weight_decay": { minimum: 0, maximum: 100 },
-  "jobs.v1.Optimizer.gradient_clip": POSITIVE,
+  "jobs.v1.Optimizer.gradient_clip": positive(1e9),
+  "jobs.v1.Optimizer.warmup_steps": { minimum: 0, maximum: 1_000_000 },
   "jobs.v1.Optimizer.final_rate_share": SHARE,
   "jobs.v1.Batching.mini_batches": atLeastOne(4096),
   "jobs.v1.Batching.epochs": atLeastOne(1000),
@@ -41,11 +43,12 @@ export const BOUNDS: Readonly<Record<string, Bound>> = {
   "jobs.v1.Grpo.clip_low": SHARE,
   "jobs.v1.Grpo.clip_high": { minimum: 0, maximum: 100 },
   "jobs.v1.Grpo.entropy_coefficient": { minimum: 0, maximum: 10 },
-  "jobs.v1.Grpo.loss_scale_factor": POSITIVE,
+  "jobs.v1.Grpo.clip_dual": { minimum: 0, maximum: 1e6 },
+  "jobs.v1.Grpo.loss_scale_factor": positive(1e9),
   "jobs.v1.Grpo.importance_cap": { minimum: 0, maximum: 1000 },
   "jobs.v1.GroupPolicy.Partial.min_size": { minimum: 1 },
   "jobs.v1.Loop.steps": { minimum: 0, maximum: 1_000_000 },
-  "jobs.v1.Loop.batch_groups": { minimum: 0, maximum: 65_536 },
+  "jobs.v1.Loop.batch_groups": { minimum: 0, maximum: 32_768 },
   "jobs.v1.Loop.max_policy_lag": { minimum: 0, maximum: 8 },
   "jobs.v1.Loop.checkpoint_every": atLeastOne(1_000_000),
   "jobs.v1.Loop.checkpoints_kept": atLeastOne(10_000),
@@ -61,6 +64,7 @@ export const BOUNDS: Readonly<Record<string, Bound>> = {
   "types.v1.RolloutLimits.gamma": SHARE,
   "types.v1.Sampling.temperature": { minimum: 0, maximum: 2 },
   "types.v1.Sampling.top_p": { minimum: 0.000001, maximum: 1 },
+  "types.v1.Sampling.top_k": { minimum: 0, maximum: 1_000_000 },
   "types.v1.Sampling.max_tokens": atLeastOne(10_000_000),
 };
 

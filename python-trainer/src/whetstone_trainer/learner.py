@@ -72,7 +72,17 @@ def train_rows(
             optimizer.step()
             tally.steps += 1
             tally.grad_norm += norm
+    require_finite_weights(model, step)
     return _metrics(tally, rate)
+
+
+def require_finite_weights(model: Transformer, step: int) -> None:
+    """No engine would serve others, and they cannot be trained further. Raises TrainerError."""
+    broken = [name for name, weights in model.named_parameters() if not bool(torch.isfinite(weights).all())]
+    if broken:
+        where = f"{broken[0]} and {len(broken) - 1} more" if len(broken) > 1 else broken[0]
+        reason = f"step {step}: the weights are not finite ({where}); lower the learning rate"
+        raise TrainerError("TRAINER_FAILED", reason)
 
 
 def accumulate(

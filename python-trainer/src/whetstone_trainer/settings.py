@@ -159,7 +159,7 @@ def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:
     partial = policy.partial.min_size if policy.WhichOneof("kind") == "partial" else 2
     clip_dual = grpo.clip_dual if grpo.HasField("clip_dual") else 0.0
     _require(grpo.loss_aggregation in AGGREGATIONS, f"{path}.lossAggregation", f"{grpo.loss_aggregation} is unknown")
-    _require(clip_dual == 0 or clip_dual > 1, f"{path}.clipDual", "must be above 1, or 0 for off")
+    _require(clip_dual == 0 or 1 < clip_dual <= 1e6, f"{path}.clipDual", "must be in (1, 1e6], or 0 for off")
     settings = AlgorithmSettings(
         name="grpo",
         advantage="grpo",
@@ -175,21 +175,21 @@ def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:
         loss_scale_factor=grpo.loss_scale_factor if grpo.HasField("loss_scale_factor") else None,
     )
     _require(0 <= settings.clip_low <= 1, f"{path}.clipLow", "must be in [0, 1]")
-    _require(settings.clip_high >= 0, f"{path}.clipHigh", "must be at least 0")
-    _require(settings.entropy_coefficient >= 0, f"{path}.entropyCoefficient", "must be at least 0")
-    _require(settings.importance_cap >= 0, f"{path}.importanceCap", "must be at least 0")
+    _require(0 <= settings.clip_high <= 100, f"{path}.clipHigh", "must be in [0, 100]")
+    _require(0 <= settings.entropy_coefficient <= 10, f"{path}.entropyCoefficient", "must be in [0, 10]")
+    _require(0 <= settings.importance_cap <= 1000, f"{path}.importanceCap", "must be in [0, 1000]")
     factor = settings.loss_scale_factor
-    _require(factor is None or factor > 0, f"{path}.lossScaleFactor", "must be above 0")
+    _require(factor is None or 0 < factor <= 1e9, f"{path}.lossScaleFactor", "must be in (0, 1e9]")
     return settings
 
 
 def _optimizer(wire: jobs.Optimizer, path: str) -> OptimizerSettings:
     settings = OptimizerSettings(**_present(wire, OptimizerSettings()))
-    _require(settings.learning_rate > 0, f"{path}.learningRate", "must be above 0")
+    _require(0 < settings.learning_rate <= 1, f"{path}.learningRate", "must be in (0, 1]")
     _require(0 <= settings.beta1 < 1, f"{path}.beta1", "must be in [0, 1)")
     _require(0 <= settings.beta2 < 1, f"{path}.beta2", "must be in [0, 1)")
-    _require(settings.weight_decay >= 0, f"{path}.weightDecay", "must be at least 0")
-    _require(settings.gradient_clip > 0, f"{path}.gradientClip", "must be above 0")
+    _require(0 <= settings.weight_decay <= 100, f"{path}.weightDecay", "must be in [0, 100]")
+    _require(0 < settings.gradient_clip <= 1e9, f"{path}.gradientClip", "must be in (0, 1e9]")
     _require(0 <= settings.final_rate_share <= 1, f"{path}.finalRateShare", "must be in [0, 1]")
     return settings
 

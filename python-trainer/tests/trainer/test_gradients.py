@@ -15,8 +15,9 @@ from whetstone_models.transformer import Transformer
 from whetstone_trainer import packing
 from whetstone_trainer.algorithms import agg_loss
 from whetstone_trainer.batch import micro_batches, mini_batches, row_weights
-from whetstone_trainer.learner import Tally, accumulate
-from whetstone_trainer.optimizer import learning_rate
+from whetstone_trainer.errors import TrainerError
+from whetstone_trainer.learner import Tally, accumulate, train_rows
+from whetstone_trainer.optimizer import learning_rate, make_optimizer
 from whetstone_trainer.rows import Row
 from whetstone_trainer.scoring import score
 from whetstone_trainer.settings import (
@@ -179,3 +180,11 @@ def test_learning_rate_rises_and_falls() -> None:
     assert rates[12] == pytest.approx(0.1)
     assert sorted(rates[3:], reverse=True) == rates[3:]
     assert {learning_rate(OptimizerSettings(learning_rate=0.5), step, 5) for step in range(9)} == {0.5}
+
+
+def test_a_step_that_leaves_weights_without_a_value_is_refused(model_path: Path) -> None:
+    model, rows = load_model(model_path), make_rows(4)
+    settings = replace(SETTINGS, optimizer=OptimizerSettings(learning_rate=1.0, weight_decay=1e39))
+    optimizer = make_optimizer(model, settings.optimizer)
+    with pytest.raises(TrainerError, match=r"the weights are not finite .* lower the learning rate"):
+        train_rows(model, optimizer, rows, np.ones(8), settings, 0, lambda share: None)

@@ -14,6 +14,7 @@ from trainer_kit import grpo_spec, sft_spec
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
+from whetstone_trainer.__main__ import parse_arguments
 from whetstone_trainer.algorithms import estimate_advantages
 from whetstone_trainer.errors import SettingsError
 from whetstone_trainer.settings import (
@@ -87,6 +88,10 @@ def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
         (change("algorithm.grpo.loss_scale_factor", 0), "algorithm.grpo.lossScaleFactor"),
         (change("algorithm.grpo.batching.mini_batches", 0), "algorithm.grpo.batching.miniBatches"),
         (change("algorithm.grpo.optimizer.beta2", 1), "algorithm.grpo.optimizer.beta2"),
+        (change("algorithm.grpo.optimizer.learning_rate", float("inf")), "algorithm.grpo.optimizer.learningRate"),
+        (change("algorithm.grpo.optimizer.learning_rate", 1e30), "algorithm.grpo.optimizer.learningRate"),
+        (change("algorithm.grpo.optimizer.gradient_clip", float("nan")), "algorithm.grpo.optimizer.gradientClip"),
+        (change("algorithm.grpo.importance_cap", float("inf")), "algorithm.grpo.importanceCap"),
         (lambda spec: spec.roles.add(), "roles[0].name"),
         (lambda spec: spec.roles.extend([types.Role(name="a"), types.Role(name="a")]), "roles[1].name"),
         (lambda spec: spec.roles.append(types.Role(name="a", advantage=99)), "roles[0].advantage"),  # type: ignore
@@ -98,6 +103,13 @@ def test_bad_values_are_named(damage: Callable[[jobs.JobSpec], None], path: str)
     with pytest.raises(SettingsError) as caught:
         parse_settings(spec)
     assert caught.value.violations[0]["path"] == path
+
+
+def test_bfloat16_is_refused_until_there_are_float32_weights_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(["--dtype", "bfloat16"])
+    assert "bfloat16" in capsys.readouterr().err
+    assert parse_arguments(["--dtype", "float32"]).dtype == "float32"
 
 
 GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2)

@@ -5,6 +5,7 @@ import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { AgentForm, type AgentKind, type RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Violation } from "../domain/validate-job.ts";
+import { checkPlayed } from "../domain/validate-players.ts";
 
 /** A module may take a while to load on a busy machine. */
 const DESCRIBE_MS = 60_000;
@@ -24,8 +25,9 @@ export async function checkAgent(
     const names = [...new Set(known.map((described) => described.kind))].join(", ");
     return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}`, curable: true }];
   }
-  if (found.form !== AgentForm.AGENT || spec.environment?.kind) return [];
-  return [{ path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
+  const roles = checkPlayed(spec, found.form);
+  if (found.form !== AgentForm.AGENT || spec.environment?.kind) return [...roles];
+  return [...roles, { path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
 }
 
 async function describe(

@@ -9,9 +9,12 @@ import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
+import { Findings } from "../domain/findings.ts";
+import { checkValidationSize } from "../domain/validate-dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
 import { checkAgent } from "./agent-check.ts";
 import type { Config } from "../config.ts";
+import { checkPlayed } from "../domain/validate-players.ts";
 import type { FindHost } from "./environment-hosts.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 import { whereLooked } from "./where-looked.ts";
@@ -26,11 +29,10 @@ export interface WorldDeps {
 
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
 export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
-  const found = await checkModel(spec.model?.path ?? "", deps.config);
-  const train = await checkDataset("train", spec.train, found, deps.config);
-  if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
-  const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, deps.config);
-  if (!needsAgent(spec)) return found;
+  const { config } = deps;
+  const found = await checkModel(spec.model?.path ?? "", config);
+  const { train, validation } = await checkDatasets(spec, found, config);
+  if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
   return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps, found.length > 0))];
 }
@@ -70,6 +72,20 @@ async function hasChatTemplate(path: string, files: readonly string[]): Promise<
   if (files.includes("chat_template.jinja")) return true;
   const text = await readFile(join(path, "tokenizer_config.json"), "utf8").catch(() => "{}");
   return Boolean((JSON.parse(text) as { chat_template?: unknown }).chat_template);
+}
+
+async function checkDatasets(
+  spec: JobSpec,
+  found: Violation[],
+  config: WorldDeps["config"],
+): Promise<{ train: TaskList | undefined; validation: TaskList | undefined }> {
+  const train = await checkDataset("train", spec.train, found, config);
+  if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
+  const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, config);
+  const sizes = new Findings();
+  if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
+  found.push(...sizes.violations);
+  return { train, validation };
 }
 
 async function checkDataset(

@@ -13,6 +13,10 @@ const good: JsonObject = {
   algorithm: { grpo: { groupSize: 4 } },
   loop: { steps: 3, batchGroups: 2 },
 };
+const optimizer = (settings: JsonObject): JsonObject => ({
+  algorithm: { grpo: { groupSize: 4, optimizer: settings } },
+});
+const validated = (change: JsonObject): JsonObject => ({ dataset: { seeds: { count: "2" } }, ...change });
 const paths = (change: JsonObject): string[] =>
   validateJob(fromJson(JobSpecSchema, { ...good, ...change })).map((v) => v.path);
 
@@ -52,7 +56,7 @@ describe("validateJob", () => {
     ["a weight above 1000", { weight: 1001 }, ["weight"]],
     ["no tasks taken", { train: { seeds: { first: "1", count: "100" }, take: "0" } }, ["train.take"]],
     ["tasks repeated never", { train: { seeds: { first: "1", count: "100" }, repeat: 0 } }, ["train.repeat"]],
-    ["a phase without time", { limits: { phaseTimeouts: { step: "0s" } } }, ["limits.phaseTimeouts.step (ms)"]],
+    ["a phase without time", { limits: { phaseTimeouts: { step: "0s" } } }, ["limits.phaseTimeouts.step"]],
     ["a digest that is none", { module: { digest: "ABC" } }, ["module.digest"]],
     ["code inside the spec", { module: { digest: "a".repeat(64), code: "eA==" } }, ["module.code"]],
     ["a role without a name", { roles: [{}] }, ["roles[0].name"]],
@@ -83,8 +87,85 @@ describe("validateJob", () => {
       { validation: { dataset: { seeds: { first: "1", count: "2" } }, variants: [{ name: "a" }, { name: "a" }] } },
       ["validation.variants[1].name"],
     ],
+    ["a pool that is no name", { environment: { kind: "frozenlake", pool: "a.b" } }, ["environment.pool"]],
+    [
+      "free-form arguments of a megabyte",
+      { agent: { kind: "a", args: { text: "x".repeat(2 ** 20) } } },
+      ["agent.args"],
+    ],
+    ["a job's timeout of years", { timeout: "99999999s" }, ["timeout"]],
+    ["a seed that is no exact number here", { seed: String(2 ** 60) }, ["seed"]],
+    ["warm-up steps of 4e9", optimizer({ warmupSteps: 4_000_000_000 }), ["algorithm.grpo.optimizer.warmupSteps"]],
+    ["a learning rate of 1e30", optimizer({ learningRate: 1e30 }), ["algorithm.grpo.optimizer.learningRate"]],
+    ["an infinite learning rate", optimizer({ learningRate: "Infinity" }), ["algorithm.grpo.optimizer.learningRate"]],
+    ["a clip that is no number", optimizer({ gradientClip: "NaN" }), ["algorithm.grpo.optimizer.gradientClip"]],
+    [
+      "an infinite dual clip",
+      { algorithm: { grpo: { groupSize: 4, clipDual: "Infinity" } } },
+      ["algorithm.grpo.clipDual"],
+    ],
+    [
+      "a dual clip that is no number",
+      { algorithm: { grpo: { groupSize: 4, clipDual: "NaN" } } },
+      ["algorithm.grpo.clipDual"],
+    ],
+    [
+      "an algorithm that no step uses",
+      { loop: { steps: 0 }, validation: validated({}), algorithm: { grpo: {} } },
+      ["algorithm.grpo.groupSize"],
+    ],
+    [
+      "a batch too large for its manifest",
+      { algorithm: { grpo: { groupSize: 1024 } }, loop: { steps: 3, batchGroups: 33 } },
+      ["algorithm.grpo.groupSize"],
+    ],
+    [
+      "SFT with a group that must have two",
+      { algorithm: { sft: {} }, loop: { steps: 1, batchGroups: 1, groupPolicy: { partial: { minSize: 2 } } } },
+      ["loop.groupPolicy.partial.minSize"],
+    ],
+    ["top-p in training", { sampling: { topP: 0.9 } }, ["sampling.topP"]],
+    ["top-k in training", { sampling: { topK: 20 } }, ["sampling.topK"]],
+    [
+      "top-k of 1e9",
+      { validation: validated({ variants: [{ name: "a", sampling: { topK: 1e9 } }] }) },
+      ["validation.variants[0].sampling.topK"],
+    ],
+    [
+      "a temperature that is 0 to an engine and not to the trainer",
+      { sampling: { temperature: 1e-30 } },
+      ["sampling.temperature"],
+    ],
+    [
+      "more seeds than numbers",
+      { train: { seeds: { first: "1", count: String(2n ** 64n - 1n) } } },
+      ["train.seeds.count"],
+    ],
+    [
+      "a shuffle of more seeds than fit in memory",
+      { train: { seeds: { count: "5000000000" }, shuffleSeed: "1" } },
+      ["train.seeds.count"],
+    ],
+    [
+      "a validation of more episodes than fit in memory",
+      { validation: validated({ dataset: { seeds: { count: "100000000" } } }) },
+      ["validation.dataset"],
+    ],
+    [
+      "a validation whose attempts are too many",
+      { validation: validated({ dataset: { seeds: { count: "1000" } }, variants: [{ name: "a", attempts: 10000 }] }) },
+      ["validation.dataset"],
+    ],
+    ["a validation after every 4e9 steps", { validation: validated({ everySteps: 4e9 }) }, ["validation.everySteps"]],
   ])("refuses %s", (_name, change, expected) => {
     expect(paths(change)).toEqual(expected);
+  });
+
+  it("lets validation and SFT sample from a part of the vocabulary, which nobody trains on", () => {
+    const sampling = { topP: 0.9, topK: 20 };
+    expect(paths({ validation: validated({ variants: [{ name: "a", sampling }] }) })).toEqual([]);
+    expect(paths({ loop: { steps: 0 }, validation: validated({}), sampling })).toEqual([]);
+    expect(paths({ algorithm: { sft: {} }, sampling })).toEqual([]);
   });
 
   it("accepts roles, a weight and phase timeouts", () => {

@@ -5,12 +5,14 @@ import type { Findings } from "./findings.ts";
 
 /** Role names are parts of metric names. */
 const ROLE = /^[A-Za-z0-9][-_.A-Za-z0-9]{0,63}$/;
+const MAX_ROLES = 16;
 /** A job must not be able to read any other secret of the orchestrator. */
 const KEY_VARIABLE = /^[A-Z][A-Z0-9_]*_API_KEY$/;
 
 export function checkRoles(found: Findings, spec: JobSpec): void {
   const isSft = spec.algorithm?.kind.case === "sft";
   const names = new Set<string>();
+  found.check("roles", spec.roles.length <= MAX_ROLES, `must be at most ${MAX_ROLES}, are ${spec.roles.length}`);
   spec.roles.forEach((role, i) => {
     const path = `roles[${i}]`;
     found.check(`${path}.name`, ROLE.test(role.name), "must be 1 to 64 characters: letters, digits, - _ .");
@@ -25,7 +27,6 @@ export function checkRoles(found: Findings, spec: JobSpec): void {
 function checkAdvantage(found: Findings, path: string, role: Role, isSft: boolean): void {
   const isSet = role.advantage !== AdvantageEstimator.UNSPECIFIED;
   const isTrained = !role.frozen && !role.model;
-  found.check(path, AdvantageEstimator[role.advantage] !== undefined, `estimator ${role.advantage} is unknown`);
   found.check(path, !(isSet && isSft), "SFT has no advantages");
   found.check(path, !isSet || isTrained, "a role that is frozen or has a model of its own has no advantages");
 }

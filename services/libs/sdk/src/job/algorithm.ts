@@ -6,7 +6,7 @@ import { enumName, type JobDocument, present } from "./document.ts";
 
 /** AdamW, and how a batch is cut: the same for every algorithm. */
 export interface OptimizerOptions {
-  /** Above 0. Default 1e-5. */
+  /** Above 0, at most 1. Default 1e-5. */
   readonly learningRate?: number | undefined;
   /** AdamW's two, each in [0, 1). Default [0.9, 0.95]. */
   readonly betas?: readonly [beta1: number, beta2: number] | undefined;

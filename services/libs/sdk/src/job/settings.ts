@@ -6,11 +6,11 @@ import type { Duration } from "./duration.ts";
 
 /** How tokens are drawn. */
 export interface SamplingSettings {
-  /** 0 (greedy) to 2. Default 1. */
+  /** 0.01 to 2, or 0 (greedy; not to train on). Default 1. */
   readonly temperature?: number | undefined;
-  /** (0, 1]. Default 1 (off). */
+  /** (0, 1]. Default 1 (off). For validation and evaluation only. */
   readonly topP?: number | undefined;
-  /** At least 1, or 0 for off. Default 0. */
+  /** At least 1, or 0 for off. Default 0. For validation and evaluation only. */
   readonly topK?: number | undefined;
   /** Most tokens of one model call. Default: what the limits leave. */
   readonly maxTokens?: number | undefined;

@@ -50,7 +50,7 @@ export declare type AgentSpec = Message<"whetstone.jobs.v1.AgentSpec"> & {
   kind: string;
 
   /**
-   * The agent's own arguments. Absent: its defaults.
+   * The agent's own arguments, at most 128 KiB as JSON. Absent: its defaults.
    *
    * @generated from field: google.protobuf.Struct args = 2;
    */
@@ -78,7 +78,7 @@ export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec
   kind: string;
 
   /**
-   * Arguments of every episode; a task's payload overrides them. Absent: the environment's defaults.
+   * Arguments of every episode, at most 128 KiB as JSON; a task's payload overrides them. Absent: the environment's defaults.
    *
    * @generated from field: google.protobuf.Struct args = 2;
    */
@@ -105,14 +105,14 @@ export declare const EnvironmentSpecSchema: GenMessage<EnvironmentSpec>;
  */
 export declare type SeedRange = Message<"whetstone.jobs.v1.SeedRange"> & {
   /**
-   * First seed.
+   * First seed; first + count is at most 2^53 - 1.
    *
    * @generated from field: uint64 first = 1;
    */
   first: bigint;
 
   /**
-   * Number of seeds, at least 1.
+   * Number of seeds, at least 1; at most 5,000,000 where they are shuffled.
    *
    * @generated from field: uint64 count = 2;
    */
@@ -217,14 +217,14 @@ export declare const ValidationVariantSchema: GenMessage<ValidationVariant>;
  */
 export declare type Validation = Message<"whetstone.jobs.v1.Validation"> & {
   /**
-   * Every task of it is played. Required.
+   * Every task of it is played. Required. Tasks times attempts are at most 2,000,000.
    *
    * @generated from field: whetstone.jobs.v1.Dataset dataset = 1;
    */
   dataset?: Dataset | undefined;
 
   /**
-   * Also after every n-th step. Absent or 0: only as the two flags below say.
+   * Also after every n-th step, up to 1,000,000. Absent or 0: only as the two flags below say.
    *
    * @generated from field: optional uint32 every_steps = 2;
    */
@@ -272,7 +272,7 @@ export declare const ValidationSchema: GenMessage<Validation>;
  */
 export declare type Optimizer = Message<"whetstone.jobs.v1.Optimizer"> & {
   /**
-   * Above 0. Absent: 1e-5.
+   * Above 0, at most 1. Absent: 1e-5.
    *
    * @generated from field: optional double learning_rate = 1;
    */
@@ -293,21 +293,21 @@ export declare type Optimizer = Message<"whetstone.jobs.v1.Optimizer"> & {
   beta2?: number | undefined;
 
   /**
-   * At least 0. Absent: 0.
+   * 0 to 100. Absent: 0.
    *
    * @generated from field: optional double weight_decay = 4;
    */
   weightDecay?: number | undefined;
 
   /**
-   * Norm that the gradient is clipped to, above 0. Absent: 1.
+   * Norm that the gradient is clipped to, above 0, at most 1e9. Absent: 1.
    *
    * @generated from field: optional double gradient_clip = 5;
    */
   gradientClip?: number | undefined;
 
   /**
-   * Batches over which the rate grows from 0. Absent: 0.
+   * Batches over which the rate grows from 0, up to 1,000,000. Absent: 0.
    *
    * @generated from field: optional uint32 warmup_steps = 6;
    */
@@ -391,7 +391,7 @@ export declare const SftSchema: GenMessage<Sft>;
  */
 export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   /**
-   * Episodes a task, at least 2. Required.
+   * Episodes a task, 2 to 1024. Required. Times batch_groups, a batch has at most 32,768 episodes.
    *
    * @generated from field: uint32 group_size = 1;
    */
@@ -419,14 +419,14 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   clipHigh?: number | undefined;
 
   /**
-   * Bound of the loss of a negative advantage (dual clip), above 1, or 0 for off. Absent: 0.
+   * Bound of the loss of a negative advantage (dual clip), above 1, at most 1e6, or 0 for off. Absent: 0.
    *
    * @generated from field: optional double clip_dual = 5;
    */
   clipDual?: number | undefined;
 
   /**
-   * Weight of the entropy bonus, at least 0. Absent: 0.
+   * Weight of the entropy bonus, 0 to 10. Absent: 0.
    *
    * @generated from field: optional double entropy_coefficient = 6;
    */
@@ -448,7 +448,7 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   batching?: Batching | undefined;
 
   /**
-   * Only for LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM, above 0. Absent: the batch's longest row.
+   * Only for LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM, above 0, at most 1e9. Absent: the batch's longest row.
    *
    * @generated from field: optional double loss_scale_factor = 10;
    */
@@ -558,7 +558,7 @@ export declare const GroupPolicy_CompleteSchema: GenMessage<GroupPolicy_Complete
  */
 export declare type GroupPolicy_Partial = Message<"whetstone.jobs.v1.GroupPolicy.Partial"> & {
   /**
-   * At least 2 with GRPO.
+   * 2 to the group's size with GRPO, 1 with SFT.
    *
    * @generated from field: uint32 min_size = 1;
    */
@@ -599,7 +599,7 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
   steps?: number | undefined;
 
   /**
-   * Groups a batch, at least 1. Required unless steps is 0.
+   * Groups a batch, 1 to 32,768. Required unless steps is 0.
    *
    * @generated from field: uint32 batch_groups = 2;
    */
@@ -723,14 +723,14 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   limits?: RolloutLimits | undefined;
 
   /**
-   * Every random choice of the job follows from it. Absent: 0.
+   * Every random choice of the job follows from it; at most 2^53 - 1. Absent: 0.
    *
    * @generated from field: optional uint64 seed = 11;
    */
   seed?: bigint | undefined;
 
   /**
-   * The whole job's deadline. Absent: none.
+   * The whole job's deadline, above 0, at most 366 days. Absent: none.
    *
    * @generated from field: google.protobuf.Duration timeout = 12;
    */
@@ -744,7 +744,8 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   module?: Module | undefined;
 
   /**
-   * Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique.
+   * Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique; an agent and a
+   * demonstration play one role, "agent". At most 16.
    *
    * @generated from field: repeated whetstone.types.v1.Role roles = 14;
    */

@@ -287,13 +287,14 @@ export declare type PhaseTimeouts = Message<"whetstone.types.v1.PhaseTimeouts"> 
 export declare const PhaseTimeoutsSchema: GenMessage<PhaseTimeouts>;
 
 /**
- * How tokens are drawn. Writer: job.
+ * How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes
+ * their probabilities over all of it. So top_p and top_k are for validation and evaluation only.
  *
  * @generated from message whetstone.types.v1.Sampling
  */
 export declare type Sampling = Message<"whetstone.types.v1.Sampling"> & {
   /**
-   * 0 (greedy) to 2. Absent: 1.
+   * 0.01 to 2, or 0 (greedy; not to train on). Absent: 1.
    *
    * @generated from field: optional double temperature = 1;
    */
@@ -307,7 +308,7 @@ export declare type Sampling = Message<"whetstone.types.v1.Sampling"> & {
   topP?: number | undefined;
 
   /**
-   * At least 1, or 0 for off. Absent: 0.
+   * 1 to 1,000,000, or 0 for off. Absent: 0.
    *
    * @generated from field: optional uint32 top_k = 3;
    */
