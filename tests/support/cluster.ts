@@ -52,7 +52,7 @@ export function kubeconfigOf(
   folder: string,
   values: readonly string[] = [],
 ): string {
-  const files = part === "controller" ? ["rbac", "serviceaccounts"] : ["uninstall"];
+  const files = part === "controller" ? ["rbac", "serviceaccounts", "tls"] : ["uninstall"];
   const only = files.flatMap((file) => ["-s", `templates/${file}.yaml`]);
   const chart = join(ROOT, "charts/whetstone");
   const flags = [...only, ...values.flatMap((value) => ["--set", value])];

@@ -277,7 +277,8 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- $names := include "whetstone.tls.names" (list $root $role) | fromJsonArray -}}
 {{- $leaves = append $leaves (dict "role" $role "secret" (include "whetstone.tls.secret" (list $root $role)) "names" $names) -}}
 {{- end -}}
-{{- dict "authority" (include "whetstone.tls.authority" .) "days" (int .Values.tls.days) "leaves" $leaves | toJson -}}
+{{- $labels := include "whetstone.selector" (list . "certificates") | fromYaml -}}
+{{- dict "authority" (include "whetstone.tls.authority" .) "days" (int .Values.tls.days) "leaves" $leaves "labels" $labels | toJson -}}
 {{- end -}}
 
 {{- define "whetstone.tls.env" -}}

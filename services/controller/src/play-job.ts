@@ -48,6 +48,8 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
   const name = job.spec?.name ?? "";
   const logger = world.logger.child({ job: name });
   const ledger = await KvLedger.take(nats, name, `${hostname()}/${process.pid}`, world.lead);
+  const board = new StatusBoard(sinksOf(world, name, ledger.epoch), job.status?.validations ?? []);
+  stack.use(world.notices.follow((notices) => board.notices("installation", notices)));
   return {
     ledger,
     episodes: stack.use(new StreamEpisodeIndex(streams, name, logger)),
@@ -56,7 +58,7 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
     fleet: world.fleet,
     train: await tasksOf(job.spec?.train),
     validation: await tasksOf(job.spec?.validation?.dataset),
-    board: new StatusBoard(sinksOf(world, name, ledger.epoch), job.status?.validations ?? []),
+    board,
     logger,
     mayRestart: () => mayRestart(job),
   };

@@ -18,6 +18,7 @@ import { connectorTo, type TlsIdentity } from "@whetstone/tls";
 import { fixedHost, type FindHost, noHost, pooledHost } from "./adapters/environment-hosts.ts";
 import { fencedFleet, type FleetClient } from "./adapters/fenced-fleet.ts";
 import { EngineFleet } from "./adapters/fleet.ts";
+import { InstallationNotices } from "./adapters/installation-notices.ts";
 import { JobRecords } from "./adapters/job-records.ts";
 import { JobStore } from "./adapters/job-store.ts";
 import { readLedger } from "./adapters/kv-ledger.ts";
@@ -48,6 +49,7 @@ export interface World extends Ground {
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
   readonly metrics: ReturnType<typeof createMetrics>;
+  readonly notices: InstallationNotices;
 }
 
 export function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger): Promise<Nats> {
@@ -97,6 +99,7 @@ export async function openWorld(parts: Ground, stack: AsyncDisposableStack): Pro
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
     bundles: openBundleStore(nats),
+    notices: new InstallationNotices(),
   };
 }
 

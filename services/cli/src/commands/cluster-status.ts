@@ -32,15 +32,30 @@ export async function clusterStatus(flags: CommonOptions, context: CommandContex
   ]);
   for (const line of formatTable(["POD", "STATE", "RESTARTS", "WHAT TO DO"], rows)) terminal.line(line);
   if (jobs === undefined) return terminal.line("\njobs: the controller does not answer");
-  terminal.line(jobs.length === 0 ? "\nno running job" : `\nrunning: ${jobs.join(", ")}`);
+  const running = jobs.map(({ name: job, step, steps }) => `${job} (step ${step}/${steps})`);
+  terminal.line(running.length === 0 ? "\nno running job" : `\nrunning: ${running.join(", ")}`);
+  for (const { message } of jobs) if (message !== "") terminal.line(terminal.paint("yellow", `  ${message}`));
 }
 
-async function runningJobs(flags: CommonOptions, { environment }: CommandContext): Promise<string[] | undefined> {
+interface RunningJob {
+  readonly name: string;
+  readonly step: number;
+  readonly steps: number;
+  /** What stands in its way. Empty: nothing. */
+  readonly message: string;
+}
+
+async function runningJobs(flags: CommonOptions, { environment }: CommandContext): Promise<RunningJob[] | undefined> {
   await using client = jobClient(controllerAddress(flags.data, environment), environment);
   try {
     const { jobs } = await client.listJobs({ pageSize: 100 }, { deadlineMs: ASK_WITHIN_MS });
     const running = jobs.filter((job) => job.status?.phase === JobPhase.RUNNING);
-    return running.map(({ spec, status }) => `${spec?.name} (step ${status?.step}/${spec?.loop?.steps})`);
+    return running.map(({ spec, status }) => ({
+      name: spec?.name ?? "",
+      step: status?.step ?? 0,
+      steps: spec?.loop?.steps ?? 0,
+      message: status?.message ?? "",
+    }));
   } catch {
     return undefined;
   }

@@ -95,6 +95,54 @@ it("changes the authority without a moment of distrust", () => {
   expect(world.pass(DAY)).toEqual([]);
 });
 
+it.each([
+  ["deleted", () => undefined],
+  ["emptied", () => ({})],
+  ["damaged", (data: SecretData) => ({ ...data, "tls.key": "torn" })],
+])("makes a new authority without a moment of distrust when the old one is %s", (_, harm) => {
+  const world = new World();
+  world.pass();
+  const [first, leaf] = [world.file("ca", "tls.crt"), world.file("t", "tls.crt")];
+  const harmed = harm(world.secrets.get("ca") ?? {});
+  if (harmed) world.secrets.set("ca", harmed);
+  else world.secrets.delete("ca");
+  expect(world.pass(DAY)).toEqual(["ca", "c", "t"]); // Leaves stay, and learn the new one beside the old one.
+  expect(world.file("ca", "tls.crt")).not.toBe(first);
+  expect(world.file("t", "tls.crt")).toBe(leaf);
+  expect(world.file("t", "ca.crt")).toContain(first);
+  expect(world.trusted).toBe(true);
+  expect(world.pass(HOUR / 2)).toEqual([]);
+  world.secrets.delete("c"); // One that is made now is of the new one: all know it.
+  expect(world.pass()).toEqual(["c"]);
+  expect(world.trusted).toBe(true);
+  expect(world.pass(HOUR)).toEqual(["t"]);
+  expect(world.trusted).toBe(true);
+  expect(world.pass(2 * HOUR)).toEqual(["ca", "c", "t"]); // The lost one is forgotten.
+  expect(world.file("c", "ca.crt")).not.toContain(first);
+  expect(world.trusted).toBe(true);
+  expect(world.pass(DAY)).toEqual([]);
+});
+
+it("makes a deleted certificate again, of the same authority, and leaves the others alone", () => {
+  const world = new World();
+  world.pass();
+  const before = world.file("ca", "tls.crt");
+  world.secrets.delete("t");
+  expect(world.pass()).toEqual(["t"]);
+  expect(world.file("ca", "tls.crt")).toBe(before);
+  expect(world.trusted).toBe(true);
+});
+
+it("does not stumble over a certificate that is no certificate while the authority changes", () => {
+  const world = new World();
+  world.pass();
+  world.secrets.delete("ca");
+  world.pass();
+  world.secrets.set("t", { ...world.secrets.get("t"), "tls.crt": "torn", "ca.crt": "torn" });
+  expect(world.pass()).toEqual(["t"]);
+  expect(world.trusted).toBe(true);
+});
+
 it("changes the authority by itself before it ends", () => {
   const world = new World();
   world.pass();

@@ -5,7 +5,8 @@ import { createAuthority, issue, type IssuedPair } from "@whetstone/tls/issuer";
 
 // C1: a certificate is renewed when a third of its life is left. C2: a new authority signs nothing before every process has had
 // SPREAD to learn it, and an old one is trusted until every process has had SPREAD to get a certificate of the new one: so
-// that at no moment two of our processes distrust each other.
+// that at no moment two of our processes distrust each other. C3: the same holds when the authority's key is lost: the lost
+// one can sign no more, but who has a certificate of it keeps it, and is trusted, until the new one has had SPREAD.
 
 /** One role's certificate: its Secret, and by which names it is reached beside its role's. */
 export interface LeafWish {
@@ -18,6 +19,8 @@ export interface CertificatesWish {
   /** Secret of the authority: its key never leaves it. */
   readonly authority: string;
   readonly leaves: readonly LeafWish[];
+  /** Of a Secret that has to be made again. */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   /** Of a leaf. */
   readonly days: number;
 }
@@ -47,21 +50,35 @@ export function planCertificates(wish: CertificatesWish, found: Secrets, now: Da
   return writes;
 }
 
+/** It has a certificate and the key to it. */
+export function isWhole(data: SecretData | undefined): boolean {
+  return data !== undefined && pairOf(data, "tls") !== undefined;
+}
+
 /** Files: tls.* signs, next.* will, previous.crt did. `rotate`, with any text, asks for a new authority. */
 function planAuthority(before: SecretData, leaves: readonly SecretData[], now: Date): SecretData {
   const signer = pairOf(before, "tls");
-  if (signer === undefined) return filesOf("tls", createAuthority({ from: now, days: AUTHORITY_DAYS }));
+  if (signer === undefined) return newAuthority(leaves, now);
   const next = pairOf(before, "next");
   if (next !== undefined) {
     if (ageMs(next.cert, now) < SPREAD_MS) return before;
     return { ...filesOf("tls", next), "previous.crt": signer.cert };
   }
   if (before["previous.crt"] !== undefined) {
-    const spread = leaves.every((leaf) => isSignedBy(leaf, signer) && ageMs(leaf["tls.crt"] ?? "", now) >= SPREAD_MS);
+    const spread = leaves.every(
+      (leaf) => isSignedBy(leaf, signer.cert) && ageMs(leaf["tls.crt"] ?? "", now) >= SPREAD_MS,
+    );
     return spread ? filesOf("tls", signer) : before;
   }
   if (before["rotate"] === undefined && lifeLeft(signer.cert, now) > RENEW_AT) return before;
   return { ...filesOf("tls", signer), ...filesOf("next", createAuthority({ from: now, days: AUTHORITY_DAYS })) };
+}
+
+/** C3: of a lost one the certificate is still known, from the bundles that its leaves have. */
+function newAuthority(leaves: readonly SecretData[], now: Date): SecretData {
+  const made = filesOf("tls", createAuthority({ from: now, days: AUTHORITY_DAYS }));
+  const lost = new Set(leaves.flatMap((leaf) => certificatesOf(leaf["ca.crt"])));
+  return lost.size > 0 ? { ...made, "previous.crt": [...lost].join("") } : made;
 }
 
 function leafOf(
@@ -74,14 +91,34 @@ function leafOf(
   const pair = pairOf(old, "tls");
   const isGood =
     pair !== undefined &&
-    isSignedBy(old, signer) &&
+    (isSignedBy(old, signer.cert) || isOfLost(old, authority, validity.from)) &&
     lifeLeft(pair.cert, validity.from) > RENEW_AT &&
     namesOf(pair.cert) === [roleName(wish.role), ...wish.names].toSorted().join();
   return filesOf("tls", isGood ? pair : issue(signer, wish.role, wish.names, validity));
 }
 
+/** C3: signed by one that the present signer replaces, and the signer is not known everywhere yet. */
+function isOfLost(leaf: SecretData, authority: SecretData, now: Date): boolean {
+  const isNew = ageMs(authority["tls.crt"] ?? "", now) < SPREAD_MS;
+  return isNew && certificatesOf(authority["previous.crt"]).some((cert) => isSignedBy(leaf, cert));
+}
+
 function bundleOf(authority: SecretData): string {
-  return ["tls.crt", "next.crt", "previous.crt"].map((file) => authority[file] ?? "").join("");
+  return ["tls.crt", "next.crt", "previous.crt"].flatMap((file) => certificatesOf(authority[file])).join("");
+}
+
+/** Each by itself; what is damaged is left out, since one bad part makes a whole bundle unreadable. */
+function certificatesOf(pem = ""): string[] {
+  const parts = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----\n/g) ?? [];
+  return parts.filter((part) => read(part) !== undefined);
+}
+
+function read(cert: string | undefined): X509Certificate | undefined {
+  try {
+    return cert ? new X509Certificate(cert) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function pairOf(data: SecretData, name: "tls" | "next"): IssuedPair | undefined {
@@ -98,9 +135,8 @@ function filesOf(name: "tls" | "next", { cert, key }: IssuedPair): SecretData {
   return { [`${name}.crt`]: cert, [`${name}.key`]: key };
 }
 
-function isSignedBy(leaf: SecretData, signer: IssuedPair): boolean {
-  const cert = leaf["tls.crt"];
-  return cert !== undefined && new X509Certificate(cert).verify(new X509Certificate(signer.cert).publicKey);
+function isSignedBy(leaf: SecretData, signer: string): boolean {
+  return read(leaf["tls.crt"])?.verify(new X509Certificate(signer).publicKey) === true;
 }
 
 function ageMs(cert: string, now: Date): number {

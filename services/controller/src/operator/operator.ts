@@ -10,6 +10,7 @@ import type { Logger, Metrics } from "@whetstone/telemetry";
 import type { TlsIdentity } from "@whetstone/tls";
 import type { FleetClient } from "../adapters/fenced-fleet.ts";
 import type { EngineFleet } from "../adapters/fleet.ts";
+import type { InstallationNotices } from "../adapters/installation-notices.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 import type { Lead } from "../adapters/lead.ts";
@@ -35,6 +36,7 @@ export interface OperatorParts {
   /** What of a job can only be judged by looking (I11). */
   readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;
   readonly tls: TlsIdentity | undefined;
+  readonly notices: InstallationNotices;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
