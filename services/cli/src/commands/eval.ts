@@ -141,6 +141,8 @@ async function finish(
     if (exitCodeOf(job) !== 0) return terminal.error(`whet: ${job.status?.message || "the evaluation failed"}`);
     throw new CliError("NO_RESULT", "the job finished without a validation result");
   }
+  // The tables below have dashes where nothing could be scored; this line says why.
+  if (exitCodeOf(job) !== 0) terminal.error(`whet: ${job.status.message || "the evaluation failed"}`);
   const report = reportOf(job, episodes, { ks: options.ks, dataset: datasetText(job, flags) });
   const folder = flags.report === undefined ? undefined : resolve(flags.report);
   if (folder !== undefined) await writeReport(folder, report);

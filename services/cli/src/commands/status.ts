@@ -59,6 +59,8 @@ export async function status(flags: CommonOptions, context: CommandContext): Pro
         ? "\nno running job"
         : `\nrunning: ${jobs.map((job) => `${job.name} (step ${job.step}/${job.steps})`).join(", ")}`,
   );
+  for (const { name, reason, message } of jobs ?? [])
+    if (message !== "") terminal.line(terminal.paint("yellow", `  ${name}: ${reason}: ${message}`));
 }
 
 function notRunning(flags: CommonOptions, context: CommandContext): void {
@@ -109,6 +111,9 @@ interface RunningJob {
   readonly name: string;
   readonly step: number;
   readonly steps: number;
+  readonly reason: string;
+  /** What people should read while it runs. Empty: all is well. */
+  readonly message: string;
 }
 
 async function askJobs(state: RuntimeState): Promise<RunningJob[] | undefined> {
@@ -122,6 +127,8 @@ async function askJobs(state: RuntimeState): Promise<RunningJob[] | undefined> {
       name: job.spec?.name ?? "",
       step: job.status?.step ?? 0,
       steps: job.spec?.loop?.steps ?? 0,
+      reason: job.status?.reason ?? "",
+      message: job.status?.message ?? "",
     }));
   } catch {
     return undefined;

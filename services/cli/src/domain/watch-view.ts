@@ -32,15 +32,32 @@ export function phaseName(job: Job | undefined): string {
 /** One step as one line. */
 export function stepLine(step: StepRecord, steps: number): string {
   const number = `${String(step.step + 1).padStart(String(steps).length)}/${steps}`;
-  const reward = metric(step, "reward/mean");
-  const loss = metric(step, "loss");
-  const parts = [`step ${number}`, reward && `reward ${reward}`, loss && `loss ${loss}`, `${step.episodes} episodes`];
-  if (step.voided > 0) parts.push(`${step.voided} voided`);
+  const nothing = step.episodes === 0;
+  const reward = nothing ? NONE : metric(step, "reward/mean");
+  const loss = nothing ? NONE : metric(step, "loss");
+  const parts = [`step ${number}`, reward && `reward ${reward}`, loss && `loss ${loss}`];
+  parts.push(nothing ? nothingText(step, "trained") : `${step.episodes} episodes`);
+  if (step.voided > 0 && !nothing) parts.push(`${step.voided} voided`);
   return [...parts, timingText(step)].filter(Boolean).join("  ");
+}
+
+/** Stands for a number where there is none: 0 would be one. */
+const NONE = "–";
+
+/** "0 of 64 episodes scored; commonest: ENVIRONMENT step: … (64 times)" */
+function nothingText(
+  { voided, commonestFailure }: Pick<StepRecord, "voided" | "commonestFailure">,
+  done: "trained" | "scored",
+): string {
+  return `0 of ${voided} episodes ${done}${commonestFailure === "" ? "" : `; commonest: ${commonestFailure}`}`;
 }
 
 /** One validation as one line. */
 export function validationLine(result: ValidationResult): string {
+  const head = `validation after step ${result.step}, ${result.variant}:`;
+  const took = formatSeconds(seconds(result.duration));
+  if (result.episodes === 0)
+    return `${head} success ${NONE}  reward ${NONE}  (${nothingText(result, "scored")}, ${took})`;
   const passes = passAtK(result).map(([k, value]) => `pass@${k} ${percent(value)}`);
   const voided = result.voided > 0 ? `, ${result.voided} voided` : "";
   const scores = [
@@ -48,7 +65,7 @@ export function validationLine(result: ValidationResult): string {
     `reward ${formatNumber(result.meanReward)}`,
     ...passes.slice(passes.length > 1 ? 0 : 1),
   ];
-  return `validation after step ${result.step}, ${result.variant}: ${scores.join("  ")}  (${result.episodes} episodes${voided}, ${formatSeconds(seconds(result.duration))})`;
+  return `${head} ${scores.join("  ")}  (${result.episodes} episodes${voided}, ${took})`;
 }
 
 export function passAtK(result: ValidationResult): [number, number][] {
@@ -121,7 +138,7 @@ function bookLines(job: Job): string[] {
 }
 
 function rewardLines({ steps }: WatchedJob, columns: number, paint: Painter): string[] {
-  const rewards = steps.map((step) => step.metrics["reward/mean"] ?? NaN);
+  const rewards = steps.map(({ episodes, metrics }) => (episodes === 0 ? NaN : (metrics["reward/mean"] ?? NaN)));
   const width = Math.max(10, Math.min(72, columns - 12));
   const curve = renderCurve(rewards, { columns: width, rows: CURVE_ROWS });
   if (curve.length === 0) return [];

@@ -9,9 +9,10 @@ export function batchMetrics(
   summaries: readonly EpisodeSummary[],
   voided: readonly VoidedEntry[],
 ): Record<string, number> {
+  const counts = { "rollout/episodes": summaries.length, "rollout/voided": voided.length, ...voidedMetrics(voided) };
+  if (summaries.length === 0) return counts; // Of nothing there is no mean, and 0 would be one.
   const metrics: Record<string, number> = {
-    "rollout/episodes": summaries.length,
-    "rollout/voided": voided.length,
+    ...counts,
     "rollout/success": mean(summaries, (s) => (s.isCorrect ? 1 : 0)),
     "rollout/reward": mean(summaries, (s) => s.reward),
     "rollout/steps": mean(summaries, (s) => s.steps),
@@ -22,7 +23,7 @@ export function batchMetrics(
     "rollout/retried": mean(summaries, (s) => (s.attempt > 1 ? 1 : 0)),
   };
   for (const [reason, share] of reasonShares(summaries)) metrics[`rollout/ended/${reason}`] = share;
-  return { ...metrics, ...voidedMetrics(voided) };
+  return metrics;
 }
 
 /** How many were voided, by failure class and by reason; only those that occur. */
@@ -46,5 +47,5 @@ function reasonShares(summaries: readonly EpisodeSummary[]): Map<string, number>
 }
 
 function mean(summaries: readonly EpisodeSummary[], value: (summary: EpisodeSummary) => number): number {
-  return summaries.length === 0 ? 0 : summaries.reduce((sum, summary) => sum + value(summary), 0) / summaries.length;
+  return summaries.reduce((sum, summary) => sum + value(summary), 0) / summaries.length;
 }

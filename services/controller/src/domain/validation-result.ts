@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { computePassAtK } from "@whetstone/core";
+import { commonestFailure } from "./commonest-failure.ts";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 
@@ -11,6 +12,8 @@ export interface ValidationScore {
   readonly success: number;
   readonly meanReward: number;
   readonly passAtK: Record<number, number>;
+  /** Of those voided, for people. */
+  readonly commonestFailure: string;
 }
 
 /**
@@ -20,14 +23,15 @@ export interface ValidationScore {
 export function scoreValidation(tasks: readonly (readonly EpisodeSummary[])[], attempts: number): ValidationScore {
   const scored = tasks.map((summaries) => summaries.filter(isScored)).filter((summaries) => summaries.length > 0);
   const flat = scored.flat();
-  const total = tasks.reduce((sum, summaries) => sum + summaries.length, 0);
+  const voided = tasks.flatMap((summaries) => summaries.filter((summary) => !isScored(summary)));
   return {
     tasks: scored.length,
     episodes: flat.length,
-    voided: total - flat.length,
+    voided: voided.length,
     success: mean(flat.map((summary) => (summary.isCorrect ? 1 : 0))),
     meanReward: mean(flat.map((summary) => summary.reward)),
     passAtK: passAtKs(scored, attempts),
+    commonestFailure: commonestFailure(voided.map((summary) => ({ summary, reason: "" }))),
   };
 }
 

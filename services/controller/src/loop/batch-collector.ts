@@ -7,8 +7,10 @@ import {
   type DispatchRecord,
   DispatchRecordSchema,
 } from "@whetstone/proto/events/v1/events";
+import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { type BatchPlan, planBatch } from "../domain/batch.ts";
 import { batchMetrics } from "../domain/batch-metrics.ts";
+import { commonestFailure } from "../domain/commonest-failure.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { admissibleBatches } from "../domain/plan.ts";
 import { trainEpisodeId, trainTask } from "../domain/tasks.ts";
@@ -19,6 +21,8 @@ export interface CollectedBatch {
   readonly manifest: BatchManifest;
   readonly metrics: Record<string, number>;
   readonly tokensSampled: number;
+  /** Of those voided, for people. */
+  readonly commonestFailure: string;
 }
 
 interface Parts {
@@ -109,9 +113,15 @@ export class BatchCollector {
 
   #collectedFrom(bytes: Uint8Array): CollectedBatch {
     const manifest = fromBinary(BatchManifestSchema, bytes);
-    const summaries = manifest.entries.flatMap((entry) => this.#parts.episodes.find(entry.episodeId)?.summary ?? []);
+    const summaries = manifest.entries.flatMap(({ episodeId }) => this.#summaryOf(episodeId) ?? []);
     const tokensSampled = summaries.reduce((sum, summary) => sum + summary.sampledTokens, 0);
-    return { manifest, tokensSampled, metrics: batchMetrics(summaries, manifest.voided) };
+    const voided = manifest.voided.map(({ episodeId, reason }) => ({ summary: this.#summaryOf(episodeId), reason }));
+    const metrics = batchMetrics(summaries, manifest.voided);
+    return { manifest, tokensSampled, metrics, commonestFailure: commonestFailure(voided) };
+  }
+
+  #summaryOf(episodeId: string): EpisodeSummary | undefined {
+    return this.#parts.episodes.find(episodeId)?.summary;
   }
 
   /** The record goes first: an id that was ever queued is in the books (I2). */

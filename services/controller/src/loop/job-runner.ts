@@ -17,6 +17,7 @@ import { compileJob } from "../domain/compiled-job.ts";
 import { DELETED } from "../domain/job-phase.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { trainEpisodeId } from "../domain/tasks.ts";
+import { NothingLearnedError } from "../domain/trained-batches.ts";
 import { BatchCollector } from "./batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import type { EpisodeIndex, Fleet, Ledger, TaskQueue, Trainer } from "./ports.ts";
@@ -168,7 +169,7 @@ function failure(error: unknown, parts: JobParts): Ending {
   parts.logger.error("job_failed", { error });
   const message = error instanceof Error ? error.message : String(error);
   if (parts.mayRestart()) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
-  return { phase: JobPhase.FAILED, reason: "Failed", message };
+  return { phase: JobPhase.FAILED, reason: error instanceof NothingLearnedError ? error.reason : "Failed", message };
 }
 
 /** I2: what was dispatched and will never be trained is voided, by manifests without entries. */

@@ -6,6 +6,7 @@ import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import { type Notice, type TrainProgress, type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { validationDue, versionIsServed } from "../domain/plan.ts";
+import { refuseUnscored, TrainedBatches } from "../domain/trained-batches.ts";
 import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import type { Ledger, Trainer, TrainerState } from "./ports.ts";
@@ -36,6 +37,7 @@ const WAITING = "waiting";
 export async function runTrainingLoop(context: JobContext, parts: LoopParts, stop: AbortSignal): Promise<void> {
   const watch = new Stopwatch();
   let step = await resumePoint(context, parts, watch, stop);
+  const trained = new TrainedBatches(await parts.ledger.steps(), context.job.steps);
   for (; step < context.job.steps; step++) {
     stop.throwIfAborted();
     await parts.batches.admit(step, stop);
@@ -45,9 +47,12 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
     const result = await train({ context, parts, watch, stop }, batch);
     await watch.measure("validating", () => validation);
     await watch.measure("syncing", () => publishPolicy(context, parts, result, context.shutdown));
-    await finishStep(context, parts.ledger, recordOf(result, batch, watch));
+    const record = recordOf(result, batch, watch);
+    await finishStep(context, parts.ledger, record);
+    context.notices("batch", trained.add(record));
   }
-  await startValidation(context, parts, step, stop);
+  const results = await startValidation(context, parts, step, stop);
+  if (context.job.steps === 0) refuseUnscored(results);
 }
 
 /** Brings trainer, ledger and engines to the same version after whatever happened before. Returns the next step. */
@@ -141,10 +146,16 @@ async function servePolicy(context: JobContext, parts: LoopParts, signal: AbortS
 }
 
 /** Validation shares the engines with sampling, and must end before the weights change. */
-async function startValidation(context: JobContext, parts: LoopParts, step: number, stop: AbortSignal): Promise<void> {
-  if (!validationDue(context.job, step)) return;
+async function startValidation(
+  context: JobContext,
+  parts: LoopParts,
+  step: number,
+  stop: AbortSignal,
+): Promise<readonly ValidationResult[]> {
+  if (!validationDue(context.job, step)) return [];
   const results: ValidationResult[] = await parts.validations.run(step, stop);
   await context.onValidation(results);
+  return results;
 }
 
 function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch): StepRecord {
@@ -167,6 +178,7 @@ function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch):
     tokensTrained: result.tokensTrained,
     finishedAt: timestampNow(),
     batchDigest: result.batchDigest,
+    commonestFailure: batch.commonestFailure,
   });
 }
 

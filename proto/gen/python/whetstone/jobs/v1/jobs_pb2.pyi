@@ -308,7 +308,7 @@ class EpisodeCounts(_message.Message):
     def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
 
 class ValidationResult(_message.Message):
-    __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version")
+    __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version", "commonest_failure")
     class PassAtKEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -327,6 +327,7 @@ class ValidationResult(_message.Message):
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     DURATION_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COMMONEST_FAILURE_FIELD_NUMBER: _ClassVar[int]
     step: int
     variant: str
     tasks: int
@@ -338,7 +339,8 @@ class ValidationResult(_message.Message):
     finished_at: _timestamp_pb2.Timestamp
     duration: _duration_pb2.Duration
     policy_version: int
-    def __init__(self, step: _Optional[int] = ..., variant: _Optional[str] = ..., tasks: _Optional[int] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., success: _Optional[float] = ..., mean_reward: _Optional[float] = ..., pass_at_k: _Optional[_Mapping[int, float]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., policy_version: _Optional[int] = ...) -> None: ...
+    commonest_failure: str
+    def __init__(self, step: _Optional[int] = ..., variant: _Optional[str] = ..., tasks: _Optional[int] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., success: _Optional[float] = ..., mean_reward: _Optional[float] = ..., pass_at_k: _Optional[_Mapping[int, float]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., policy_version: _Optional[int] = ..., commonest_failure: _Optional[str] = ...) -> None: ...
 
 class StepTiming(_message.Message):
     __slots__ = ("total", "sampling", "training", "syncing", "waiting", "validating")
@@ -367,7 +369,7 @@ class DroppedEpisode(_message.Message):
     def __init__(self, episode_id: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class StepRecord(_message.Message):
-    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped")
+    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped", "commonest_failure")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +388,7 @@ class StepRecord(_message.Message):
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     BATCH_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    COMMONEST_FAILURE_FIELD_NUMBER: _ClassVar[int]
     step: int
     policy_version: int
     metrics: _containers.ScalarMap[str, float]
@@ -397,7 +400,8 @@ class StepRecord(_message.Message):
     finished_at: _timestamp_pb2.Timestamp
     batch_digest: str
     dropped: _containers.RepeatedCompositeFieldContainer[DroppedEpisode]
-    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ...) -> None: ...
+    commonest_failure: str
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ..., commonest_failure: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled", "restarts")

@@ -870,6 +870,13 @@ export declare type ValidationResult = Message<"whetstone.jobs.v1.ValidationResu
    * @generated from field: uint64 policy_version = 11;
    */
   policyVersion: bigint;
+
+  /**
+   * The commonest reason of those voided with an example, for people: "ENVIRONMENT step: … (64 times)". Empty: none was.
+   *
+   * @generated from field: string commonest_failure = 12;
+   */
+  commonestFailure: string;
 };
 
 /**
@@ -1038,6 +1045,13 @@ export declare type StepRecord = Message<"whetstone.jobs.v1.StepRecord"> & {
    * @generated from field: repeated whetstone.jobs.v1.DroppedEpisode dropped = 11;
    */
   dropped: DroppedEpisode[];
+
+  /**
+   * As ValidationResult.commonest_failure, of the episodes that the manifest voided.
+   *
+   * @generated from field: string commonest_failure = 12;
+   */
+  commonestFailure: string;
 };
 
 /**
