@@ -27,6 +27,7 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_models.folder import load_model
 from whetstone_models.init import init_model
 from whetstone_trainer.checkpoint import RunFolder
+from whetstone_trainer.errors import TrainerError
 from whetstone_trainer.ingest import EpisodeReader
 from whetstone_trainer.run import JobRun
 from whetstone_trainer.settings import parse_settings
@@ -83,7 +84,9 @@ def spec_of(folder: Path, mini_batches: int) -> jobs.JobSpec:
     return spec
 
 
-async def read_bodies(url: str, episodes: list[types.Episode]) -> tuple[events.BatchManifest, list[bytes], float]:
+async def read_bodies(
+    url: str, episodes: list[types.Episode]
+) -> tuple[events.BatchManifest, list[bytes | TrainerError], float]:
     client = await nats.connect(url)
     stream = client.jetstream()
     await stream.add_stream(StreamConfig(name=f"WS_EPISODE_{JOB}", subjects=[f"ws.{JOB}.episode.>"], allow_direct=True))

@@ -36,7 +36,8 @@ class State:
     weights_path: str
     # Empty for version 0, the user's own folder.
     manifest_digest: str
-    # {"step", "batchDigest", "episodes"} of every step behind these weights, oldest first.
+    # {"step", "batchDigest", "episodes", "dropped"} of every step behind these weights, oldest first: how many episodes
+    # were trained, and the ids of those that could not be.
     consumed: list[dict[str, Any]] = field(default_factory=list)
     # JSON form of the TrainResult of the last step; absent before the first.
     last_result: dict[str, Any] | None = None

@@ -46,20 +46,23 @@ class EpisodeReader:
 
     async def read(
         self, job: str, entries: Sequence[events.BatchEntry], on_share: Callable[[float], None]
-    ) -> list[bytes]:
-        """Bodies in the order of `entries`, digests checked.
+    ) -> list[bytes | TrainerError]:
+        """Bodies in the order of `entries`, digests checked; for one that is gone or differs, what is wrong with it.
 
-        Raises TrainerError: UNAVAILABLE (NATS is away), DATA_LOSS (a message is gone or its bytes differ).
+        Raises TrainerError UNAVAILABLE: NATS is away.
         """
         await self._connected()
         try:
             messages = await self._fetch(episode_stream(job), [entry.sequence for entry in entries], on_share)
-            return [await self._body(messages[entry.sequence], entry) for entry in entries]
+            deadline = time.monotonic() + BEHIND_S
+            return [await self._readable(messages[entry.sequence], entry, deadline) for entry in entries]
         except (nats.errors.Error, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"reading episodes of {job} from NATS failed: {error!r}") from error
 
-    async def _fetch(self, stream: str, sequences: Sequence[int], on_share: Callable[[float], None]) -> dict[int, Msg]:
-        found: dict[int, Msg] = {}
+    async def _fetch(
+        self, stream: str, sequences: Sequence[int], on_share: Callable[[float], None]
+    ) -> dict[int, Msg | TrainerError]:
+        found: dict[int, Msg | TrainerError] = {}
         deadline = time.monotonic() + BEHIND_S
         while True:
             missing = [sequence for sequence in sequences if sequence not in found]
@@ -67,8 +70,10 @@ class EpisodeReader:
             if len(found) >= len(set(sequences)):
                 return found
             if time.monotonic() > deadline:
-                lost = next(sequence for sequence in missing if sequence not in found)
-                raise TrainerError("DATA_LOSS", f"{stream} sequence {lost}: no such message")
+                lost = [sequence for sequence in missing if sequence not in found]
+                return found | {
+                    one: TrainerError("DATA_LOSS", f"{stream} sequence {one}: no such message") for one in lost
+                }
             await asyncio.sleep(ASK_AGAIN_S)
 
     async def _connected(self) -> None:
@@ -79,9 +84,17 @@ class EpisodeReader:
                 raise TrainerError("UNAVAILABLE", "not connected to NATS; it is retried, repeat the call")
             await asyncio.sleep(0.02)
 
-    async def _body(self, message: Msg, entry: events.BatchEntry) -> bytes:
+    async def _readable(
+        self, message: Msg | TrainerError, entry: events.BatchEntry, deadline: float
+    ) -> bytes | TrainerError:
+        try:
+            return message if isinstance(message, TrainerError) else await self._body(message, entry, deadline)
+        except TrainerError as error:
+            return error
+
+    async def _body(self, message: Msg, entry: events.BatchEntry, deadline: float) -> bytes:
         claim = (message.headers or {}).get(CLAIM_HEADER)
-        body = message.data if claim is None else await self._claimed(claim, entry.episode_id)
+        body = message.data if claim is None else await self._claimed(claim, entry.episode_id, deadline)
         digest = hashlib.sha256(body).hexdigest()
         if digest != entry.digest:
             raise TrainerError(
@@ -90,21 +103,29 @@ class EpisodeReader:
             )
         return body
 
-    async def _claimed(self, header: str, episode_id: str) -> bytes:
+    async def _claimed(self, header: str, episode_id: str, deadline: float) -> bytes:
         """The body of a claim check: {name, sha256, size} in the object store."""
         try:
             claim = json.loads(header)
             name, expected, size = str(claim["name"]), str(claim["sha256"]), int(claim["size"])
         except (ValueError, KeyError, TypeError) as error:
             raise ContractError(f"{episode_id}: header {CLAIM_HEADER} is not a claim: {error!r}") from error
-        try:
-            store = await self._client.jetstream().object_store(CLAIMS_BUCKET)
-            body = (await store.get(name)).data or b""
-        except nats.js.errors.NotFoundError as error:
-            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {CLAIMS_BUCKET}") from error
+        body = await self._object(name, deadline)
+        if body is None:
+            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {CLAIMS_BUCKET}")
         if len(body) != size or hashlib.sha256(body).hexdigest() != expected:
             raise TrainerError("DATA_LOSS", f"{episode_id}: {name} in object bucket {CLAIMS_BUCKET} is not as claimed")
         return body
+
+    async def _object(self, name: str, deadline: float) -> bytes | None:
+        while True:
+            try:
+                store = await self._client.jetstream().object_store(CLAIMS_BUCKET)
+                return (await store.get(name)).data or b""
+            except nats.js.errors.NotFoundError:
+                if time.monotonic() > deadline:
+                    return None
+                await asyncio.sleep(ASK_AGAIN_S)
 
 
 class _Fetch:
@@ -118,8 +139,8 @@ class _Fetch:
         self._window = asyncio.Semaphore(WINDOW)
         self._done = asyncio.Event()
 
-    async def run(self, sequences: Sequence[int]) -> dict[int, Msg]:
-        """Messages by sequence, those left out that the server which answered does not have."""
+    async def run(self, sequences: Sequence[int]) -> dict[int, Msg | TrainerError]:
+        """Messages by sequence, those left out that the server which answered does not have; errors of single ones."""
         if not sequences:
             return {}
         wanted = len(sequences)
@@ -143,7 +164,7 @@ class _Fetch:
         checked = {sequence: self._checked(self._replies[index], sequence) for index, sequence in enumerate(sequences)}
         return {sequence: message for sequence, message in checked.items() if message is not None}
 
-    def _checked(self, message: Msg, sequence: int) -> Msg | None:
+    def _checked(self, message: Msg, sequence: int) -> Msg | TrainerError | None:
         """Replies of errors carry a status: 404 that server does not have it, 503 nobody serves the stream."""
         headers = message.headers or {}
         status = headers.get("Status")
@@ -153,21 +174,14 @@ class _Fetch:
             return None
         if status is not None:
             description = headers.get("Description", "")
-            raise TrainerError("DATA_LOSS", f"{self._stream} sequence {sequence}: {status} {description}")
+            return TrainerError("DATA_LOSS", f"{self._stream} sequence {sequence}: {status} {description}")
         if headers.get("Nats-Sequence") != str(sequence):
-            raise ContractError(f"{self._stream}: asked for {sequence}, got {headers.get('Nats-Sequence')}")
+            return ContractError(f"{self._stream}: asked for {sequence}, got {headers.get('Nats-Sequence')}")
         return message
 
 
-def parse_episodes(manifest: events.BatchManifest, bodies: Sequence[bytes], mask_deadline: bool) -> list[types.Episode]:
-    """Bodies → episodes, each the one that its entry names. Raises ContractError."""
-    return [
-        _parse_episode(manifest.job, entry, body, mask_deadline)
-        for entry, body in zip(manifest.entries, bodies, strict=True)
-    ]
-
-
-def _parse_episode(job: str, entry: events.BatchEntry, body: bytes, mask_deadline: bool) -> types.Episode:
+def parse_episode(job: str, entry: events.BatchEntry, body: bytes, mask_deadline: bool) -> types.Episode:
+    """The episode that the entry names. Raises ContractError."""
     try:
         episode = types.Episode.FromString(body)
     except DecodeError as error:

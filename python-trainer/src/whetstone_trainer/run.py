@@ -14,24 +14,23 @@ import numpy as np
 import torch
 from google.protobuf.json_format import MessageToDict, ParseDict
 from whetstone.events.v1 import events_pb2 as events
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
-from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import trajectory_advantages
 from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
-from whetstone_trainer.errors import ContractError, SettingsError, TrainerError
-from whetstone_trainer.ingest import parse_episodes
+from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import check_logprobs
 from whetstone_trainer.optimizer import make_optimizer
 from whetstone_trainer.proximal import anchor
-from whetstone_trainer.rows import Row, episode_rows
+from whetstone_trainer.rows import Row
 from whetstone_trainer.settings import TrainSettings
 from whetstone_trainer.step_metrics import Clock, batch_metrics, role_metrics
-from whetstone_trainer.trajectories import Trajectory, split_episode
+from whetstone_trainer.usable import Batch, notices_of, usable_episodes
 
 # (phase, share in [0, 1]); may raise to stop the step.
 OnProgress = Callable[[str, float], None]
@@ -122,9 +121,10 @@ class JobRun:
         self,
         manifest: events.BatchManifest,
         digest: str,
-        bodies: Sequence[bytes],
+        bodies: Sequence[bytes | TrainerError],
         read_seconds: float,
         on_progress: OnProgress,
+        dropped_before: Sequence[jobs.DroppedEpisode] = (),
     ) -> wire.TrainResult:
         """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
         if manifest.step != self.step:
@@ -133,9 +133,9 @@ class JobRun:
         torch.manual_seed(hash((self.settings.seed, self.step)) & 0x7FFFFFFF)
         on_progress("checking", 0.0)
         with clock.part("time/check"):
-            episodes = parse_episodes(manifest, bodies, self.settings.mask_deadline)
-            trajectories, rows = self._rows(manifest, episodes)
-            self._check_vocabulary(rows, episodes)
+            vocabulary = self.model.config.vocab_size
+            batch = usable_episodes(manifest, bodies, dropped_before, self.settings, vocabulary)
+            trajectories, rows = batch.trajectories, batch.rows
             metrics = check_logprobs(
                 rows,
                 self._model_of,
@@ -163,10 +163,11 @@ class JobRun:
                 self.step,
                 lambda share: on_progress("training", share),
             )
-        metrics |= batch_metrics(self.step, episodes, trajectories, rows, trained, advantages_J)
+        metrics |= batch_metrics(self.step, batch.episodes, trajectories, rows, trained, advantages_J)
+        metrics["episodes_dropped"] = float(len(batch.dropped))
         metrics |= role_metrics(trajectories, trained, advantages_J)
         on_progress("saving", 0.0)
-        return self._finish(manifest, digest, metrics, trained, clock)
+        return self._finish(batch, digest, metrics, trained, clock)
 
     def save_checkpoint(self) -> Path:
         """Writes the present as a checkpoint unless it is one. Step 0 is the model folder and needs none."""
@@ -186,7 +187,7 @@ class JobRun:
 
     def _finish(
         self,
-        manifest: events.BatchManifest,
+        batch: Batch,
         digest: str,
         metrics: dict[str, float],
         trained: Sequence[Row],
@@ -205,9 +206,12 @@ class JobRun:
             tokens_trained=tokens,
             rows=len(trained),
             batch_digest=digest,
+            dropped=batch.dropped,
+            notices=notices_of(self.step, batch),
         )
         result.duration.FromNanoseconds(clock.total_ns())
-        consumed = {"step": self.step, "batchDigest": digest, "episodes": len(manifest.entries)}
+        dropped = [one.episode_id for one in batch.dropped]
+        consumed = {"step": self.step, "batchDigest": digest, "episodes": len(batch.episodes), "dropped": dropped}
         state = State(self.job_uid, done, path, weights_digest, [*self.state.consumed, consumed], MessageToDict(result))
         if done % self.settings.checkpoint_every == 0 or done == self.settings.steps:
             self.folder.write_checkpoint(state, self.optimizer)
@@ -229,23 +233,6 @@ class JobRun:
                 return str(directory), digest
         save_weights(self.model, directory, version, self.folder.model_path)
         return str(directory), manifest_digest(directory)
-
-    def _check_vocabulary(self, rows: Sequence[Row], episodes: Sequence[types.Episode]) -> None:
-        size = self.model.config.vocab_size
-        for row in rows:
-            if row.token_ids.max() >= size:
-                raise ContractError(f"{episodes[row.episode].id}: token id {row.token_ids.max()} is not below {size}")
-
-    def _rows(
-        self, manifest: events.BatchManifest, episodes: Sequence[types.Episode]
-    ) -> tuple[list[Trajectory], list[Row]]:
-        trajectories: list[Trajectory] = []
-        rows: list[Row] = []
-        for index, (entry, episode) in enumerate(zip(manifest.entries, episodes, strict=True)):
-            split = split_episode(episode, index, entry.group, self.settings.roles)
-            rows += episode_rows(episode, index, self.step, split.owners, len(trajectories))
-            trajectories += split.trajectories
-        return trajectories, rows
 
     def _model_of(self, version: int) -> Transformer | None:
         """The model of a version within the lag window; read from its folder after a restart."""

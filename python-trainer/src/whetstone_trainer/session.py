@@ -10,13 +10,14 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 from whetstone.events.v1 import events_pb2 as events
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_trainer.checkpoint import RunFolder
@@ -102,7 +103,7 @@ class TrainerSession:
         if manifest.step > run.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} comes too early: step {run.step} is next")
         running = RunningStep(manifest.step, digest)
-        running.task = asyncio.create_task(self._train(run, running, manifest))
+        running.task = asyncio.create_task(self._train(run, running, manifest, list(request.dropped)))
         # A failure is reported to whoever waits; without a waiter it must not be logged as never retrieved.
         running.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self.running = running
@@ -137,14 +138,24 @@ class TrainerSession:
             self.running.stop(code, why)
             await asyncio.wait([self.running.task])
 
-    async def _train(self, run: JobRun, running: RunningStep, manifest: events.BatchManifest) -> wire.TrainResult:
+    async def _train(
+        self,
+        run: JobRun,
+        running: RunningStep,
+        manifest: events.BatchManifest,
+        dropped: Sequence[jobs.DroppedEpisode],
+    ) -> wire.TrainResult:
         try:
             started = time.perf_counter()
             bodies = await self._reader.read(
                 manifest.job, manifest.entries, lambda share: running.report("reading", share)
             )
             seconds = time.perf_counter() - started
-            result = await self.work(lambda: run.train(manifest, running.digest, bodies, seconds, running.report))
+            result = await self.work(
+                lambda: run.train(manifest, running.digest, bodies, seconds, running.report, dropped)
+            )
+            for one in result.dropped:
+                log.warning("episode_dropped", extra={"episode": one.episode_id, "reason": one.message})
             log.info("step_trained", extra={"job": manifest.job, "step": result.step, "rows": result.rows})
             return result
         except Exception as error:

@@ -104,6 +104,8 @@ class TrainSettings:
     batching: BatchingSettings
     # By name; only those that the job lists.
     roles: Mapping[str, RoleSettings] = field(default_factory=dict)
+    # A group that lost members is trained if so many are left.
+    fewest_members: int = 1
 
 
 def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
@@ -124,11 +126,24 @@ def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
         checkpoint_every=loop.checkpoint_every if loop.HasField("checkpoint_every") else 1,
         checkpoints_kept=loop.checkpoints_kept if loop.HasField("checkpoints_kept") else 2,
         mask_deadline=loop.deadline_policy == jobs.DEADLINE_POLICY_MASK,
+        fewest_members=_fewest_members(spec),
         algorithm=algorithm,
         optimizer=_optimizer(chosen.optimizer, f"algorithm.{kind}.optimizer"),
         batching=_batching(chosen.batching, f"algorithm.{kind}.batching"),
         roles=_roles(spec, algorithm),
     )
+
+
+def _fewest_members(spec: jobs.JobSpec) -> int:
+    """As `keepsGroup` in the controller's domain/batch.ts: `drop` and `complete` list whole groups only."""
+    policy = spec.loop.group_policy
+    match policy.WhichOneof("kind"):
+        case "partial":
+            return policy.partial.min_size
+        case None:
+            return 2 if spec.algorithm.WhichOneof("kind") == "grpo" else 1
+        case _:
+            return max(1, spec.algorithm.grpo.group_size)
 
 
 def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSettings]:

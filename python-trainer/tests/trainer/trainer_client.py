@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +33,11 @@ class Trainer:
     async def configure(self, spec: jobs.JobSpec, epoch: int = 1, uid: str = "uid-1") -> wire.ConfigureResponse:
         return await self.stub.Configure(configure_request(spec, self.run_path, epoch, uid))
 
-    async def train(self, manifest: bytes, epoch: int = 1) -> wire.TrainResult:
-        kinds = []
-        async for response in self.stub.TrainStep(wire.TrainStepRequest(epoch=epoch, manifest=manifest)):
+    async def train(
+        self, manifest: bytes, epoch: int = 1, dropped: Sequence[jobs.DroppedEpisode] = ()
+    ) -> wire.TrainResult:
+        kinds, request = [], wire.TrainStepRequest(epoch=epoch, manifest=manifest, dropped=dropped)
+        async for response in self.stub.TrainStep(request):
             kinds.append(response)
         assert [kind.WhichOneof("kind") for kind in kinds[:-1]] == ["progress"] * (len(kinds) - 1)
         return kinds[-1].result

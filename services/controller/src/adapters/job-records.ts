@@ -114,14 +114,16 @@ export class JobRecords {
     return (await this.#trainedIds(job, step)).has(id) ? step : undefined;
   }
 
-  /** A manifest never changes, so the newest ones are kept: whoever asks for one episode asks for its neighbours. */
+  /** The books of a step that is done never change, so the newest ones are kept: whoever asks for one episode asks for its neighbours. */
   async #trainedIds(job: string, step: number): Promise<ReadonlySet<string>> {
     const key = `${job}.batch.${step}`;
     const known = this.#trained.get(key);
     if (known) return known;
     const manifest = (await this.#ledger.batches.get(key))?.value;
+    const record = await this.step(job, step);
     const ids = new Set(manifest?.entries.map(({ episodeId }) => episodeId));
-    if (manifest) this.#trained.set(key, ids);
+    for (const { episodeId } of record?.dropped ?? []) ids.delete(episodeId);
+    if (manifest && record) this.#trained.set(key, ids);
     const [oldest] = this.#trained.keys();
     if (this.#trained.size > MANIFESTS_KEPT && oldest !== undefined) this.#trained.delete(oldest);
     return ids;

@@ -12,7 +12,7 @@ import {
   type PolicyRecord,
   PolicyRecordSchema,
 } from "@whetstone/proto/events/v1/events";
-import { type StepRecord, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { type DroppedEpisode, type StepRecord, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Ledger } from "../loop/ports.ts";
 import type { Authority } from "./lead.ts";
 import { openPatientKv } from "./patient-kv.ts";
@@ -107,6 +107,10 @@ export class KvLedger implements Ledger {
 
   steps(): Promise<StepRecord[]> {
     return readAll(this.#books.steps, `${this.#job}.step`);
+  }
+
+  async dropped(step: number): Promise<DroppedEpisode[]> {
+    return (await this.#books.steps.get(`${this.#job}.step.${step}`))?.value.dropped ?? [];
   }
 
   async saveStep(record: StepRecord): Promise<void> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
-import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { DroppedEpisodeSchema, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import { createClient, implement, startServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
@@ -21,10 +21,11 @@ async function startTrainer(failure: Error) {
           calls.push("configure");
           return Promise.resolve({ step: 2, weights: { policyVersion: 2n } });
         },
-        async *trainStep({ manifest }) {
+        async *trainStep({ manifest, dropped }) {
           const step = manifest[0] ?? 0;
           const isFirst = !calls.includes("step 3");
           calls.push(`step ${step}`);
+          if (dropped[0]?.episodeId !== `j/g${step}/s0`) throw new Error("not told what the step dropped");
           yield { kind: { case: "progress" as const, value: { phase: "training", share: 0.5 } } };
           if (isFirst) throw failure;
           yield { kind: { case: "result" as const, value: { step } } };
@@ -41,7 +42,8 @@ async function trainStepThree(failure: Error): Promise<{ calls: string[]; outcom
   await using client = createClient(TrainerService, server.address);
   const trainer = new TrainerClient({ client, runPathOf: (uid) => `/runs/${uid}`, logger: silentLogger });
   const signal = AbortSignal.timeout(10_000);
-  const ledger = { epoch: 1n, manifest: (step: number) => Promise.resolve(Uint8Array.of(step)) };
+  const dropped = (step: number) => Promise.resolve([create(DroppedEpisodeSchema, { episodeId: `j/g${step}/s0` })]);
+  const ledger = { epoch: 1n, manifest: (step: number) => Promise.resolve(Uint8Array.of(step)), dropped };
   await trainer.configure({ spec: create(JobSpecSchema), uid: "u", ledger }, signal);
   const outcome = await trainer.trainStep(3, () => undefined, signal).catch((error: unknown) => error);
   return { calls, outcome };

@@ -2,6 +2,7 @@
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
+import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainerService, TrainProgress, TrainResult } from "@whetstone/proto/trainer/v1/trainer";
 import type { Authority } from "./lead.ts";
 import type { TrainedJob, Trainer, TrainerState } from "../loop/ports.ts";
@@ -94,11 +95,12 @@ export class TrainerClient implements Trainer {
     }
   }
 
-  async #stepRequest(step: number): Promise<{ epoch: bigint; manifest: Uint8Array }> {
+  /** A step that is done again leaves out what its record says, so that the weights after it are the same. */
+  async #stepRequest(step: number): Promise<{ epoch: bigint; manifest: Uint8Array; dropped: DroppedEpisode[] }> {
     const { ledger } = this.#configuredJob();
     const manifest = await ledger.manifest(step);
     if (!manifest) throw new WhetstoneError("DATA_LOSS", `the ledger has no manifest of step ${step}`);
-    return { epoch: ledger.epoch, manifest };
+    return { epoch: ledger.epoch, manifest, dropped: await ledger.dropped(step) };
   }
 
   #configuredJob(): TrainedJob {

@@ -15,7 +15,7 @@ export interface JobContext {
   readonly shutdown: AbortSignal;
   onTrainProgress(progress: TrainProgress): void;
   /** What people should read in the job's status now; replaces what the same source said before. Cheap. */
-  notices(source: "trainer" | "step" | "batch", notices: readonly Notice[]): void;
+  notices(source: "trainer" | "step" | "batch" | "result", notices: readonly Notice[]): void;
   /** The newest version: trained and published, perhaps not yet served. */
   onPolicy(policy: PolicyRecord): Promise<void>;
   onStep(record: StepRecord): Promise<void>;

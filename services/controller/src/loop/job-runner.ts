@@ -65,6 +65,7 @@ export async function runJob(
   parts.board.countWith(countsOf);
   const stop = stopSignal(context, signals);
   try {
+    parts.board.recorded(await parts.ledger.steps());
     await batches.restore(stop);
     await runTrainingLoop(context, { ...parts, batches, validations }, stop);
     return { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };

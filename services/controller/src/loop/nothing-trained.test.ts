@@ -35,6 +35,7 @@ function memoryLedger() {
   const ledger: Ledger = {
     epoch: 1n,
     verify: () => Promise.resolve(),
+    dropped: () => Promise.resolve([]),
     dispatches: () => Promise.resolve([...dispatches]),
     saveDispatch: (record) => Promise.resolve(void (dispatches[record.step] = record)),
     manifest: (step) => Promise.resolve(manifests.get(step)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
-import type { JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import type { DroppedEpisode, JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
 import type { FindEpisode } from "../domain/batch.ts";
 
@@ -16,6 +16,8 @@ export interface Ledger {
   /** Create-if-absent: returns what is stored, which is the former one when there was one. */
   createManifest(manifest: BatchManifest): Promise<Uint8Array>;
   steps(): Promise<StepRecord[]>;
+  /** Entries of the step's manifest that it could not train; none while its record is not written. */
+  dropped(step: number): Promise<DroppedEpisode[]>;
   saveStep(record: StepRecord): Promise<void>;
   policy(): Promise<PolicyRecord | undefined>;
   savePolicy(record: PolicyRecord): Promise<void>;
@@ -46,7 +48,7 @@ export interface TrainerState {
 export interface TrainedJob {
   readonly spec: JobSpec;
   readonly uid: string;
-  readonly ledger: Pick<Ledger, "epoch" | "manifest">;
+  readonly ledger: Pick<Ledger, "epoch" | "manifest" | "dropped">;
   /** Called with what the trainer found in the run folder, each time that it found something. */
   onNotices?(notices: readonly Notice[]): void;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create } from "@bufbuild/protobuf";
-import { JobPhase, type JobStatus, JobStatusSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
+import { JobPhase, type JobStatus, JobStatusSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { NoticeSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { expect, it } from "vitest";
 import { StatusBoard } from "./status-board.ts";
@@ -53,4 +54,22 @@ it("a job that does not run keeps its own reason", async () => {
   board.notices("step", [full]);
   await board.flush();
   expect(status).toMatchObject({ reason: "Training", message: "" });
+});
+
+it("counts what a step dropped as voided, once, whoever did the step", async () => {
+  const { board } = openBoard();
+  const dropped = [{ episodeId: "j/g0/s1", reason: "Unreadable" }];
+  const done = create(StepRecordSchema, { step: 0, dropped });
+  const manifest = toBinary(
+    BatchManifestSchema,
+    create(BatchManifestSchema, {
+      entries: [{ episodeId: "j/g0/s0" }, { episodeId: "j/g0/s1" }],
+      voided: [{ episodeId: "j/g0/s2" }],
+    }),
+  );
+  const count = () => board.settled(1, () => Promise.resolve(manifest));
+  expect(await count()).toEqual({ trained: 2, voided: 1 });
+  board.recorded([done]);
+  await board.step(done);
+  expect(await count()).toEqual({ trained: 1, voided: 2 });
 });

@@ -30,6 +30,8 @@ export class StatusBoard {
   /** By who said them, the latest last. */
   readonly #notices = new Map<string, readonly Notice[]>();
   #settled = { batches: 0, trained: 0, voided: 0 };
+  /** How many entries of its manifest each step dropped. */
+  readonly #dropped = new Map<number, number>();
 
   constructor(sinks: BoardSinks, known: readonly ValidationResult[]) {
     this.#sinks = sinks;
@@ -44,7 +46,13 @@ export class StatusBoard {
     this.#count = count;
   }
 
+  /** The records of steps that were done before. */
+  recorded(records: readonly StepRecord[]): void {
+    for (const { step, dropped } of records) if (dropped.length > 0) this.#dropped.set(step, dropped.length);
+  }
+
   async step(record: StepRecord): Promise<void> {
+    this.recorded([record]);
     await this.#sinks.onStep(record);
     await this.#write((status) => {
       if (status.step > record.step) return; // Written before; its answer was lost.
@@ -92,7 +100,10 @@ export class StatusBoard {
     await this.#write(() => undefined);
   }
 
-  /** Entries and voided ids of all manifests so far; each manifest is read once, since it never changes. */
+  /**
+   * Entries and voided ids of all manifests so far, those that a step dropped among the voided. Each manifest is read once,
+   * since it never changes.
+   */
   async settled(
     batches: number,
     manifest: (step: number) => Promise<Uint8Array | undefined>,
@@ -105,7 +116,8 @@ export class StatusBoard {
       this.#settled.voided += voided.length;
       this.#settled.batches++;
     }
-    return this.#settled;
+    const dropped = [...this.#dropped.values()].reduce((sum, count) => sum + count, 0);
+    return { trained: this.#settled.trained - dropped, voided: this.#settled.voided + dropped };
   }
 
   #write(change: (status: JobStatus) => void): Promise<void> {

@@ -99,6 +99,7 @@ async function replay(run: Run, state: TrainerState, recorded: number): Promise<
 
 async function train(run: Run, batch: CollectedBatch): Promise<TrainResult> {
   const result = await run.watch.measure("training", () => trainStep(run, batch.manifest.step));
+  run.context.notices("result", result.notices);
   run.watch.move("training", "waiting", run.parts.trainer.takeWaitedMs());
   return result;
 }
@@ -172,13 +173,14 @@ function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch):
       waiting: durationOf(lap.waiting),
       validating: durationOf(lap.validating),
     },
-    episodes: batch.manifest.entries.length,
-    voided: batch.manifest.voided.length,
+    episodes: batch.manifest.entries.length - result.dropped.length,
+    voided: batch.manifest.voided.length + result.dropped.length,
+    dropped: result.dropped,
     tokensSampled: BigInt(batch.tokensSampled),
     tokensTrained: result.tokensTrained,
     finishedAt: timestampNow(),
     batchDigest: result.batchDigest,
-    commonestFailure: batch.commonestFailure,
+    commonestFailure: batch.commonestFailure || (result.dropped[0]?.message ?? ""),
   });
 }
 

@@ -96,6 +96,21 @@ describe("audit of sound books", () => {
     expect(await audit()).toMatchObject({ ...NONE, dispatched: 5, trained: 4, voided: 1, inFlight: 0 });
   });
 
+  it("counts what a step dropped as voided, its body gone or not as the batch names it", async () => {
+    await books.dispatch(0);
+    const [gone = "", other = "", ...kept] = books.ids(0);
+    for (const id of [other, ...kept]) await books.seal(id, 0, id === other ? (it) => void (it.calls = []) : undefined);
+    await books.manifest(0, (manifest) => {
+      const entry = manifest.entries[0]!;
+      entry.digest = "0".repeat(64);
+      manifest.entries.unshift({ ...entry, episodeId: gone, sequence: 99n });
+    });
+    books.consume(0, undefined, 2, [gone, other]);
+    expect(await audit()).toMatchObject({ ...NONE, dispatched: 4, trained: 2, voided: 2, inFlight: 0 });
+    await books.record(0, undefined, [gone, other]);
+    expect(await audit()).toMatchObject({ ...NONE, dispatched: 4, trained: 2, voided: 2, inFlight: 0 });
+  });
+
   it("waits for tasks whose dispatch record was just written", async () => {
     await books.dispatch(0);
     const late = new Promise((resolve) => setTimeout(resolve, 30)).then(async () => {
@@ -228,6 +243,29 @@ describe("audit of falsified books", () => {
       { lost: 4 },
       `${JOB} step 0`,
       "another batch than the ledger's",
+    ],
+    [
+      "a checkpoint that dropped another episode than the record says",
+      async () => {
+        await sealStep(undefined);
+        await books.manifest(0);
+        await books.record(0, undefined, [FIRST]);
+        books.consume(0, undefined, 3, [`${JOB}/g0/s1`]);
+      },
+      { lost: 1 },
+      `${JOB} step 0`,
+      "name different episodes",
+    ],
+    [
+      "a dropped episode that no batch lists",
+      async () => {
+        await sealStep(undefined);
+        await books.manifest(0);
+        await books.record(0, undefined, [`${JOB}/g9/s9`]);
+      },
+      { lost: 5 },
+      `${JOB}/g9/s9`,
+      "its batch does not list it",
     ],
     [
       "a record of another batch",

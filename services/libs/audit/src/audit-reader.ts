@@ -62,8 +62,7 @@ export async function auditJob(name: string, deps: AuditDeps): Promise<AuditResu
     signal: deps.signal,
   };
   const auditor = new Auditor(factsOf(job));
-  for await (const { value } of records(books, "step", StepRecordSchema))
-    auditor.addStepRecord(value.step, value.batchDigest);
+  for await (const { value } of records(books, "step", StepRecordSchema)) auditor.addStepRecord(value);
   for await (const { value, bytes } of records(books, "batch", BatchManifestSchema)) {
     auditor.addBatch({ manifest: value, digest: sha256Hex(bytes) });
   }

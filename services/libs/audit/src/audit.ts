@@ -5,10 +5,11 @@
  * so that bodies pass through and only ids stay in memory. Pure: no I/O, no clock.
  */
 import type { BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
+import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { Purpose } from "@whetstone/proto/types/v1/types";
 
-import type { Violation } from "./audit-report.ts";
+import type { Violation, ViolationKind } from "./audit-report.ts";
 import { AuditReport } from "./audit-report.ts";
 import type { TokenCheck } from "./audit-tokens.ts";
 import { checkTokens } from "./audit-tokens.ts";
@@ -34,7 +35,15 @@ export interface LedgerBatch {
 export interface CheckpointFacts {
   /** Steps done. */
   readonly step: number;
-  readonly consumed: readonly { readonly step: number; readonly batchDigest: string; readonly episodes: number }[];
+  readonly consumed: readonly ConsumedBatch[];
+}
+
+/** `episodes` were trained, `dropped` are the other entries of the batch. */
+export interface ConsumedBatch {
+  readonly step: number;
+  readonly batchDigest: string;
+  readonly episodes: number;
+  readonly dropped: readonly string[];
 }
 
 /** A message of the EPISODE stream. `digest`: of the body's bytes as they were read. */
@@ -54,6 +63,11 @@ interface Entry {
   bodyFound: boolean;
   /** Its body is the one that was named, and its tokens were looked at. */
   isChecked: boolean;
+  /** What is wrong with its body; no violation if the step dropped it. */
+  readonly faults: { readonly kind: ViolationKind; readonly reason: string }[];
+  tokens: TokenCheck;
+  /** The step could not train it: voided, as its record and the checkpoint say. */
+  isDropped: boolean;
 }
 
 export interface AuditResult {
@@ -82,8 +96,7 @@ export class Auditor {
   /** Seen in the TASK or EPISODE stream. */
   readonly #seen = new Set<string>();
   readonly #sealed = new Set<string>();
-  readonly #records = new Map<number, string>();
-  readonly #tokens: TokenCheck = { stale: 0, unlabelled: 0 };
+  readonly #records = new Map<number, StepRecord>();
 
   constructor(job: JobFacts) {
     this.#job = job;
@@ -103,6 +116,9 @@ export class Auditor {
         maxPolicyLag: manifest.maxPolicyLag,
         bodyFound: false,
         isChecked: false,
+        faults: [],
+        tokens: { stale: 0, unlabelled: 0 },
+        isDropped: false,
       });
     }
     for (const { episodeId } of manifest.voided) if (this.#claim(episodeId, manifest.step)) this.#voided.add(episodeId);
@@ -130,9 +146,9 @@ export class Auditor {
     });
   }
 
-  /** The digest that a step's record says was trained. */
-  addStepRecord(step: number, batchDigest: string): void {
-    this.#records.set(step, batchDigest);
+  /** What a step's record says was trained, and what could not be. */
+  addStepRecord(record: StepRecord): void {
+    this.#records.set(record.step, record);
   }
 
   /** Third: tasks not yet acknowledged. Before the episodes: a task leaves its stream after its episode is sealed. */
@@ -153,26 +169,18 @@ export class Auditor {
   }
 
   #checkBody({ id, sequence, digest, episode }: SealedEpisode, entry: Entry): void {
+    const { faults, step, maxPolicyLag } = entry;
     entry.bodyFound = true;
-    if (sequence !== entry.sequence) {
-      return this.#report.add("lost", id, `its batch names sequence ${entry.sequence}, it lies at ${sequence}`);
-    }
-    if (digest !== entry.digest)
-      return this.#report.add("lost", id, "its body is not the one its batch names: digests differ");
-    if (!episode || episode.id !== id)
-      return this.#report.add("lost", id, "its body cannot be read or is another episode");
+    const lost = (reason: string): void => void faults.push({ kind: "lost", reason });
+    if (sequence !== entry.sequence) return lost(`its batch names sequence ${entry.sequence}, it lies at ${sequence}`);
+    if (digest !== entry.digest) return lost("its body is not the one its batch names: digests differ");
+    if (!episode || episode.id !== id) return lost("its body cannot be read or is another episode");
     entry.isChecked = true;
     if (episode.purpose === Purpose.DEMONSTRATION) return; // not sampled: no version to be of
-    const found = checkTokens(episode, entry.step, entry.maxPolicyLag);
-    this.#tokens.stale += found.stale;
-    this.#tokens.unlabelled += found.unlabelled;
-    if (found.stale > 0)
-      this.#report.add(
-        "stale",
-        id,
-        `${found.reason ?? ""}, trained in step ${entry.step} with lag ${entry.maxPolicyLag}`,
-      );
-    if (found.unlabelled > 0) this.#report.add("unlabelled", id, `${found.unlabelled} sampled tokens have no version`);
+    const { stale, unlabelled, reason = "" } = (entry.tokens = checkTokens(episode, step, maxPolicyLag));
+    if (stale > 0)
+      faults.push({ kind: "stale", reason: `${reason}, trained in step ${step} with lag ${maxPolicyLag}` });
+    if (unlabelled > 0) faults.push({ kind: "unlabelled", reason: `${unlabelled} sampled tokens have no version` });
   }
 
   /** Dispatched ids of batches without a manifest that are nowhere. Look again: a record is written before its tasks. */
@@ -185,11 +193,27 @@ export class Auditor {
 
   /** Last: the checkpoint, read after everything else, and the sums. Undefined: there is none. */
   finish(checkpoint: CheckpointFacts | undefined): AuditResult {
+    this.#markDropped(checkpoint);
     this.#checkDispatched();
     this.#checkBodies();
     this.#checkRecords();
     this.#checkConsumed(checkpoint);
     return this.#sum(checkpoint);
+  }
+
+  /** The record of a step and the checkpoint say the same; the newest step may have only one of them. */
+  #markDropped(checkpoint: CheckpointFacts | undefined): void {
+    const inCheckpoint = (checkpoint?.consumed ?? []).flatMap(({ step, dropped }) =>
+      dropped.map((id) => ({ step, id })),
+    );
+    const inRecords = [...this.#records.values()].flatMap(({ step, dropped }) =>
+      dropped.map(({ episodeId }) => ({ step, id: episodeId })),
+    );
+    for (const { step, id } of [...inCheckpoint, ...inRecords]) {
+      const entry = this.#entries.get(id);
+      if (entry?.step === step) entry.isDropped = true;
+      else this.#report.add("lost", id, `step ${step} says that it could not train it, but its batch does not list it`);
+    }
   }
 
   #checkDispatched(): void {
@@ -206,16 +230,17 @@ export class Auditor {
   }
 
   #checkBodies(): void {
-    for (const [id, entry] of this.#entries) {
-      if (!entry.bodyFound)
-        this.#report.add("lost", id, `trained by step ${entry.step}, but its body is not in the stream`);
+    for (const [id, { bodyFound, faults, step, isDropped }] of this.#entries) {
+      if (isDropped) continue;
+      if (!bodyFound) this.#report.add("lost", id, `trained by step ${step}, but its body is not in the stream`);
+      for (const { kind, reason } of faults) this.#report.add(kind, id, reason);
     }
   }
 
   #checkRecords(): void {
-    for (const [step, digest] of this.#records) {
+    for (const [step, { batchDigest }] of this.#records) {
       const batch = this.#batches.get(step);
-      if (batch?.digest === digest) continue;
+      if (batch?.digest === batchDigest) continue;
       const reason = batch
         ? "its record names another batch than the ledger"
         : "trained, but the ledger has no batch of it";
@@ -225,19 +250,22 @@ export class Auditor {
 
   #checkConsumed(checkpoint: CheckpointFacts | undefined): void {
     const consumed = new Map<number, string>();
-    for (const { step, batchDigest, episodes } of checkpoint?.consumed ?? []) {
+    for (const { step, batchDigest, episodes, dropped } of checkpoint?.consumed ?? []) {
       const batch = this.#batches.get(step);
+      const recorded = this.#records.get(step)?.dropped.map(({ episodeId }) => episodeId);
       const name = `${this.#job.name} step ${step}`;
       if (consumed.has(step))
         this.#report.add("duplicated", name, "the checkpoint has consumed its batch twice", sizeOf(batch));
       else if (batch?.digest !== batchDigest)
         this.#report.add("lost", name, "the checkpoint has trained another batch than the ledger's", sizeOf(batch));
-      else if (batch.manifest.entries.length !== episodes)
+      else if (batch.manifest.entries.length !== episodes + dropped.length)
         this.#report.add(
           "lost",
           name,
-          `the checkpoint counts ${episodes} episodes, the batch has ${batch.manifest.entries.length}`,
+          `the checkpoint counts ${episodes + dropped.length} episodes, the batch has ${batch.manifest.entries.length}`,
         );
+      else if (recorded && recorded.join() !== dropped.join())
+        this.#report.add("lost", name, "its record and the checkpoint name different episodes that it could not train");
       consumed.set(step, batchDigest);
     }
     for (let step = 0; step < this.#mustBeConsumed(checkpoint); step += 1) {
@@ -264,12 +292,14 @@ export class Auditor {
 
   #sum(checkpoint: CheckpointFacts | undefined): AuditResult {
     const done = Math.max(this.#stepsDone(), checkpoint?.step ?? 0);
-    const entries = [...this.#entries.values()].filter((entry) => entry.step < done);
+    const settled = [...this.#entries.values()].filter((entry) => entry.step < done);
+    const entries = settled.filter(({ isDropped }) => !isDropped);
     const trained = entries.length;
+    const dropped = settled.length - trained;
     const unfinished = [...this.#dispatched.keys()].filter(
       (id) => !this.#entries.has(id) && !this.#voided.has(id),
     ).length;
-    const waiting = this.#entries.size - trained;
+    const waiting = this.#entries.size - settled.length;
     const lostUnlisted = this.#report.lostIds((id) => this.#dispatched.has(id) && !this.#entries.has(id));
     const open = unfinished - lostUnlisted + waiting;
     // An ended job voids whatever was on its way; a batch may never be made of it.
@@ -279,15 +309,20 @@ export class Auditor {
       job: this.#job.name,
       dispatched: this.#dispatched.size,
       trained,
-      voided: this.#voided.size + (ended ? open : 0),
+      voided: this.#voided.size + dropped + (ended ? open : 0),
       inFlight: ended ? 0 : open,
       lost,
       duplicated,
-      ...this.#tokens,
+      stale: entriesSum(entries, "stale"),
+      unlabelled: entriesSum(entries, "unlabelled"),
       checkedEpisodes: entries.filter(({ isChecked }) => isChecked).length,
       violations: this.#report.first,
     };
   }
+}
+
+function entriesSum(entries: readonly Entry[], kind: "stale" | "unlabelled"): number {
+  return entries.reduce((sum, { tokens }) => sum + tokens[kind], 0);
 }
 
 function sizeOf(batch: LedgerBatch | undefined): number {

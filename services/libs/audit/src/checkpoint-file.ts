@@ -12,7 +12,14 @@ const StateSchema = z.object({
   format: z.literal("whetstone.checkpoint/v1"),
   jobUid: z.string(),
   step: z.int().min(0),
-  consumed: z.array(z.object({ step: z.int().min(0), batchDigest: z.string(), episodes: z.int().min(0) })),
+  consumed: z.array(
+    z.object({
+      step: z.int().min(0),
+      batchDigest: z.string(),
+      episodes: z.int().min(0),
+      dropped: z.array(z.string()).default([]),
+    }),
+  ),
 });
 
 /** The newest complete checkpoint: state.json is written last. Undefined: none yet. Throws when it is not one of ours. */

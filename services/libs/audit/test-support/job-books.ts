@@ -39,7 +39,7 @@ export class JobBooks {
   #streams!: TypedStreams;
   readonly sealed = new Map<string, Sealed>();
   readonly digests = new Map<number, string>();
-  readonly #consumed: { step: number; batchDigest: string; episodes: number }[] = [];
+  readonly #consumed: { step: number; batchDigest: string; episodes: number; dropped: string[] }[] = [];
 
   constructor(connection: NatsConnection, runsFolder: string) {
     this.#connection = connection;
@@ -116,14 +116,20 @@ export class JobBooks {
     return sealed ? [{ ...base, ...sealed }] : [];
   }
 
-  async record(step: number, batchDigest = this.digests.get(step) ?? ""): Promise<void> {
+  async record(step: number, batchDigest = this.digests.get(step) ?? "", dropped: string[] = []): Promise<void> {
     const ledger = await openKv(this.#connection, LEDGER_BUCKET, StepRecordSchema);
-    await ledger.put(`${JOB}.step.${step}`, { step, batchDigest });
+    const entries = dropped.map((episodeId) => ({ episodeId, reason: "Unreadable" }));
+    await ledger.put(`${JOB}.step.${step}`, { step, batchDigest, dropped: entries });
   }
 
   /** Adds a batch to the newest checkpoint's consumed list. */
-  consume(step: number, batchDigest = this.digests.get(step) ?? "", episodes = GROUPS * SAMPLES): void {
-    this.#consumed.push({ step, batchDigest, episodes });
+  consume(
+    step: number,
+    batchDigest = this.digests.get(step) ?? "",
+    episodes = GROUPS * SAMPLES,
+    dropped: string[] = [],
+  ): void {
+    this.#consumed.push({ step, batchDigest, episodes, dropped });
     this.checkpoint(step + 1);
   }
 

@@ -75,19 +75,17 @@ class TrainStepResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[TrainProgress, _Mapping]] = ..., result: _Optional[_Union[TrainResult, _Mapping]] = ...) -> None: ...
 
 class TrainProgress(_message.Message):
-    __slots__ = ("phase", "share", "message", "notices")
+    __slots__ = ("phase", "share", "notices")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
-    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     phase: str
     share: float
-    message: str
     notices: _containers.RepeatedCompositeFieldContainer[Notice]
-    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ..., message: _Optional[str] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., share: _Optional[float] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
 
 class TrainResult(_message.Message):
-    __slots__ = ("step", "weights", "metrics", "tokens_trained", "rows", "batch_digest", "duration", "replayed", "dropped", "warnings")
+    __slots__ = ("step", "weights", "metrics", "tokens_trained", "rows", "batch_digest", "duration", "replayed", "dropped", "notices")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -104,7 +102,7 @@ class TrainResult(_message.Message):
     DURATION_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
-    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     step: int
     weights: Weights
     metrics: _containers.ScalarMap[str, float]
@@ -114,8 +112,8 @@ class TrainResult(_message.Message):
     duration: _duration_pb2.Duration
     replayed: bool
     dropped: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.DroppedEpisode]
-    warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., tokens_trained: _Optional[int] = ..., rows: _Optional[int] = ..., batch_digest: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replayed: _Optional[bool] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., tokens_trained: _Optional[int] = ..., rows: _Optional[int] = ..., batch_digest: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replayed: _Optional[bool] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
 
 class EvaluateLogProbsRequest(_message.Message):
     __slots__ = ("rows", "temperature")

@@ -109,7 +109,7 @@ export declare const ConfigureResponseSchema: GenMessage<ConfigureResponse>;
  */
 export declare type Notice = Message<"whetstone.trainer.v1.Notice"> & {
   /**
-   * One word for programs: "DiskFull", "CheckpointDamaged".
+   * One word for programs: "DiskFull", "CheckpointDamaged", "EpisodesDropped", "LogprobMismatch", "OutOfMemory".
    *
    * @generated from field: string reason = 1;
    */
@@ -224,7 +224,8 @@ export declare const TrainStepResponseSchema: GenMessage<TrainStepResponse>;
  */
 export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"> & {
   /**
-   * Of a step: "reading", "checking", "training", "saving"; "waiting" while it stands still for what `notices` says. Of Configure: "waiting", "loading", "restoring".
+   * Of a step: "reading", "checking", "training", "saving"; "waiting" while it stands still for what `notices` says.
+   * Of Configure: "loading", "restoring".
    *
    * @generated from field: string phase = 1;
    */
@@ -236,13 +237,6 @@ export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"
    * @generated from field: double share = 2;
    */
   share: number;
-
-  /**
-   * What an operator should know of it. Empty: nothing.
-   *
-   * @generated from field: string message = 3;
-   */
-  message: string;
 
   /**
    * What holds now: what a later progress does not name is over.
@@ -320,11 +314,11 @@ export declare type TrainResult = Message<"whetstone.trainer.v1.TrainResult"> & 
   dropped: DroppedEpisode[];
 
   /**
-   * For people: what was not as it should be, though the step is done.
+   * What was not as it should be, though the step is done. Empty: nothing.
    *
-   * @generated from field: repeated string warnings = 10;
+   * @generated from field: repeated whetstone.trainer.v1.Notice notices = 10;
    */
-  warnings: string[];
+  notices: Notice[];
 };
 
 /**

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which episodes of a manifest a step can train, as trajectories and rows.
+
+A manifest never changes, so one that lists an episode which cannot be trained would stop its job for good. Such an
+episode is dropped: the result names it, the controller's record of the step voids it, group statistics do not see it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from whetstone.events.v1 import events_pb2 as events
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.errors import ContractError, TrainerError
+from whetstone_trainer.ingest import parse_episode
+from whetstone_trainer.rows import Row, episode_rows
+from whetstone_trainer.settings import TrainSettings
+from whetstone_trainer.trajectories import Trajectory, split_episode
+
+UNREADABLE, NOT_TRAINABLE, GROUP_INCOMPLETE = "Unreadable", "NotTrainable", "GroupIncomplete"
+MAX_MESSAGE = 200
+
+
+@dataclass
+class Batch:
+    """What is left of a manifest. Indexes of trajectories and rows count what is left."""
+
+    episodes: list[types.Episode] = field(default_factory=list)
+    trajectories: list[Trajectory] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    # In the order of the manifest.
+    dropped: list[jobs.DroppedEpisode] = field(default_factory=list)
+
+    def add(self, episode: types.Episode, trajectories: Sequence[Trajectory], rows: Sequence[Row]) -> None:
+        index, first = len(self.episodes), len(self.trajectories)
+        self.episodes.append(episode)
+        self.trajectories += [replace(one, episode=index) for one in trajectories]
+        self.rows += [replace(row, episode=index, trajectory=first + row.trajectory) for row in rows]
+
+
+def usable_episodes(
+    manifest: events.BatchManifest,
+    bodies: Sequence[bytes | TrainerError],
+    dropped_before: Iterable[jobs.DroppedEpisode],
+    settings: TrainSettings,
+    vocabulary: int,
+) -> Batch:
+    """`bodies`: of each entry, or why it cannot be had. `dropped_before`: when the step was done first."""
+    known = {one.episode_id: one for one in dropped_before}
+    found: list[tuple[types.Episode, list[Trajectory], list[Row]] | jobs.DroppedEpisode] = []
+    for entry, body in zip(manifest.entries, bodies, strict=True):
+        if entry.episode_id in known:
+            found.append(known[entry.episode_id])
+        elif isinstance(body, TrainerError):
+            found.append(_dropped(entry, UNREADABLE, str(body)))
+        else:
+            try:
+                found.append(_read(manifest, entry, body, settings, vocabulary))
+            except ContractError as error:
+                found.append(_dropped(entry, NOT_TRAINABLE, str(error)))
+    return _assembled(manifest, found, settings.fewest_members)
+
+
+def notices_of(step: int, batch: Batch) -> list[wire.Notice]:
+    """What the job's status says about what was dropped. That a step trained nothing, the controller says."""
+    if not batch.dropped:
+        return []
+    one, count = batch.dropped[0], len(batch.dropped)
+    of = count + len(batch.episodes)
+    message = f"Step {step + 1} left out {count} of {of} episodes, the first is {one.episode_id}: {one.message}."
+    return [wire.Notice(reason="EpisodesDropped", message=message)]
+
+
+def _read(
+    manifest: events.BatchManifest, entry: events.BatchEntry, body: bytes, settings: TrainSettings, vocabulary: int
+) -> tuple[types.Episode, list[Trajectory], list[Row]]:
+    episode = parse_episode(manifest.job, entry, body, settings.mask_deadline)
+    split = split_episode(episode, 0, entry.group, settings.roles)
+    rows = episode_rows(episode, 0, manifest.step, split.owners)
+    for row in rows:
+        if row.token_ids.max() >= vocabulary:
+            raise ContractError(f"{episode.id}: token id {row.token_ids.max()} is not below {vocabulary}")
+    return episode, split.trajectories, rows
+
+
+def _assembled(
+    manifest: events.BatchManifest,
+    found: Sequence[tuple[types.Episode, list[Trajectory], list[Row]] | jobs.DroppedEpisode],
+    fewest_members: int,
+) -> Batch:
+    """A group that lost a member is dropped whole when fewer are left than the job's group policy asks for."""
+    kept, lost = Counter[str](), Counter[str]()
+    for entry, one in zip(manifest.entries, found, strict=True):
+        (lost if isinstance(one, jobs.DroppedEpisode) else kept)[entry.group] += 1
+    batch = Batch()
+    for entry, one in zip(manifest.entries, found, strict=True):
+        if isinstance(one, jobs.DroppedEpisode):
+            batch.dropped.append(one)
+        elif lost[entry.group] and kept[entry.group] < fewest_members:
+            left = f"{kept[entry.group]} of group {entry.group} are left, it needs {fewest_members}"
+            batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, left))
+        else:
+            batch.add(*one)
+    return batch
+
+
+def _dropped(entry: events.BatchEntry, reason: str, message: str) -> jobs.DroppedEpisode:
+    return jobs.DroppedEpisode(episode_id=entry.episode_id, reason=reason, message=message[:MAX_MESSAGE])
