@@ -9,10 +9,18 @@ from typing import Any
 from aiohttp import web
 
 from whetstone_engine.engine import Engine
-from whetstone_engine.errors import internal, invalid
+from whetstone_engine.errors import ApiError, internal, invalid
 from whetstone_engine.replies import CompletionWriter, encode, generate_chunk, generate_reply, generate_usage_chunk
 from whetstone_engine.sequence import Output, Sequence
-from whetstone_engine.wire import Call, check_model, check_tokens, parse_body, parse_completion, parse_generate
+from whetstone_engine.wire import (
+    Call,
+    check_model,
+    check_tokens,
+    flag,
+    parse_body,
+    parse_completion,
+    parse_generate,
+)
 
 VERSION_HEADER = "X-Weight-Version"
 
@@ -48,12 +56,12 @@ class DataPlane:
         check_model(body, self._engine.limits)
         codec = self._engine.codec
         if "messages" in body:
-            ids = codec.encode(codec.render(body), bool(body.get("add_special_tokens", False)))
+            ids = codec.encode(codec.render(body), flag(body, "add_special_tokens"))
         elif isinstance(body.get("prompt"), str):
-            ids = codec.encode(body["prompt"], bool(body.get("add_special_tokens", True)))
+            ids = codec.encode(body["prompt"], flag(body, "add_special_tokens", default=True))
         else:
             raise invalid("prompt", "a string `prompt` or a list `messages` is required")
-        texts = codec.token_texts(ids) if body.get("return_token_strs") else None
+        texts = codec.token_texts(ids) if flag(body, "return_token_strs") else None
         return self._json(
             {"count": len(ids), "max_model_len": self._engine.max_len, "tokens": ids, "token_strs": texts}
         )
@@ -64,6 +72,8 @@ class DataPlane:
         tokens = body.get("tokens")
         if not isinstance(tokens, list) or not all(type(t) is int and t >= 0 for t in tokens):
             raise invalid("tokens", "must be a list of token ids")
+        if max(tokens, default=0) >= self._engine.limits.vocab_size:
+            raise ApiError(400, f"Token id {max(tokens)} is out of vocabulary", param="tokens")
         return self._json({"prompt": self._engine.codec.decode(tokens, skip_special=False)})
 
     async def _whole(self, request: web.BaseRequest, call: Call, prefix: str) -> tuple[Sequence, Output]:
@@ -73,7 +83,7 @@ class DataPlane:
             if not done.done():
                 done.set_result(output)
 
-        sequence = self._engine.submit(call, prefix, request.headers.get("X-Request-Id"), sink)
+        sequence = self._engine.submit(call, prefix, _header_id(request), sink)
         try:
             output = await done
         finally:
@@ -84,7 +94,7 @@ class DataPlane:
 
     async def _stream(self, request: web.BaseRequest, call: Call, prefix: str, writer: Any) -> web.StreamResponse:
         outputs: asyncio.Queue[Output] = asyncio.Queue()
-        sequence = self._engine.submit(call, prefix, request.headers.get("X-Request-Id"), outputs.put_nowait)
+        sequence = self._engine.submit(call, prefix, _header_id(request), outputs.put_nowait)
         text = writer(sequence, call) if writer else None
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
@@ -108,12 +118,20 @@ class DataPlane:
                 raise invalid("prompt", "one prompt a request; send several requests instead")
             prompt = prompt[0]
         if isinstance(prompt, str):
-            prompt = self._engine.codec.encode(prompt, bool(body.get("add_special_tokens", True)))
+            prompt = self._engine.codec.encode(prompt, flag(body, "add_special_tokens", default=True))
         return check_tokens(prompt, "prompt", self._engine.limits)
 
     def _json(self, body: dict[str, Any]) -> web.Response:
         headers = {VERSION_HEADER: self._engine.label, "Content-Type": "application/json"}
         return web.Response(body=encode(body).encode(), headers=headers)
+
+
+def _header_id(request: web.BaseRequest) -> str | None:
+    """The id of the header X-Request-Id, which comes back in the answer."""
+    value = request.headers.get("X-Request-Id")
+    if value is not None and not value.isascii():
+        raise ApiError(400, "X-Request-Id: must be ASCII", "Bad Request", "X-Request-Id")
+    return value
 
 
 def _chunk(sequence: Sequence, output: Output, text: CompletionWriter | None, include_usage: bool) -> bytes:

@@ -45,15 +45,7 @@ class BlockPool:
         `tokens` are the sequence's ids as raw bytes of `token_size` each. The last token is never taken from the
         cache: its logits are needed. Raises OutOfBlocks and changes nothing if the pool cannot hold the sequence.
         """
-        stride, full = BLOCK * token_size, length // BLOCK
-        reusable, blocks, parent = (length - 1) // BLOCK, [], salt
-        chunks = [tokens[i * stride : (i + 1) * stride] for i in range(full)]
-        for chunk in chunks[:reusable]:
-            hit = self._cached.get((parent, chunk))
-            if hit is None:
-                break
-            blocks.append(hit[0])
-            parent = hit[1]
+        chunks, blocks, parent = self._reusable(tokens, length, salt, token_size)
         cached, idle = len(blocks), sum(self._references[block] == 0 for block in blocks)
         needed = -(-length // BLOCK) - cached
         if needed > self.free - idle:
@@ -63,6 +55,26 @@ class BlockPool:
         blocks += [self.allocate() for _ in range(needed)]
         self._register(blocks, chunks, cached, parent)
         return blocks, cached * BLOCK
+
+    def cached_tokens(self, tokens: bytes, length: int, salt: str, token_size: int) -> int:
+        """How many first tokens of a sequence `take` would find. Takes nothing."""
+        return len(self._reusable(tokens, length, salt, token_size)[1]) * BLOCK
+
+    def _reusable(
+        self, tokens: bytes, length: int, salt: str, token_size: int
+    ) -> tuple[list[bytes], list[int], int | str]:
+        """The tokens by full block, the cached blocks they begin with, and the key that the next block would have."""
+        stride, full = BLOCK * token_size, length // BLOCK
+        chunks = [tokens[i * stride : (i + 1) * stride] for i in range(full)]
+        blocks: list[int] = []
+        parent: int | str = salt
+        for chunk in chunks[: (length - 1) // BLOCK]:
+            hit = self._cached.get((parent, chunk))
+            if hit is None:
+                break
+            blocks.append(hit[0])
+            parent = hit[1]
+        return chunks, blocks, parent
 
     def allocate(self) -> int:
         """One empty block, evicting the least recently used cached one if need be. Raises OutOfBlocks."""

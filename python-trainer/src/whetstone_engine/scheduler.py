@@ -102,6 +102,17 @@ class Scheduler:
         self._drop_finished()
         self.pool.reset_cache()
 
+    def fail_one(self, slot: int, reason: str, computed: bool) -> None:
+        """Ends one running sequence with an error. `computed`: its whole prompt is in the cache, to be shared."""
+        self._finish(self._at(slot), "error", error=reason)
+        self._drop_finished()
+        if not computed:
+            self.pool.reset_cache()
+
+    def blocks_of(self, slot: int) -> list[int]:
+        """The blocks that the sequence in a slot holds."""
+        return self._at(slot).blocks
+
     def preempt_all(self) -> None:
         """Frees all blocks; sequences keep their tokens and are computed anew, first in the queue."""
         for sequence in reversed(self.running):
@@ -119,9 +130,13 @@ class Scheduler:
         while self.waiting and (self.waiting[0].slot >= 0 or self.table.free):
             sequence = self.waiting[0]
             fresh = sequence.slot < 0
-            if admitted and len(sequence.prompt) > budget:
+            if admitted and self._uncached(sequence, budget) > budget:
                 break
-            start = self._start(sequence)
+            try:
+                start = self._start(sequence)
+            except Exception as error:
+                self._reject(sequence, fresh, f"cannot be admitted: {type(error).__name__}")
+                continue
             if start is None:
                 break
             self.waiting.popleft()
@@ -129,6 +144,26 @@ class Scheduler:
             admitted.append((sequence, start))
             self._count_prompt(sequence, start, fresh)
         return admitted
+
+    def _uncached(self, sequence: Sequence, budget: int) -> int:
+        """Tokens that a step would compute for it: a prompt whose prefix is cached costs its rest alone."""
+        if sequence.slot >= 0:
+            tokens, length = self.table.token_bytes(sequence.slot), int(self.table.length[sequence.slot])
+        elif len(sequence.prompt) > budget:
+            tokens, length = np.array(sequence.prompt, np.int64).tobytes(), len(sequence.prompt)
+        else:
+            return len(sequence.prompt)
+        return length - self.pool.cached_tokens(tokens, length, sequence.salt, _TOKEN_SIZE)
+
+    def _reject(self, sequence: Sequence, fresh: bool, reason: str) -> None:
+        """Ends a waiting sequence that could not be started, and no other."""
+        self.waiting.popleft()
+        if not fresh:
+            self._finish(sequence, "error", error=reason)
+            return
+        if sequence.slot >= 0:
+            self.table.close(sequence)
+        self._finish(sequence, "error", error=reason)
 
     def _start(self, sequence: Sequence) -> int | None:
         """Gives the sequence a slot and blocks; returns its cached tokens, or None if the pool is full."""

@@ -15,9 +15,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from whetstone_engine.errors import queue_full
 from whetstone_engine.runner import Runner
-from whetstone_engine.scheduler import Event, Scheduler
+from whetstone_engine.scheduler import Batch, Event, Scheduler
 from whetstone_engine.sequence import Sequence
 
 T = TypeVar("T")
@@ -117,17 +119,47 @@ class StepLoop:
             self._drained.clear()
 
     def _step(self) -> None:
-        """A failed step ends its requests with an error; the engine goes on with an empty cache."""
+        """A step that fails in the books ends its requests with an error; the engine goes on with an empty cache."""
         try:
             batch = self.scheduler.schedule()
             if batch is None:
                 return
-            slots, sampled = self.runner.step(self.scheduler.table, batch)
-            self.scheduler.commit(slots, sampled)
+            self._compute(batch)
             self.scheduler.counters.steps += 1
         except Exception as error:
             log.exception("step_failed")
             self.scheduler.fail(f"step failed: {type(error).__name__}")
+
+    def _compute(self, batch: Batch) -> None:
+        try:
+            slots, sampled = self.runner.step(self.scheduler.table, batch)
+        except Exception:
+            log.exception("batch_failed", extra={"fields": {"sequences": len(batch.slots)}})
+            self._one_by_one(batch)
+        else:
+            self.scheduler.commit(slots, sampled)
+
+    def _one_by_one(self, batch: Batch) -> None:
+        """Computes a failed batch again, each sequence alone, so that only those end which fail by themselves.
+
+        That is safe: keys and values go to the same places, and a draw depends on its own row alone. Who shares
+        blocks with a prompt that could not be computed has garbage there, and ends with it.
+        """
+        scheduler, spoilt = self.scheduler, set[int]()
+        lengths = scheduler.table.length[batch.slots]
+        for slot, start, length in zip(batch.slots.tolist(), batch.starts.tolist(), lengths.tolist(), strict=True):
+            blocks, computed = scheduler.blocks_of(slot), start == length - 1
+            try:
+                if spoilt.intersection(blocks):
+                    raise RuntimeError("the prompt it shares could not be computed")
+                alone = Batch(np.array([slot], np.int64), np.array([start], np.int64))
+                slots, sampled = self.runner.step(scheduler.table, alone)
+            except Exception as error:
+                log.exception("sequence_failed")
+                spoilt.update(() if computed else blocks)
+                scheduler.fail_one(slot, f"step failed: {type(error).__name__}", computed)
+            else:
+                scheduler.commit(slots, sampled)
 
     def _deliver(self) -> None:
         if self.scheduler.events:

@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from whetstone_engine.errors import ApiError, invalid
+from whetstone_engine.wire import as_object, flag
 from whetstone_models.check import chat_template
 from whetstone_models.errors import ModelError
 
@@ -58,17 +59,17 @@ class TextCodec:
         messages = body["messages"]
         if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
             raise invalid("messages", "must be a list of objects")
-        continued = bool(body.get("continue_final_message", False))
+        continued = flag(body, "continue_final_message")
         options = {
             "messages": messages,
             "tools": body.get("tools"),
-            "add_generation_prompt": bool(body.get("add_generation_prompt", True)) and not continued,
+            "add_generation_prompt": flag(body, "add_generation_prompt", default=True) and not continued,
             **self.specials,
-            **(body.get("chat_template_kwargs") or {}),
+            **as_object(body, "chat_template_kwargs"),
         }
         try:
             text = self._template.render(**options)
-        except (TemplateError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever the template makes of what the client sent
             raise ApiError(400, f"the chat template failed: {error}", param="messages") from error
         return _cut_after_last(text, messages) if continued else text
 

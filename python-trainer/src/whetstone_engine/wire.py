@@ -17,6 +17,9 @@ from whetstone_engine.sequence import SamplingParams
 from whetstone_engine.slots import MAX_STOPS
 
 MAX_LOGPROBS = 20
+MAX_TOP_K = (1 << 31) - 1  # more than any vocabulary has; the tables hold 64 bits
+MIN_TEMPERATURE = 1e-5  # below it, logits divided by it leave float32; vLLM samples greedily there
+MAX_DEPTH = 64  # of nested lists and objects
 _FORBIDDEN: dict[str, tuple[Any, ...]] = {  # field → values that mean "off"
     "n": (1, None),
     "best_of": (1, None),
@@ -69,18 +72,39 @@ def parse_body(raw: bytes) -> dict[str, Any]:
     """The JSON object of a request. Raises ApiError 400."""
     try:
         body = json.loads(raw)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, or a number of thousands of digits
         raise ApiError(400, f"invalid JSON: {error}", "Bad Request", "body") from None
     if not isinstance(body, dict):
         raise ApiError(400, "the body must be a JSON object", "Bad Request", "body")
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+        _check_depth(body)
+    if b"\\u" in raw:
+        _check_text(body)
     return body
+
+
+def _check_depth(body: dict[str, Any]) -> None:
+    """Deeper values end whatever walks through them, a chat template for one, with a RecursionError."""
+    level: list[Any] = [body]
+    for _ in range(MAX_DEPTH):
+        inner = [value for outer in level for value in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [value for value in inner if isinstance(value, (list, dict))]
+        if not level:
+            return
+    raise ApiError(400, f"values may be nested {MAX_DEPTH} deep", "Bad Request", "body")
+
+
+def _check_text(body: dict[str, Any]) -> None:
+    """Half a surrogate pair is valid JSON and no text: neither tokenizer nor reply could carry it."""
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ApiError(400, "a string holds half a surrogate pair", "Bad Request", "body") from None
 
 
 def parse_generate(body: dict[str, Any], limits: Limits) -> Call:
     """POST /inference/v1/generate."""
-    sampling = body.get("sampling_params") or {}
-    if not isinstance(sampling, dict):
-        raise invalid("sampling_params", "must be an object")
+    sampling = as_object(body, "sampling_params")
     prompt = check_tokens(body.get("token_ids"), "token_ids", limits)
     return _call(body, sampling, prompt, _params(sampling, "sampling_params.", len(prompt), limits), limits)
 
@@ -98,7 +122,7 @@ def _call(
     for name, neutral in _FORBIDDEN.items():
         if name in sampling and sampling[name] not in neutral:
             raise invalid(name, "is not supported by this engine")
-    options = body.get("stream_options") or {}
+    options = as_object(body, "stream_options")
     request_id = body.get("request_id")
     if request_id is not None and not isinstance(request_id, str):
         raise invalid("request_id", "must be a string")
@@ -107,15 +131,37 @@ def _call(
         params=params,
         request_id=request_id,
         salt=_salt(body.get("cache_salt")),
-        stream=bool(body.get("stream", False)),
-        include_usage=isinstance(options, dict) and bool(options.get("include_usage")),
-        return_token_ids=bool(body.get("return_token_ids", False)),
+        stream=flag(body, "stream"),
+        include_usage=flag(options, "include_usage", "stream_options."),
+        return_token_ids=flag(body, "return_token_ids"),
     )
+
+
+def as_object(body: dict[str, Any], name: str) -> dict[str, Any]:
+    """A field that is an object; {} when it is not given."""
+    value = body.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise invalid(name, "must be an object")
+    return value
+
+
+def flag(raw: dict[str, Any], name: str, prefix: str = "", default: bool = False) -> bool:
+    """A field that is true or false; a text such as "false" would otherwise count as true."""
+    value = raw.get(name)
+    if value is None:
+        return default
+    if type(value) is not bool:
+        raise invalid(prefix + name, "must be true or false")
+    return value
 
 
 def check_model(body: dict[str, Any], limits: Limits) -> None:
     """404 for a model that is not served; a missing name means the served one."""
     model = body.get("model")
+    if model is not None and not isinstance(model, str):
+        raise invalid("model", "must be a string")
     if model and model not in limits.served:
         raise ApiError(404, f"The model `{model}` does not exist.", "NotFoundError", "model")
 
@@ -151,15 +197,22 @@ def _params(raw: dict[str, Any], prefix: str, prompt_length: int, limits: Limits
     return SamplingParams(
         max_tokens=max_tokens,
         seed=random.getrandbits(64) if seed is None else _integer(raw, "seed", prefix, 0, -(1 << 63), _MASK) & _MASK,
-        temperature=_number(raw, "temperature", prefix, 1.0, 0.0, 2.0),
+        temperature=_temperature(raw, prefix),
         top_p=_number(raw, "top_p", prefix, 1.0, 1e-9, 1.0),
-        top_k=max(_integer(raw, "top_k", prefix, 0, -1), 0),
+        top_k=max(_integer(raw, "top_k", prefix, 0, -1, MAX_TOP_K), 0),
         min_p=_number(raw, "min_p", prefix, 0.0, 0.0, 1.0),
         min_tokens=min(min_tokens, room),
         stop_token_ids=_stops(raw.get("stop_token_ids"), prefix, limits),
-        ignore_eos=bool(raw.get("ignore_eos", False)),
+        ignore_eos=flag(raw, "ignore_eos", prefix),
         logprobs=logprobs,
     )
+
+
+def _temperature(raw: dict[str, Any], prefix: str) -> float:
+    value = _number(raw, "temperature", prefix, 1.0, 0.0, 2.0)
+    if 0.0 < value < MIN_TEMPERATURE:
+        raise invalid(f"{prefix}temperature", f"{value:g} is below {MIN_TEMPERATURE:g}; 0 takes the likeliest token")
+    return value
 
 
 def _integer(raw: dict[str, Any], name: str, prefix: str, default: int, low: int, high: int | None = None) -> int:
@@ -167,7 +220,7 @@ def _integer(raw: dict[str, Any], name: str, prefix: str, default: int, low: int
     if value is None:
         return default
     if type(value) is not int:
-        raise invalid(prefix + name, f"must be an integer, got {value!r}")
+        raise invalid(prefix + name, f"must be an integer, not {type(value).__name__}")
     if value < low or (high is not None and value > high):
         raise invalid(prefix + name, f"{value} is outside {low}..{'' if high is None else high}")
     return value
@@ -178,14 +231,14 @@ def _number(raw: dict[str, Any], name: str, prefix: str, default: float, low: fl
     if value is None:
         return default
     if type(value) not in (int, float):
-        raise invalid(prefix + name, f"must be a number, got {value!r}")
+        raise invalid(prefix + name, f"must be a number, not {type(value).__name__}")
     if not low <= value <= high:  # also refuses NaN
         raise invalid(prefix + name, f"{value} is outside {low:g}..{high:g}")
     return float(value)
 
 
 def _stops(value: Any, prefix: str, limits: Limits) -> tuple[int, ...]:
-    if not value:
+    if value is None:
         return ()
     if not isinstance(value, list) or not all(type(token) is int for token in value):
         raise invalid(f"{prefix}stop_token_ids", "must be a list of token ids")
