@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Gate, sleep, WhetstoneError } from "@whetstone/core";
+import { sleep, WhetstoneError } from "@whetstone/core";
 import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { TaskQueue } from "../loop/ports.ts";
@@ -18,7 +18,6 @@ export class NatsTaskQueue implements TaskQueue {
   readonly #streams: TypedStreams;
   readonly #job: string;
   readonly #lead: Pick<Authority, "assert"> | undefined;
-  readonly #gate = new Gate(PUBLISHING_AT_ONCE, { maxQueued: Number.POSITIVE_INFINITY });
 
   /** @param lead  asked before every message. */
   constructor(nats: Nats, streams: TypedStreams, job: string, lead?: Pick<Authority, "assert">) {
@@ -28,8 +27,19 @@ export class NatsTaskQueue implements TaskQueue {
     this.#job = job;
   }
 
-  async publish(tasks: readonly RolloutTask[], signal: AbortSignal): Promise<void> {
-    await Promise.all(tasks.map((task) => this.#gate.run(() => this.#publishOne(task, signal), signal)));
+  async publish(tasks: AsyncIterable<RolloutTask>, signal: AbortSignal): Promise<void> {
+    const source = tasks[Symbol.asyncIterator]();
+    let failed = false;
+    const carry = async (): Promise<void> => {
+      try {
+        for (let next = await source.next(); !next.done && !failed; next = await source.next())
+          await this.#publishOne(next.value, signal);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    };
+    await Promise.all(Array.from({ length: PUBLISHING_AT_ONCE }, carry));
   }
 
   async purge(): Promise<void> {

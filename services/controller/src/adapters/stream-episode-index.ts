@@ -14,6 +14,8 @@ const COALESCE_MS = 15;
 /** Follows the EPISODE stream of one job by its headers; bodies with their token ids never come here. */
 export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
   readonly #sealed = new Map<string, SealedEpisode>();
+  /** Their ids as they came. */
+  readonly #order: string[] = [];
   readonly #stop = new AbortController();
   readonly #logger: Logger;
   #arrival = Promise.withResolvers<void>();
@@ -32,6 +34,10 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
   }
 
   readonly find = (episodeId: string): SealedEpisode | undefined => this.#sealed.get(episodeId);
+
+  sealedAfter(seen: number): readonly string[] {
+    return this.#order.slice(seen);
+  }
 
   async grown(seen: number, signal: AbortSignal): Promise<void> {
     while (this.size <= seen) await raceSignal(this.#arrival.promise, signal);
@@ -52,8 +58,10 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
         continue;
       }
       // The first seal of an id counts; the stream refuses others, this is the second lock (I1).
-      if (!this.#sealed.has(summary.episodeId))
+      if (!this.#sealed.has(summary.episodeId)) {
         this.#sealed.set(summary.episodeId, { sequence: BigInt(message.sequence), summary });
+        this.#order.push(summary.episodeId);
+      }
       this.#wakeSoon();
     }
   }

@@ -9,14 +9,29 @@ export interface Voided {
   readonly reason: string;
 }
 
-/** "ENVIRONMENT step: the environment's step() returned … (64 times)". Empty: nothing was voided. */
+/** Counts failures by what they say; there may be millions of them, but few kinds. */
+export class FailureTally {
+  readonly #times = new Map<string, number>();
+
+  add(voided: Voided): void {
+    const words = wordsOf(voided);
+    this.#times.set(words, (this.#times.get(words) ?? 0) + 1);
+  }
+
+  /** "ENVIRONMENT step: the environment's step() returned … (64 times)". Empty: nothing was voided. */
+  commonest(): string {
+    const [first] = [...this.#times].sort(([, a], [, b]) => b - a);
+    if (first === undefined) return "";
+    const [words, count] = first;
+    return `${words} (${count === 1 ? "once" : `${count} times`})`;
+  }
+}
+
+/** The commonest of a batch's. */
 export function commonestFailure(voided: readonly Voided[]): string {
-  const times = new Map<string, number>();
-  for (const one of voided) times.set(wordsOf(one), (times.get(wordsOf(one)) ?? 0) + 1);
-  const [first] = [...times].sort(([, a], [, b]) => b - a);
-  if (first === undefined) return "";
-  const [words, count] = first;
-  return `${words} (${count === 1 ? "once" : `${count} times`})`;
+  const tally = new FailureTally();
+  for (const one of voided) tally.add(one);
+  return tally.commonest();
 }
 
 function wordsOf({ summary, reason }: Voided): string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { computePassAtK } from "@whetstone/core";
-import { commonestFailure } from "./commonest-failure.ts";
+import { passAtK, type TaskAttempts } from "@whetstone/core";
+import { FailureTally } from "./commonest-failure.ts";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 
@@ -17,22 +17,76 @@ export interface ValidationScore {
 }
 
 /**
- * Scores sealed validation episodes; those that failed for reasons that are not the policy's are left out (I6).
- * @param tasks summaries by task, each at most `attempts` long.
+ * Scores sealed validation episodes one by one; those that failed for reasons that are not the policy's are left out (I6).
+ * Attempts at a task come one after the other. There may be millions of tasks: of each only the counts are kept, and tasks
+ * with the same counts are counted together.
  */
-export function scoreValidation(tasks: readonly (readonly EpisodeSummary[])[], attempts: number): ValidationScore {
-  const scored = tasks.map((summaries) => summaries.filter(isScored)).filter((summaries) => summaries.length > 0);
-  const flat = scored.flat();
-  const voided = tasks.flatMap((summaries) => summaries.filter((summary) => !isScored(summary)));
-  return {
-    tasks: scored.length,
-    episodes: flat.length,
-    voided: voided.length,
-    success: mean(flat.map((summary) => (summary.isCorrect ? 1 : 0))),
-    meanReward: mean(flat.map((summary) => summary.reward)),
-    passAtK: passAtKs(scored, attempts),
-    commonestFailure: commonestFailure(voided.map((summary) => ({ summary, reason: "" }))),
-  };
+export class ValidationTally {
+  readonly #attempts: number;
+  readonly #failures = new FailureTally();
+  /** Tasks by scored and correct attempts, "4/1". */
+  readonly #tasks = new Map<string, TaskAttempts & { tasks: number }>();
+  #task = { index: -1, attempts: 0, correct: 0 };
+  #episodes = 0;
+  #voided = 0;
+  #correct = 0;
+  #reward = 0;
+
+  /** @param attempts  at each task */
+  constructor(attempts: number) {
+    this.#attempts = attempts;
+  }
+
+  add(index: number, summary: EpisodeSummary): void {
+    if (index !== this.#task.index) this.#begin(index);
+    if (!isScored(summary)) {
+      this.#voided++;
+      this.#failures.add({ summary, reason: "" });
+      return;
+    }
+    this.#episodes++;
+    this.#reward += summary.reward;
+    this.#task.attempts++;
+    if (!summary.isCorrect) return;
+    this.#correct++;
+    this.#task.correct++;
+  }
+
+  /** Of all that was added. */
+  score(): ValidationScore {
+    this.#begin(-1);
+    const perEpisode = (sum: number): number => (this.#episodes === 0 ? 0 : sum / this.#episodes);
+    return {
+      tasks: this.#tasks.values().reduce((sum, { tasks }) => sum + tasks, 0),
+      episodes: this.#episodes,
+      voided: this.#voided,
+      success: perEpisode(this.#correct),
+      meanReward: perEpisode(this.#reward),
+      passAtK: this.#passAtKs(),
+      commonestFailure: this.#failures.commonest(),
+    };
+  }
+
+  /** Closes the task at hand; one without a scored attempt does not count. */
+  #begin(index: number): void {
+    const { attempts, correct } = this.#task;
+    this.#task = { index, attempts: 0, correct: 0 };
+    if (attempts === 0) return;
+    const key = `${attempts}/${correct}`;
+    const alike = this.#tasks.get(key) ?? { attempts, correct, tasks: 0 };
+    alike.tasks++;
+    this.#tasks.set(key, alike);
+  }
+
+  #passAtKs(): Record<number, number> {
+    const result: Record<number, number> = {};
+    for (let k = 1; k <= this.#attempts; k *= 2) {
+      const scored = [...this.#tasks.values()].filter(({ attempts }) => attempts >= k);
+      const tasks = scored.reduce((sum, alike) => sum + alike.tasks, 0);
+      if (tasks > 0) result[k] = scored.reduce((sum, alike) => sum + alike.tasks * passAtK(alike, k), 0) / tasks;
+    }
+    return result;
+  }
 }
 
 function isScored(summary: EpisodeSummary): boolean {
@@ -41,21 +95,4 @@ function isScored(summary: EpisodeSummary): boolean {
     summary.failureClass === FailureClass.POLICY ||
     summary.failureClass === FailureClass.DEADLINE
   );
-}
-
-function passAtKs(tasks: readonly (readonly EpisodeSummary[])[], attempts: number): Record<number, number> {
-  const counts = tasks.map((summaries) => ({ attempts: summaries.length, correct: countCorrect(summaries) }));
-  const result: Record<number, number> = {};
-  for (let k = 1; k <= attempts; k *= 2) {
-    if (counts.some((task) => task.attempts >= k)) result[k] = computePassAtK(counts, k);
-  }
-  return result;
-}
-
-function countCorrect(summaries: readonly EpisodeSummary[]): number {
-  return summaries.filter((summary) => summary.isCorrect).length;
-}
-
-function mean(values: readonly number[]): number {
-  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -27,7 +27,9 @@ function stage(refuse = false) {
     },
   } as unknown as Ledger;
   const queue: TaskQueue = {
-    publish: (tasks: readonly RolloutTask[]) => Promise.resolve(void order.push(`${tasks.length} tasks`)),
+    publish: async (tasks: AsyncIterable<RolloutTask>) => {
+      order.push(`${(await Array.fromAsync(tasks)).length} tasks`);
+    },
     purge: () => Promise.resolve(),
   };
   const episodes = { find: () => undefined, size: 0 } as unknown as EpisodeIndex;

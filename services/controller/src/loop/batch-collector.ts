@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { Breath } from "@whetstone/core";
 import {
   type BatchManifest,
   BatchManifestSchema,
   type DispatchRecord,
   DispatchRecordSchema,
+  type RolloutTask,
 } from "@whetstone/proto/events/v1/events";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { type BatchPlan, planBatch } from "../domain/batch.ts";
@@ -75,12 +77,22 @@ export class BatchCollector {
   /** Waits until every id of the batch is sealed and its manifest is in the ledger. */
   async collect(step: number, signal: AbortSignal): Promise<CollectedBatch> {
     for (;;) {
-      const seen = this.#parts.episodes.size;
+      await this.#sealed(step, signal);
       const plan = this.#plan(step);
       if (plan.kind === "complete") return this.#seal(step, plan);
       if (plan.kind === "refill") await this.#dispatch(step, plan.samples, signal);
-      else await this.#parts.episodes.grown(seen, signal);
       this.#context.onCounts();
+    }
+  }
+
+  /** Waits for each id in turn. To plan costs as much as the batch is large, so it is done once all are there. */
+  async #sealed(step: number, signal: AbortSignal): Promise<void> {
+    const { episodes } = this.#parts;
+    for await (const { id } of this.#places(this.#recordOf(step))) {
+      for (let seen = episodes.size; !episodes.find(id); seen = episodes.size) {
+        await episodes.grown(seen, signal);
+        this.#context.onCounts();
+      }
     }
   }
 
@@ -92,9 +104,13 @@ export class BatchCollector {
   }
 
   #plan(step: number): BatchPlan {
+    return planBatch(this.#context.job, step, this.#recordOf(step).samples, this.#parts.episodes.find);
+  }
+
+  #recordOf(step: number): DispatchRecord {
     const record = this.#dispatches[step];
     if (!record) throw new Error(`batch ${step} was never dispatched`);
-    return planBatch(this.#context.job, step, record.samples, this.#parts.episodes.find);
+    return record;
   }
 
   async #seal(step: number, plan: Extract<BatchPlan, { kind: "complete" }>): Promise<CollectedBatch> {
@@ -139,14 +155,28 @@ export class BatchCollector {
   }
 
   async #publish(record: DispatchRecord, signal: AbortSignal): Promise<void> {
-    const { spec, job } = this.#context;
-    const first = record.step * job.batchGroups;
-    const tasks = record.samples.flatMap((count, i) =>
-      Array.from({ length: count }, (_, sample) => ({ group: first + i, sample }))
-        .filter(({ group, sample }) => !this.#parts.episodes.find(trainEpisodeId(job.name, group, sample)))
-        .map((at) => trainTask(spec, job, { ...at, task: this.#parts.tasks.at(at.group) })),
-    );
-    await this.#parts.queue.publish(tasks, signal);
+    await this.#parts.queue.publish(this.#unsealed(record), signal);
     this.#context.onCounts();
+  }
+
+  async *#unsealed(record: DispatchRecord): AsyncGenerator<RolloutTask> {
+    const { spec, job } = this.#context;
+    for await (const { id, group, sample } of this.#places(record)) {
+      if (this.#parts.episodes.find(id)) continue;
+      yield trainTask(spec, job, { group, sample, task: this.#parts.tasks.at(group) });
+    }
+  }
+
+  /** The places of a batch, in order. There may be many: others have their turn in between. */
+  async *#places({ step, samples }: DispatchRecord): AsyncGenerator<{ id: string; group: number; sample: number }> {
+    const { name, batchGroups } = this.#context.job;
+    const breath = new Breath();
+    for (const [i, count] of samples.entries()) {
+      const group = step * batchGroups + i;
+      for (let sample = 0; sample < count; sample++) {
+        if (breath.due()) await breath.take();
+        yield { id: trainEpisodeId(name, group, sample), group, sample };
+      }
+    }
   }
 }

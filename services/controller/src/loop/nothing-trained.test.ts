@@ -86,7 +86,9 @@ async function run(spec: object, fails: (step: number) => boolean) {
   const sinks = { write, onStep: () => Promise.resolve(), onValidation: () => Promise.resolve() };
   const { ledger, steps } = memoryLedger();
   const queue = {
-    publish: (tasks: readonly RolloutTask[]) => Promise.resolve(tasks.forEach(seal)),
+    publish: async (tasks: AsyncIterable<RolloutTask>) => {
+      for await (const task of tasks) seal(task);
+    },
     purge: () => Promise.resolve(),
   };
   const job: Job = create(JobSchema, { uid: "u", spec: { name: "j", ...spec } });

@@ -29,11 +29,13 @@ export interface EpisodeIndex {
   readonly size: number;
   /** Resolves when something was sealed since `size` was `seen`. */
   grown(seen: number, signal: AbortSignal): Promise<void>;
+  /** Ids in the order of their seals, without the first `seen`. */
+  sealedAfter(seen: number): readonly string[];
 }
 
 export interface TaskQueue {
-  /** Publishes what is not in the queue already; waits while the queue is full. */
-  publish(tasks: readonly RolloutTask[], signal: AbortSignal): Promise<void>;
+  /** Publishes what is not in the queue already; waits while the queue is full. Takes tasks as it goes, never all at once. */
+  publish(tasks: AsyncIterable<RolloutTask>, signal: AbortSignal): Promise<void>;
   purge(): Promise<void>;
 }
 

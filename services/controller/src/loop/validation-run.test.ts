@@ -34,19 +34,22 @@ function stage(sealedBefore: readonly string[], concurrency?: number) {
     get size() {
       return sealed.size;
     },
-    grown: async () => {
+    sealedAfter: (seen: number) => [...sealed].slice(seen),
+    grown: async (seen: number) => {
       await turn();
+      if (sealed.size > seen) return;
       const next = open.shift();
       if (!next) throw new Error("waits for nothing");
       sealed.add(next.episodeId);
     },
   } as unknown as EpisodeIndex;
   const queue = {
-    publish: async (tasks: readonly RolloutTask[]) => {
-      await turn();
-      open.push(...tasks);
-      dispatched.push(...tasks.map(({ episodeId }) => episodeId));
-      widest = Math.max(widest, open.length);
+    publish: async (tasks: AsyncIterable<RolloutTask>) => {
+      for await (const task of tasks) {
+        open.push(task);
+        dispatched.push(task.episodeId);
+        widest = Math.max(widest, open.length);
+      }
     },
     purge: () => Promise.resolve(),
   };

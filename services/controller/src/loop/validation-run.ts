@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { Breath } from "@whetstone/core";
 import { durationOf } from "../domain/duration.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -8,7 +9,7 @@ import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import type { CompiledVariant } from "../domain/compiled-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { validationGroup, validationTask } from "../domain/tasks.ts";
-import { scoreValidation } from "../domain/validation-result.ts";
+import { ValidationTally } from "../domain/validation-result.ts";
 import type { JobContext } from "./job-context.ts";
 import type { EpisodeIndex, TaskQueue } from "./ports.ts";
 
@@ -28,7 +29,10 @@ interface Place {
   readonly attempt: number;
 }
 
-/** Plays every validation task with every variant and scores them. The ids follow from the step, so a rerun finds its work. */
+/**
+ * Plays every validation task with every variant and scores them. The ids follow from the step, so a rerun finds its work.
+ * There may be millions of places, so that none is kept: each pass makes them anew, and gives others their turn.
+ */
 export class ValidationRun {
   readonly #context: JobContext;
   readonly #parts: Parts;
@@ -43,38 +47,29 @@ export class ValidationRun {
     if (this.#parts.known.some((result) => result.step === step)) return [];
     const { variants = [], concurrency = Infinity } = this.#context.job.validation ?? {};
     const startedAt = performance.now();
-    const places = variants.flatMap((variant) => this.#places(variant).map((place) => ({ step, variant, ...place })));
-    await this.#play(places, concurrency, signal);
-    return variants.map((variant) => this.#score(step, variant, performance.now() - startedAt));
+    await this.#parts.queue.publish(this.#unsealed(step, concurrency, signal), signal);
+    const results: ValidationResult[] = [];
+    for (const variant of variants) results.push(await this.#score(step, variant, { startedAt, signal }));
+    return results;
   }
 
-  /** Dispatches what is not sealed, no more than `concurrency` at a time, and waits for all of it. */
-  async #play(places: readonly Place[], concurrency: number, signal: AbortSignal): Promise<void> {
-    const isOpen = (place: Place): boolean => this.#find(place) === undefined;
-    const waiting = places.filter(isOpen);
-    let open: Place[] = [];
-    while (waiting.length > 0) {
-      const seen = this.#parts.episodes.size;
-      open = open.filter(isOpen);
-      const next = waiting.splice(0, concurrency - open.length);
-      await this.#parts.queue.publish(
-        next.map((place) => this.#task(place)),
-        signal,
-      );
-      open.push(...next);
-      if (waiting.length > 0) await this.#parts.episodes.grown(seen, signal);
-    }
-    await this.#sealed(open, signal);
-  }
-
-  /** Looks at each episode once more only after it was sealed: thousands wait here. */
-  async #sealed(places: readonly Place[], signal: AbortSignal): Promise<void> {
-    for (const place of places) {
-      for (;;) {
-        const seen = this.#parts.episodes.size;
-        if (this.#find(place)) break;
-        await this.#parts.episodes.grown(seen, signal);
+  /** The tasks of all places that are not sealed, no more of them open than `concurrency`. */
+  async *#unsealed(step: number, concurrency: number, signal: AbortSignal): AsyncGenerator<RolloutTask> {
+    const { episodes } = this.#parts;
+    const open = new Set<string>();
+    let seen = 0;
+    for await (const place of this.#places(step)) {
+      if (this.#find(place)) continue;
+      while (open.size >= concurrency) {
+        await episodes.grown(seen, signal);
+        for (const id of episodes.sealedAfter(seen)) {
+          open.delete(id);
+          seen++;
+        }
       }
+      // Without a bound nobody asks what is open, and a million names are many.
+      if (concurrency !== Infinity) open.add(this.#idOf(place));
+      yield this.#task(place);
     }
   }
 
@@ -83,31 +78,51 @@ export class ValidationRun {
     return validationTask(spec, job, { step, variant, index, attempt, task: this.#parts.tasks.at(index) });
   }
 
-  #score(step: number, variant: CompiledVariant, elapsedMs: number): ValidationResult {
-    const byTask: EpisodeSummary[][] = Array.from({ length: this.#parts.tasks.length }, () => []);
-    for (const place of this.#places(variant)) {
-      const summary = this.#find({ step, variant, ...place });
-      if (summary) byTask[place.index]?.push(summary);
-    }
+  /** Waits for each place in turn: when the last one was found, all were. */
+  async #score(
+    step: number,
+    variant: CompiledVariant,
+    { startedAt, signal }: { startedAt: number; signal: AbortSignal },
+  ): Promise<ValidationResult> {
+    const tally = new ValidationTally(variant.attempts);
+    for await (const place of this.#placesOf(step, variant)) tally.add(place.index, await this.#sealed(place, signal));
     return create(ValidationResultSchema, {
-      ...scoreValidation(byTask, variant.attempts),
+      ...tally.score(),
       step,
       variant: variant.name,
       policyVersion: BigInt(step),
-      duration: durationOf(elapsedMs),
+      duration: durationOf(performance.now() - startedAt),
       finishedAt: timestampNow(),
     });
   }
 
-  #find({ step, variant, index, attempt }: Place): EpisodeSummary | undefined {
-    const id = `${this.#context.job.name}/${validationGroup(step, variant.name, index)}/s${attempt}`;
-    return this.#parts.episodes.find(id)?.summary;
+  async #sealed(place: Place, signal: AbortSignal): Promise<EpisodeSummary> {
+    for (;;) {
+      const seen = this.#parts.episodes.size;
+      const summary = this.#find(place);
+      if (summary) return summary;
+      await this.#parts.episodes.grown(seen, signal);
+    }
   }
 
-  #places(variant: CompiledVariant): { index: number; attempt: number }[] {
-    return Array.from({ length: this.#parts.tasks.length * variant.attempts }, (_, i) => ({
-      index: Math.floor(i / variant.attempts),
-      attempt: i % variant.attempts,
-    }));
+  #find(place: Place): EpisodeSummary | undefined {
+    return this.#parts.episodes.find(this.#idOf(place))?.summary;
+  }
+
+  #idOf({ step, variant, index, attempt }: Place): string {
+    return `${this.#context.job.name}/${validationGroup(step, variant.name, index)}/s${attempt}`;
+  }
+
+  async *#places(step: number): AsyncGenerator<Place> {
+    for (const variant of this.#context.job.validation?.variants ?? []) yield* this.#placesOf(step, variant);
+  }
+
+  async *#placesOf(step: number, variant: CompiledVariant): AsyncGenerator<Place> {
+    const breath = new Breath();
+    for (let index = 0; index < this.#parts.tasks.length; index++)
+      for (let attempt = 0; attempt < variant.attempts; attempt++) {
+        if (breath.due()) await breath.take();
+        yield { step, variant, index, attempt };
+      }
   }
 }

@@ -93,18 +93,19 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       reject(abortReason(signal));
       return;
     }
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(abortReason(signal as AbortSignal));
-    };
+    let leave: (() => void) | undefined;
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener("abort", onAbort);
+        leave?.();
         resolve();
       },
       Math.min(ms, MAX_TIMER_MS),
     );
-    signal?.addEventListener("abort", onAbort, { once: true });
+    if (signal === undefined) return;
+    leave = onAbort(signal, () => {
+      clearTimeout(timer);
+      reject(abortReason(signal));
+    });
   });
 }
 

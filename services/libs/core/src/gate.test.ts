@@ -72,3 +72,25 @@ describe("Gate", () => {
     expect(gate.active).toBe(0);
   });
 });
+
+describe("many waiters under one signal", () => {
+  it("add one listener to it, not one each", async () => {
+    const controller = new AbortController();
+    let listeners = 0;
+    const add = controller.signal.addEventListener.bind(controller.signal);
+    controller.signal.addEventListener = (...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    };
+    const gate = new Gate(1);
+    const held = await gate.acquire();
+    const waiting = Array.from({ length: 1_000 }, () => gate.acquire(controller.signal));
+    const sleeping = Array.from({ length: 1_000 }, () => sleep(60_000, controller.signal));
+    expect([listeners, gate.queued]).toEqual([1, 1_000]);
+    controller.abort();
+    const ends = await Promise.allSettled([...waiting, ...sleeping]);
+    expect(ends.every(({ status }) => status === "rejected")).toBe(true);
+    expect(gate.queued).toBe(0);
+    held[Symbol.dispose]();
+  });
+});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { abortReason } from "./deadline.ts";
 import { WhetstoneError } from "./errors.ts";
+import { onAbort } from "./on-abort.ts";
 
 // G1: never more than `limit` holders. G2: first come, first served. G3: a slot freed goes to the next waiter at once.
 // G4: an aborted waiter leaves the queue and takes no slot. G5: the queue is bounded; beyond it, RESOURCE_EXHAUSTED.
@@ -58,18 +59,19 @@ export class Gate {
       });
     }
     return new Promise((resolve, reject) => {
-      const onAbort = (): void => {
-        this.#waiters.delete(waiter); // G4
-        reject(abortReason(signal as AbortSignal));
-      };
+      let leave: (() => void) | undefined;
       const waiter: Waiter = {
         grant: () => {
-          signal?.removeEventListener("abort", onAbort);
+          leave?.();
           resolve();
         },
       };
       this.#waiters.add(waiter);
-      signal?.addEventListener("abort", onAbort, { once: true });
+      if (signal === undefined) return;
+      leave = onAbort(signal, () => {
+        this.#waiters.delete(waiter); // G4
+        reject(abortReason(signal));
+      });
     });
   }
 
