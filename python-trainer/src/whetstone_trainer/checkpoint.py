@@ -10,12 +10,14 @@ Order of a step: weights, then checkpoint. So a checkpoint's weights exist; weig
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -24,7 +26,7 @@ from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, verify_manifest
 from whetstone_trainer.errors import TrainerError
 
-FORMAT, RUN_FORMAT = "whetstone.checkpoint/v1", "whetstone.run/v1"
+FORMAT, RUN_FORMAT, STATE = "whetstone.checkpoint/v1", "whetstone.run/v1", "state.json"
 
 
 @dataclass
@@ -67,9 +69,12 @@ class RunFolder:
                 return
         self.root.mkdir(parents=True, exist_ok=True)
         temporary = self.root / f".run.{uuid.uuid4().hex[:8]}.tmp"
-        temporary.write_text(json.dumps({"format": RUN_FORMAT, "jobUid": job_uid, "epoch": epoch}) + "\n")
-        _sync(temporary)
-        temporary.rename(path)
+        try:
+            temporary.write_text(json.dumps({"format": RUN_FORMAT, "jobUid": job_uid, "epoch": epoch}) + "\n")
+            _sync(temporary)
+            temporary.rename(path)
+        finally:
+            temporary.unlink(missing_ok=True)
         _sync(self.root)
 
     def clean(self) -> None:
@@ -85,14 +90,31 @@ class RunFolder:
         return self.root / "checkpoints" / f"step-{step}"
 
     def steps(self) -> list[int]:
-        """Steps with a checkpoint, oldest first."""
-        return sorted(int(path.parent.name[5:]) for path in self.root.glob("checkpoints/step-*/state.json"))
+        """Steps with a checkpoint, whole or not, oldest first."""
+        return sorted(int(path.name[5:]) for path in self.root.glob("checkpoints/step-*"))
+
+    def damaged(self) -> list[Path]:
+        """Checkpoints that were set aside."""
+        return sorted(self.root.glob("checkpoints/damaged-step-*"))
+
+    def set_aside(self, step: int) -> Path:
+        """Takes a damaged checkpoint out of the way, but keeps it: something in it may still be of use."""
+        source = self.checkpoint(step)
+        target = source.parent / f"damaged-{source.name}"
+        for number in itertools.count(2):
+            if not target.exists():
+                break
+            target = source.parent / f"damaged-{source.name}.{number}"
+        source.rename(target)
+        _sync(source.parent)
+        return target
 
     def read_state(self, step: int, job_uid: str) -> State:
         """Raises TrainerError if the checkpoint is unreadable, another job's, or its weights are not what it says."""
-        path = self.checkpoint(step) / "state.json"
+        path = self.checkpoint(step) / STATE
         try:
             raw = json.loads(path.read_text())
+            check_files(path.parent, raw)
             weights = raw["weights"]
             state = State(
                 raw["jobUid"],
@@ -102,6 +124,8 @@ class RunFolder:
                 raw["consumed"],
                 raw["lastResult"],
             )
+        except FileNotFoundError as error:
+            raise TrainerError("DATA_LOSS", f"{error.filename} is missing") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise TrainerError("DATA_LOSS", f"{path}: not a checkpoint: {error!r}") from error
         if state.job_uid != job_uid:
@@ -127,21 +151,30 @@ class RunFolder:
         directory = self.checkpoint(state.step)
         directory.parent.mkdir(parents=True, exist_ok=True)
         staging = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
-        staging.mkdir()
-        # No generator states: every random choice follows from the job's seed, the step and the epoch.
-        torch.save({"optimizer": optimizer.state_dict()}, staging / "optimizer.pt")
-        _sync(staging / "optimizer.pt")
-        (staging / "state.json").write_text(json.dumps(_state_json(state), indent=1) + "\n")
-        _sync(staging / "state.json")
-        _sync(staging)
-        self.discard(directory)
-        staging.rename(directory)
+        try:
+            staging.mkdir()
+            # No generator states: every random choice follows from the job's seed, the step and the epoch.
+            # A file of ours: torch's own hides why a write failed.
+            with (staging / "optimizer.pt").open("wb") as file:
+                torch.save({"optimizer": optimizer.state_dict()}, file)
+            _sync(staging / "optimizer.pt")
+            (staging / STATE).write_text(json.dumps(_state_json(state, staging), indent=1) + "\n")
+            _sync(staging / STATE)
+            _sync(staging)
+            self.discard(directory)
+            staging.rename(directory)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)  # Of a write that failed: nothing is left behind.
         _sync(directory.parent)
         return directory
 
     def read_optimizer(self, step: int, device: torch.device) -> dict[str, Any]:
-        saved = torch.load(self.checkpoint(step) / "optimizer.pt", map_location=device, weights_only=True)
-        return saved["optimizer"]
+        """Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged."""
+        path = self.checkpoint(step) / "optimizer.pt"
+        try:
+            return torch.load(path, map_location=device, weights_only=True)["optimizer"]
+        except (OSError, RuntimeError, EOFError, KeyError, ValueError, UnpicklingError) as error:
+            raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
 
     def discard(self, directory: Path) -> None:
         """Removes a folder so that no half of it is ever seen under its name."""
@@ -171,7 +204,43 @@ def manifest_digest(directory: Path) -> str:
     return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
 
 
-def _state_json(state: State) -> dict[str, Any]:
+def check_files(directory: Path, raw: dict[str, Any]) -> None:
+    """Size and digest of state.json and of every file that it lists. Raises TrainerError naming what differs.
+
+    Checkpoints of older versions list none.
+    """
+    if "digest" in raw and raw["digest"] != _own_digest(raw):
+        raise TrainerError("DATA_LOSS", f"{directory / STATE}: content differs from its own digest")
+    for entry in raw.get("files", []):
+        path = directory / entry["name"]
+        size = path.stat().st_size
+        if size != entry["size"]:
+            raise TrainerError("DATA_LOSS", f"{path}: has {size} bytes, {STATE} says {entry['size']}")
+        if _digest(path) != entry["sha256"]:
+            raise TrainerError("DATA_LOSS", f"{path}: content differs from the digest in {STATE}")
+
+
+def _own_digest(raw: dict[str, Any]) -> str:
+    rest = {name: value for name, value in raw.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _state_json(state: State, directory: Path) -> dict[str, Any]:
+    files = [
+        {"name": path.name, "size": path.stat().st_size, "sha256": _digest(path)}
+        for path in sorted(directory.iterdir())
+        if path.name != STATE
+    ]
+    raw = {**_progress_json(state), "files": files}
+    return {**raw, "digest": _own_digest(raw)}
+
+
+def _progress_json(state: State) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "jobUid": state.job_uid,

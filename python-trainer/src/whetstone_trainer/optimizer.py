@@ -32,3 +32,8 @@ def learning_rate(settings: OptimizerSettings, step: int, steps: int) -> float:
     fall = 1 - settings.final_rate_share
     progress = min(1.0, (step - warmup) / max(1, steps - 1 - warmup))
     return settings.learning_rate * (1 - fall * progress)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """What a checkpoint of it holds."""
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]

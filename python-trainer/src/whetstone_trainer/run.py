@@ -7,8 +7,10 @@ Everything here runs in the service's one worker thread.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,18 +24,21 @@ from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import trajectory_advantages
 from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
+from whetstone_trainer.disk_space import patiently_write
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import check_logprobs
-from whetstone_trainer.optimizer import make_optimizer
+from whetstone_trainer.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.proximal import anchor
 from whetstone_trainer.rows import Row
 from whetstone_trainer.settings import TrainSettings
 from whetstone_trainer.step_metrics import Clock, batch_metrics, role_metrics
 from whetstone_trainer.usable import Batch, notices_of, usable_episodes
 
-# (phase, share in [0, 1]); may raise to stop the step.
-OnProgress = Callable[[str, float], None]
+# (phase, share in [0, 1], notices that hold now); may raise to stop the step.
+OnProgress = Callable[..., None]
+T = TypeVar("T")
+log = logging.getLogger("whetstone_trainer")
 
 
 class JobRun:
@@ -53,6 +58,8 @@ class JobRun:
         # Results of the steps done by this process, and older models that tokens may still be labelled with.
         self._results: dict[int, wire.TrainResult] = {}
         self._older: dict[int, Transformer] = {}
+        # What people should know of the run folder.
+        self.notices: list[wire.Notice] = []
         self.recover()
 
     @property
@@ -68,17 +75,34 @@ class JobRun:
         return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=state.manifest_digest)
 
     def recover(self) -> None:
-        """Back to the newest checkpoint that is whole; to the starting model if there is none at all."""
-        steps = self.folder.steps()
-        failures: list[TrainerError] = []
-        for step in reversed(steps):
+        """Back to the newest checkpoint that is whole; to the starting model if there never was one.
+
+        Damaged ones are set aside once a whole one is found; without one all stay as they are, and nothing starts over.
+        """
+        faults: dict[int, TrainerError] = {}
+        for step in reversed(self.folder.steps()):
             try:
-                return self.restore(step)
+                self.restore(step)
             except TrainerError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+                if error.code != "DATA_LOSS":
+                    raise
+                faults[step] = error
+            else:
+                return self._set_aside(faults, step)
+        damaged = [str(fault) for fault in faults.values()] or [f"{path} is damaged" for path in self.folder.damaged()]
+        if damaged:
+            raise _none_whole(self.folder.root, damaged)
         self._load_step(0, State(self.job_uid, 0, str(self.folder.model_path), ""))
+
+    def _set_aside(self, faults: dict[int, TrainerError], used: int) -> None:
+        for step, fault in faults.items():
+            kept = self.folder.set_aside(step)
+            message = (
+                f"The checkpoint of step {step} is damaged: {fault}. "
+                f"Training goes on from that of step {used}; the damaged one is kept in {kept}."
+            )
+            log.warning("checkpoint_damaged", extra={"step": step, "used": used, "fault": str(fault)})
+            self.notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
 
     def restore(self, step: int) -> None:
         """Makes checkpoint `step` the present. Raises TrainerError if it is not there or not whole."""
@@ -167,7 +191,7 @@ class JobRun:
         metrics["episodes_dropped"] = float(len(batch.dropped))
         metrics |= role_metrics(trajectories, trained, advantages_J)
         on_progress("saving", 0.0)
-        return self._finish(batch, digest, metrics, trained, clock)
+        return self._finish(batch, digest, metrics, trained, clock, on_progress)
 
     def save_checkpoint(self) -> Path:
         """Writes the present as a checkpoint unless it is one. Step 0 is the model folder and needs none."""
@@ -192,10 +216,18 @@ class JobRun:
         metrics: dict[str, float],
         trained: Sequence[Row],
         clock: Clock,
+        on_progress: OnProgress,
     ) -> wire.TrainResult:
         done = self.step + 1
+
+        def write(what: Callable[[], T], path: Path, needed_bytes: int) -> T:
+            """What was trained is not lost to a full disk: it is written once there is space."""
+            return patiently_write(what, path, needed_bytes, lambda notice: on_progress("waiting", 0.0, [notice]))
+
+        weights_bytes = tensor_bytes(self.model.parameters())
         with clock.part("time/save"):
-            path, weights_digest = self._publish_version(done)
+            publish = lambda: self._publish_version(done)  # noqa: E731
+            path, weights_digest = write(publish, self.folder.weights(done), weights_bytes)
         tokens = sum(len(row.positions) for row in trained)
         train_seconds = clock.seconds["time/train"]
         metrics["tokens_per_second"] = sum(len(row.token_ids) for row in trained) / max(train_seconds, 1e-9)
@@ -214,7 +246,9 @@ class JobRun:
         consumed = {"step": self.step, "batchDigest": digest, "episodes": len(batch.episodes), "dropped": dropped}
         state = State(self.job_uid, done, path, weights_digest, [*self.state.consumed, consumed], MessageToDict(result))
         if done % self.settings.checkpoint_every == 0 or done == self.settings.steps:
-            self.folder.write_checkpoint(state, self.optimizer)
+            optimizer_bytes = tensor_bytes(optimizer_tensors(self.optimizer))
+            save = lambda: self.folder.write_checkpoint(state, self.optimizer)  # noqa: E731
+            write(save, self.folder.checkpoint(done), optimizer_bytes)
         self.state = state
         self._results[done - 1] = result
         self.folder.prune(done, self.settings.checkpoints_kept, self.settings.max_policy_lag)
@@ -261,3 +295,15 @@ class JobRun:
             if version == 0:
                 raise SettingsError("model.path", f"{directory}: {error}") from error
             raise TrainerError("DATA_LOSS", f"{directory}: {error}") from error
+
+
+def tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _none_whole(root: Path, damaged: Sequence[str]) -> TrainerError:
+    return TrainerError(
+        "DATA_LOSS",
+        f"no checkpoint in {root / 'checkpoints'} is whole: {'; '.join(damaged)}. "
+        "Put back a whole copy of one of them, or submit the job under another name to start over.",
+    )

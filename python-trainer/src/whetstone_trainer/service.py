@@ -20,6 +20,7 @@ from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
 from whetstone_trainer.batch import micro_batches
+from whetstone_trainer.disk_space import is_out_of_space
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import model_device
 from whetstone_trainer.rows import Row
@@ -39,6 +40,10 @@ async def _refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
     """The one seam from errors to statuses. What is not ours is logged and leaves as "internal error"."""
     if isinstance(error, ModelError):
         error = TrainerError("DATA_LOSS", str(error))
+    if is_out_of_space(error):
+        error = TrainerError(
+            "UNAVAILABLE", f"no space left on a disk of the trainer: {error}; free some", reason="DiskFull"
+        )
     if not isinstance(error, TrainerError):
         log.error("internal_error", exc_info=error)
         error = TrainerError("TRAINER_FAILED", f"internal error: {type(error).__name__}; see the trainer's log")
@@ -70,7 +75,11 @@ class TrainerServicer(rpc.TrainerServiceServicer):
     async def Configure(self, request: wire.ConfigureRequest) -> wire.ConfigureResponse:
         run = await self._session.configure(request)
         return wire.ConfigureResponse(
-            step=run.step, weights=run.weights(), device=self._session.device.type, parameters=run.parameters
+            step=run.step,
+            weights=run.weights(),
+            device=self._session.device.type,
+            parameters=run.parameters,
+            notices=run.notices,
         )
 
     async def TrainStep(
@@ -137,7 +146,7 @@ async def _progress(step: RunningStep) -> AsyncIterator[wire.TrainProgress]:
     """At once, then at every interval until the step is done."""
     assert step.task is not None
     while True:
-        yield wire.TrainProgress(phase=step.phase, share=min(1.0, step.share))
+        yield wire.TrainProgress(phase=step.phase, share=min(1.0, step.share), notices=step.notices)
         done, _ = await asyncio.wait([step.task], timeout=PROGRESS_INTERVAL_S)
         if done:
             return

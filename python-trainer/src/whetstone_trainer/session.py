@@ -40,11 +40,12 @@ class RunningStep:
         self.step, self.digest = step, digest
         self.phase, self.share = "reading", 0.0
         self.task: asyncio.Task[wire.TrainResult] | None = None
+        self.notices: Sequence[wire.Notice] = ()
         self._stopped: TrainerError | None = None
 
-    def report(self, phase: str, share: float) -> None:
-        """Called by the worker between micro-batches."""
-        self.phase, self.share = phase, share
+    def report(self, phase: str, share: float, notices: Sequence[wire.Notice] = ()) -> None:
+        """Called by the worker between micro-batches, and while it waits for disk space."""
+        self.phase, self.share, self.notices = phase, share, notices
         if self._stopped is not None:
             raise self._stopped
 

@@ -70,7 +70,8 @@ export class JobRecords {
   async checkpoints(job: Job): Promise<Checkpoint[]> {
     const folder = join(this.#runPathOf(job.uid), "checkpoints");
     const names = await readdir(folder).catch(() => []);
-    const found = await Promise.all(names.map((name) => readCheckpoint(join(folder, name))));
+    const whole = names.filter((name) => /^step-\d+$/.test(name)); // Damaged ones were set aside under other names.
+    const found = await Promise.all(whole.map((name) => readCheckpoint(join(folder, name))));
     return found.filter((checkpoint) => checkpoint !== undefined).sort((a, b) => b.step - a.step);
   }
 

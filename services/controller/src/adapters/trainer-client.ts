@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
-import type { TrainerService, TrainProgress, TrainResult } from "@whetstone/proto/trainer/v1/trainer";
+import {
+  NoticeSchema,
+  type TrainerService,
+  type TrainProgress,
+  type TrainResult,
+} from "@whetstone/proto/trainer/v1/trainer";
 import type { Authority } from "./lead.ts";
 import type { TrainedJob, Trainer, TrainerState } from "../loop/ports.ts";
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
+const DISK_FULL = "DiskFull";
 const CONFIGURE_MS = 300_000;
 
 interface Options {
@@ -24,6 +31,7 @@ export class TrainerClient implements Trainer {
   readonly #options: Options;
   #job: TrainedJob | undefined;
   #waitedMs = 0;
+  #waitedForDisk = false;
 
   constructor(options: Options) {
     this.#options = options;
@@ -62,7 +70,9 @@ export class TrainerClient implements Trainer {
     const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
     if (!answer.weights)
       throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
-    if (answer.notices.length > 0) job.onNotices?.(answer.notices);
+    // What was said of the run folder stays; that its disk was full is over.
+    if (answer.notices.length > 0 || this.#waitedForDisk) job.onNotices?.(answer.notices);
+    this.#waitedForDisk = false;
     return { step: answer.step, weights: answer.weights };
   }
 
@@ -108,6 +118,13 @@ export class TrainerClient implements Trainer {
     return this.#job;
   }
 
+  /** A trainer whose run folder lies on a full disk answers nothing but that. */
+  #tellOf({ message, context }: WhetstoneError): void {
+    if (context["reason"] !== DISK_FULL) return;
+    this.#waitedForDisk = true;
+    this.#job?.onNotices?.([create(NoticeSchema, { reason: DISK_FULL, message: `${message}.` })]);
+  }
+
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
   async #patiently<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
@@ -118,6 +135,7 @@ export class TrainerClient implements Trainer {
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });
+        this.#tellOf(WhetstoneError.from(error));
         await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }

@@ -94,7 +94,15 @@ async function recordUnrecorded(run: Run, steps: { from: number; to: number }): 
 
 /** The trainer's newest checkpoint is older than the records: train the same manifests again. */
 async function replay(run: Run, state: TrainerState, recorded: number): Promise<void> {
-  for (let step = state.step; step < recorded; step++) await trainStep(run, step);
+  const { context, parts } = run;
+  for (let step = state.step; step < recorded; step++) {
+    const { weights } = await trainStep(run, step);
+    const policy = await parts.ledger.policy();
+    // Weights that were damaged were written anew: engines must know their digest.
+    const isNewest = weights !== undefined && weights.policyVersion === policy?.policyVersion;
+    if (isNewest && weights.manifestDigest !== policy.manifestDigest)
+      await savePolicy(context, parts.ledger, { weights });
+  }
 }
 
 async function train(run: Run, batch: CollectedBatch): Promise<TrainResult> {
@@ -130,7 +138,11 @@ async function publishPolicy(
   else parts.batches.live(result.step + 1);
 }
 
-async function savePolicy(context: JobContext, ledger: Ledger, { weights }: TrainResult | TrainerState): Promise<void> {
+async function savePolicy(
+  context: JobContext,
+  ledger: Ledger,
+  { weights }: Pick<TrainResult, "weights">,
+): Promise<void> {
   if (!weights) throw new Error("the trainer answered without weights");
   const { policyVersion, path, manifestDigest } = weights;
   const job = context.job.name;
