@@ -26,11 +26,11 @@ export async function standIn(
 }
 
 export async function natsSpec(paths: DataPaths): Promise<ServiceSpec> {
-  const [port = 0] = await freePorts(1);
+  const [port = 0, monitor = 0] = await freePorts(2);
   const config = join(paths.root, "nats.conf");
   const prepare = async (): Promise<void> => {
     mkdirSync(paths.nats, { recursive: true });
-    writeFileSync(config, natsConfig(port, paths.nats));
+    writeFileSync(config, natsConfig(port, paths.nats, monitor));
   };
   const command = [findNatsServer().path, "--config", config] as const;
   return {
@@ -38,7 +38,7 @@ export async function natsSpec(paths: DataPaths): Promise<ServiceSpec> {
     needs: [],
     command,
     environment: {},
-    ports: { nats: port },
+    ports: { nats: port, monitor },
     health: { kind: "nats", port },
     prepare,
   };

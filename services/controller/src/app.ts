@@ -107,6 +107,7 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     records: world.records,
     bundles: world.bundles,
     rollouts: world.rollouts,
+    natsWatch: world.natsWatch,
     audit: (job, signal) =>
       auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
     checkWorld: (spec, module) => checkWorld(spec, module, world),

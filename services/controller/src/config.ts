@@ -13,6 +13,11 @@ export const ConfigSchema = z.strictObject({
   natsCredentials: z.string().optional(),
   /** Authorities of that server's certificate. Default, with a `tls://` URL: those of tlsPath. */
   natsCa: z.string().optional(),
+  /** URLs of the monitoring ports of NATS's servers, with commas between: they tell when one refuses writes, and why. */
+  natsMonitors: z
+    .string()
+    .default("")
+    .transform((text) => text.split(",").filter(Boolean)),
   /** Copies of every stream and bucket: 1, or 3 on a cluster of NATS servers. */
   streamReplicas: z.coerce.number().int().min(1).max(5).default(1),
   /** host:port of the gateway's FleetService. */

@@ -23,6 +23,7 @@ import { JobRecords } from "./adapters/job-records.ts";
 import { JobStore } from "./adapters/job-store.ts";
 import { readLedger } from "./adapters/kv-ledger.ts";
 import { Lead } from "./adapters/lead.ts";
+import { NatsWatch } from "./adapters/nats-watch.ts";
 import { TrainerClient } from "./adapters/trainer-client.ts";
 import type { Config } from "./config.ts";
 import { openCluster } from "./operator/office.ts";
@@ -48,6 +49,7 @@ export interface World extends Ground {
   readonly findHost: FindHost;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
+  readonly natsWatch: NatsWatch;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly notices: InstallationNotices;
 }
@@ -99,6 +101,7 @@ export async function openWorld(parts: Ground, stack: AsyncDisposableStack): Pro
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
     bundles: openBundleStore(nats),
+    natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
     notices: new InstallationNotices(),
   };
 }

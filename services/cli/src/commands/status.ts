@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet status`: what runs, where, how much memory it holds, and what it works on. */
+import { statfsSync } from "node:fs";
+
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
@@ -35,12 +37,17 @@ export async function status(flags: CommonOptions, context: CommandContext): Pro
   const state = runningRuntime(flags.data, context.environment);
   if (!state) return notRunning(flags, context);
   const [engines, jobs] = await Promise.all([askEngines(state), askJobs(state)]);
+  const disk = diskOf(dataPaths(dataDirectory(flags.data, context.environment)).root);
   const services = state.services.map((service) => ({
     ...service,
     rssBytes: service.pid === undefined ? undefined : residentBytes(service.pid),
   }));
-  if (flags.json === true) return context.terminal.json({ running: true, ...state, services, engines, jobs });
+  if (flags.json === true) return context.terminal.json({ running: true, ...state, services, engines, jobs, disk });
   const { terminal } = context;
+  if (disk.isFull)
+    terminal.line(
+      terminal.paint("red", `no space left on the disk of ${disk.path}: ${formatBytes(disk.freeBytes)} are free`),
+    );
   terminal.line(`${terminal.paint("bold", state.phase)}  pid ${state.pid}, since ${state.startedAt}`);
   const rows = services.map((service) => [
     service.name,
@@ -61,6 +68,15 @@ export async function status(flags: CommonOptions, context: CommandContext): Pro
   );
   for (const { name, reason, message } of jobs ?? [])
     if (message !== "") terminal.line(terminal.paint("yellow", `  ${name}: ${reason}: ${message}`));
+}
+
+/** Below this, logs, checkpoints and NATS are about to fail, or do so already. */
+const LITTLE_BYTES = 4 * 1024 * 1024;
+
+function diskOf(path: string): { path: string; freeBytes: number; isFull: boolean } {
+  const { bavail, bsize } = statfsSync(path);
+  const freeBytes = bavail * bsize;
+  return { path, freeBytes, isFull: freeBytes < LITTLE_BYTES };
 }
 
 function notRunning(flags: CommonOptions, context: CommandContext): void {

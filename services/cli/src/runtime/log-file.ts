@@ -15,6 +15,11 @@ export function openLogFile(path: string, rotateAt = ROTATE_AT_BYTES): LogFile {
   let file = openSync(path, "a");
   let size = statSync(path).size;
   let open = true;
+  let dropped = 0;
+  const append = (chunk: Uint8Array): void => {
+    if (size > 0 && size + chunk.length > rotateAt) rotate();
+    size += writeSync(file, chunk);
+  };
   const rotate = (): void => {
     closeSync(file);
     renameSync(path, `${path}.1`);
@@ -25,8 +30,14 @@ export function openLogFile(path: string, rotateAt = ROTATE_AT_BYTES): LogFile {
     path,
     write: (chunk) => {
       if (!open) return; // somebody outside the service's group still writes
-      if (size > 0 && size + chunk.length > rotateAt) rotate();
-      size += writeSync(file, chunk);
+      try {
+        if (dropped > 0) append(Buffer.from(`\n[whet] ${dropped} bytes of this log were dropped: the disk was full\n`));
+        dropped = 0;
+        append(chunk);
+      } catch {
+        // A full disk must not end the supervisor. Once there is space, the log says what is missing.
+        dropped += chunk.length;
+      }
     },
     close: () => {
       if (open) closeSync(file);

@@ -71,10 +71,12 @@ export function isAtLeast(version: string, oldest: string): boolean {
  * The server's configuration. Files are synced once a second, not on every write: a process that is killed loses
  * nothing of it, only a machine that loses power does.
  */
-export function natsConfig(port: number, storeDirectory: string): string {
+export function natsConfig(port: number, storeDirectory: string, monitorPort: number): string {
   return [
     `host: "${HOST}"`,
     `port: ${port}`,
+    // Tells when the server refuses writes.
+    `http: "${HOST}:${monitorPort}"`,
     `max_payload: 8MB`,
     `jetstream {`,
     `  store_dir: ${JSON.stringify(storeDirectory)}`,

@@ -4,16 +4,21 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { guardNats } from "@whetstone/messaging";
+
 import { startLayers } from "../domain/start-order.ts";
 import type { DataPaths } from "./layout.ts";
 import { endLeftovers } from "./leftovers.ts";
 import type { Lock } from "./lock.ts";
 import { acquireLock } from "./lock.ts";
 import { openLogFile } from "./log-file.ts";
+import { HOST } from "./ports.ts";
 import type { ServiceSpec } from "./service-spec.ts";
 import type { RuntimeState, ServiceState } from "./state-file.ts";
 import { readState, removeState, writeState } from "./state-file.ts";
 import { SupervisedService } from "./supervised-service.ts";
+
+const WRITE_AGAIN_MS = 1_000;
 
 export interface RuntimeOptions {
   readonly paths: DataPaths;
@@ -33,6 +38,8 @@ export class Runtime {
   #phase: RuntimeState["phase"] = "starting";
   #stopped: Promise<void> | undefined;
   readonly #ending = new AbortController();
+  #guard: Promise<void> | undefined;
+  #again: NodeJS.Timeout | undefined;
 
   constructor(options: RuntimeOptions) {
     this.#options = options;
@@ -47,6 +54,7 @@ export class Runtime {
       if (this.#lock.tookOver) await endLeftovers(readState(paths.state));
       await this.#startServices(await this.#options.services());
       this.#phase = this.#phase === "starting" ? "ready" : this.#phase;
+      this.#guard = this.#guardNats().catch(() => {}); // The volume is gone: the server says so itself.
       this.#changed();
     } catch (error) {
       await this.stop();
@@ -91,6 +99,8 @@ export class Runtime {
     this.#ending.abort();
     this.#changed();
     for (const layer of this.#layers.toReversed()) await Promise.all(layer.map((service) => service.stop()));
+    await this.#guard;
+    clearTimeout(this.#again);
     removeState(this.#options.paths.state);
     this.#lock?.release();
     this.#lock = undefined;
@@ -98,8 +108,28 @@ export class Runtime {
 
   #changed(): void {
     if (!this.#lock) return;
-    writeState(this.#options.paths.state, this.state());
+    this.#writeState();
     this.#options.onChange?.(this.states());
+  }
+
+  /** A full disk must not end the runtime: it writes its state once there is space. */
+  #writeState(): void {
+    clearTimeout(this.#again);
+    if (!this.#lock || writeState(this.#options.paths.state, this.state())) return;
+    this.#again = setTimeout(() => this.#writeState(), WRITE_AGAIN_MS);
+    this.#again.unref();
+  }
+
+  /** A nats-server whose disk was full refuses writes until it is started again. */
+  #guardNats(): Promise<void> {
+    const nats = this.#layers.flat().find(({ spec }) => spec.ports["monitor"] !== undefined);
+    if (!nats) return Promise.resolve();
+    return guardNats({
+      monitor: `http://${HOST}:${nats.spec.ports["monitor"]}`,
+      storeDirectory: this.#options.paths.nats,
+      signal: this.#ending.signal,
+      restart: (why) => nats.restart(why),
+    });
   }
 }
 

@@ -36,7 +36,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     engine(options, index, port(`engine-${index}`)),
   );
   return [
-    nats(options, port("nats")),
+    nats(options, port("nats"), port("nats-monitor")),
     ...engines,
     gateway(engines, port("gateway"), port("gateway-grpc")),
     node({ name: "env-runner", needs: [], grpc: port("env-runner"), settings: {} }),
@@ -58,6 +58,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       grpc: port("controller"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
+        WHETSTONE_NATS_MONITORS: `http://${HOST}:${port("nats-monitor")}`,
         WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
         WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
         WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
@@ -71,8 +72,8 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 /** Engines beyond the first get the ports after it when it is fixed. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
   const names = PORT_NAMES.filter((name) => name !== "engine");
-  const free = await freePorts(names.length + options.engines);
-  const chosen = new Map<string, number>();
+  const free = await freePorts(names.length + options.engines + 1);
+  const chosen = new Map<string, number>([["nats-monitor", free.pop() as number]]);
   for (const name of names) chosen.set(name, options.ports[name] ?? (free.pop() as number));
   for (let index = 0; index < options.engines; index += 1) {
     const fixed = options.ports.engine;
@@ -85,11 +86,11 @@ function natsUrl(port: number): string {
   return `nats://${HOST}:${port}`;
 }
 
-function nats(options: TableOptions, port: number): ServiceSpec {
+function nats(options: TableOptions, port: number, monitor: number): ServiceSpec {
   const config = join(options.paths.root, "nats.conf");
   const prepare = async (): Promise<void> => {
     mkdirSync(options.paths.nats, { recursive: true });
-    writeFileSync(config, natsConfig(port, options.paths.nats));
+    writeFileSync(config, natsConfig(port, options.paths.nats, monitor));
   };
   const command = [options.natsServer, "--config", config] as const;
   return {
@@ -97,7 +98,7 @@ function nats(options: TableOptions, port: number): ServiceSpec {
     needs: [],
     command,
     environment: baseEnvironment(),
-    ports: { nats: port },
+    ports: { nats: port, monitor },
     health: { kind: "nats", port },
     prepare,
   };

@@ -31,10 +31,17 @@ export interface RuntimeState {
   readonly services: readonly ServiceState[];
 }
 
-export function writeState(path: string, state: RuntimeState): void {
+/** False: it could not be written, as on a full disk; the former file is as it was. */
+export function writeState(path: string, state: RuntimeState): boolean {
   const draft = `${path}.${process.pid}`;
-  writeFileSync(draft, `${JSON.stringify(state, null, 2)}\n`);
-  renameSync(draft, path);
+  try {
+    writeFileSync(draft, `${JSON.stringify(state, null, 2)}\n`);
+    renameSync(draft, path);
+    return true;
+  } catch {
+    rmSync(draft, { force: true });
+    return false;
+  }
 }
 
 /** Undefined: no such file, or not ours. */

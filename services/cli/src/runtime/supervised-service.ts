@@ -63,6 +63,12 @@ export class SupervisedService {
     this.#log.close();
   }
 
+  /** Ends the process; it is started again as after any exit. */
+  restart(why: string): void {
+    this.#log.write(Buffer.from(`[whet] restarted: ${why}\n`));
+    if (this.#child?.pid !== undefined) signalGroup(this.#child.pid, "SIGTERM");
+  }
+
   snapshot(): ServiceState {
     const running = this.#child?.pid === undefined ? {} : { pid: this.#child.pid, started: this.#started ?? "" };
     const { name, ports } = this.spec;

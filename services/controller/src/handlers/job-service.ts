@@ -26,6 +26,7 @@ import { replayTask } from "../domain/tasks.ts";
 import { type Violation, validateJob } from "../domain/validate-job.ts";
 import { takeModule } from "../adapters/module-intake.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
+import type { NatsWatch } from "../adapters/nats-watch.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 import { firstHold } from "../domain/training-job-hold.ts";
 import { admitJob, type JobChange, type TrainingJobs } from "../adapters/training-jobs.ts";
@@ -34,6 +35,8 @@ export interface JobServiceDeps {
   readonly store: JobStore;
   readonly records: JobRecords;
   readonly bundles: BundleStore;
+  /** Knows when NATS refuses writes: then no job's record can say so. */
+  readonly natsWatch: Pick<NatsWatch, "overlay" | "withChanges">;
   /** @param module  the job's own code, if it has any */
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
   /** On Kubernetes, where jobs are objects. */
@@ -56,8 +59,11 @@ export function jobService(deps: JobServiceDeps) {
   return implement(JobService, {
     submitJob: (request) => submit(deps, request),
     pushModule: ({ moduleCode }) => pushModule(deps, moduleCode),
-    getJob: async ({ name }) => ({ job: await deps.store.get(name) }),
-    listJobs: (request) => deps.store.list(request.pageSize || 100, request.pageToken),
+    getJob: async ({ name }) => ({ job: deps.natsWatch.overlay(await deps.store.get(name)) }),
+    listJobs: async (request) => {
+      const page = await deps.store.list(request.pageSize || 100, request.pageToken);
+      return { ...page, jobs: page.jobs.map((job) => deps.natsWatch.overlay(job)) };
+    },
     watchJob: ({ name }, context) => watch(deps, name, context),
     updateJob: ({ name, steps, timeout }) =>
       alter(deps, name, { steps, timeout }, (job) => update(job, { name, steps, timeout })),
@@ -174,7 +180,7 @@ function requireIdle(job: Job, name: string): void {
 
 async function* watch(deps: JobServiceDeps, name: string, context: CallContext) {
   await deps.store.get(name);
-  for await (const job of deps.store.watch(name, context.signal)) {
+  for await (const job of deps.natsWatch.withChanges(deps.store.watch(name, context.signal), context.signal)) {
     yield { job };
     if (isFinished(job.status?.phase ?? JobPhase.QUEUED)) return;
   }
