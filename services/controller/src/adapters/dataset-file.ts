@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
 import { fromJsonString } from "@bufbuild/protobuf";
 import type { Dataset } from "@whetstone/proto/jobs/v1/jobs";
 import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 import { listTasks, repeatedTasks, seedTasks, shuffledTasks, takenTasks, type TaskList } from "../domain/dataset.ts";
+
+import { readLines } from "./file-lines.ts";
 
 /** Most tasks of a JSONL file; they are held in memory. */
 const MAX_TASKS = 5_000_000;
@@ -35,7 +35,7 @@ async function loadSource(source: Dataset["source"], take: bigint | undefined): 
 async function readTasks(path: string, take = BigInt(MAX_TASKS) + 1n): Promise<Task[]> {
   const tasks: Task[] = [];
   let line = 0;
-  for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
+  for await (const text of readLines(path)) {
     line++;
     if (text.trim() === "") continue;
     tasks.push(parseTask(text, path, line));

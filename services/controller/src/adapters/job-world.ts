@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { access, constants, readFile, readdir } from "node:fs/promises";
+import { readFile, readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { DEFAULT_POOL } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
@@ -12,6 +12,7 @@ import type { TaskList } from "../domain/dataset.ts";
 import { Findings } from "../domain/findings.ts";
 import { checkValidationSize } from "../domain/validate-dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
+import { UnreadableFileError } from "./file-lines.ts";
 import { checkAgent } from "./agent-check.ts";
 import type { Config } from "../config.ts";
 import { checkPlayed } from "../domain/validate-players.ts";
@@ -96,24 +97,21 @@ async function checkDataset(
 ): Promise<TaskList | undefined> {
   if (!dataset) return undefined;
   try {
-    if (dataset.source.case === "jsonl") await mustBeReadable(dataset.source.value, config);
     return await loadDataset(dataset);
   } catch (error) {
     found.push({
       path: `${path}.${dataset.source.case ?? "source"}`,
-      reason: error instanceof Error ? error.message : String(error),
+      reason: await reasonOf(error, dataset, config),
       ...(dataset.source.case === "jsonl" && { curable: true }),
     });
     return undefined;
   }
 }
 
-async function mustBeReadable(path: string, config: WorldDeps["config"]): Promise<void> {
-  const readable = await access(path, constants.R_OK).then(
-    () => true,
-    () => false,
-  );
-  if (!readable) throw new Error(`file ${path} does not exist or cannot be read${await whereLooked(config)}`);
+async function reasonOf(error: unknown, { source }: Dataset, config: WorldDeps["config"]): Promise<string> {
+  if (!(error instanceof UnreadableFileError) || source.case !== "jsonl")
+    return error instanceof Error ? error.message : String(error);
+  return `file ${source.value} does not exist or cannot be read${await whereLooked(config)}`;
 }
 
 function checkDemonstrations(tasks: TaskList, found: Violation[]): void {
