@@ -21,7 +21,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube clean
+.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -85,6 +85,9 @@ bench-rollout: setup ## Turns per second as a library and through the services, 
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)
+
+bench-batches: setup ## What an evaluation of many tasks costs the controller, one JSON line (BENCH="--tasks 100000")
+	@node tests/load/batches.ts $(BENCH)
 
 clean: ## Remove what set-up and runs made
 	rm -rf node_modules .venv .whetstone
