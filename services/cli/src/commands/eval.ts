@@ -43,7 +43,7 @@ export interface EvalFlags extends RuntimeFlags, EvalWords {
 
 export async function evaluate(flags: EvalFlags, context: CommandContext, outcome: Outcome): Promise<void> {
   const options = readEvalWords(flags);
-  const source = flags.job === undefined ? undefined : await openJob(flags.job);
+  const source = flags.job === undefined ? undefined : await openJob(flags.job, context.signal);
   const document = await documentOf(source?.document, flags, options, context);
   const spec = readJobSpec(document, flags.job === undefined ? process.cwd() : jobFolder(flags.job));
   const model = spec.model?.path ?? "";

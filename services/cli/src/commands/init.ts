@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet init <dir>`: a new project that trains as it stands. Files that exist are left alone. */
-import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 
 import manifest from "../../package.json" with { type: "json" };
@@ -8,6 +8,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { badInput } from "../domain/cli-error.ts";
 import { projectFiles } from "../domain/project.ts";
 import { INSTALLATION } from "../runtime/layout.ts";
+import { makeFolder } from "../runtime/make-folder.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function init(directory: string, flags: CommonOptions, context: CommandContext): Promise<void> {
@@ -35,7 +36,7 @@ function readTemplate(): Record<string, string> {
 /** False: there is something already. */
 function writeNew(path: string, text: string): boolean {
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     writeFileSync(path, text, { flag: "wx" });
     return true;
   } catch (error) {

@@ -49,7 +49,7 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
 
 /** Everything that can be judged before anything starts. */
 async function prepare(file: string, flags: TrainFlags, context: CommandContext): Promise<Prepared> {
-  const { document, code, nameIfNone } = await openJob(file);
+  const { document, code, nameIfNone } = await openJob(file, context.signal);
   applyAssignments(document, flags.set ?? []);
   if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
   else useRuntimesModel(document, flags, context);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet up`: the local runtime, in front or detached. */
 import { spawn } from "node:child_process";
-import { mkdirSync, openSync } from "node:fs";
+import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { CliError } from "../domain/cli-error.ts";
+import { badInput, CliError } from "../domain/cli-error.ts";
 import { formatSeconds } from "../domain/format.ts";
 import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
+import { makeFolder } from "../runtime/make-folder.ts";
 import { tailOf } from "../runtime/log-file.ts";
-import { refuseIfRunning } from "../runtime/preflight.ts";
+import { checkWritable, refuseIfRunning } from "../runtime/preflight.ts";
 import type { RuntimeState } from "../runtime/state-file.ts";
 import { portOf, readState } from "../runtime/state-file.ts";
 import type { CommandContext } from "./context.ts";
@@ -49,31 +50,37 @@ const DETACHED_WITHIN_MS = 180_000;
 async function upDetached(flags: UpFlags, context: CommandContext, argv: readonly string[]): Promise<void> {
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
   refuseIfRunning(paths);
-  mkdirSync(paths.logs, { recursive: true });
+  const refused = checkWritable(paths.root);
+  if (refused.length > 0) throw badInput(refused, "CANNOT_START");
+  makeFolder(paths.logs);
   const logPath = join(paths.logs, "supervisor.log");
   const log = openSync(logPath, "w");
   const begin = performance.now();
   const command = [INSTALLATION.main, ...argv.filter((arg) => arg !== "--detach" && arg !== "--json")];
   const child = spawn(process.execPath, command, { detached: true, stdio: ["ignore", log, log] });
   const exited = new Promise<number>((resolve) => child.once("exit", (code) => resolve(code ?? 1)));
-  const state = await Promise.race([waitReady(paths.state, child.pid), exited, interrupted(context.signal)]);
+  const over = new AbortController();
+  const waiting = AbortSignal.any([context.signal, over.signal]);
+  const state = await Promise.race([waitReady(paths.state, child.pid, waiting), exited]);
+  over.abort(); // Else the command would stay until the runtime's time is up, though it has said why it failed.
   if (typeof state === "number" || state === undefined) throw detachedFailure(state, logPath, child.pid);
   child.unref();
   announce(state, (performance.now() - begin) / 1000, flags, context);
 }
 
-async function waitReady(path: string, pid: number | undefined): Promise<RuntimeState | undefined> {
+/** Undefined: not in time, or interrupted. */
+async function waitReady(
+  path: string,
+  pid: number | undefined,
+  signal: AbortSignal,
+): Promise<RuntimeState | undefined> {
   const end = performance.now() + DETACHED_WITHIN_MS;
-  while (performance.now() < end) {
+  while (performance.now() < end && !signal.aborted) {
     const state = readState(path);
     if (state?.phase === "ready" && state.pid === pid) return state;
     await delay(50);
   }
   return undefined;
-}
-
-function interrupted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(undefined)));
 }
 
 /** The child's own words are the best there is: its exit code says whether the input was bad. */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What is refused before anything starts, each with the path or port at fault. */
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { checkModel } from "../adapters/models-tool.ts";
 import type { Violation } from "../domain/cli-error.ts";
 import { badInput } from "../domain/cli-error.ts";
 import type { DataPaths } from "./layout.ts";
+import { makeFolder } from "./make-folder.ts";
 import { readLock } from "./lock.ts";
 import { findNatsServer } from "./nats-server.ts";
 import { isPortFree } from "./ports.ts";
@@ -41,10 +42,10 @@ export function refuseIfRunning(paths: DataPaths): void {
 }
 
 /** Tries for real: permission bits say nothing about read-only file systems, nor to root. */
-function checkWritable(root: string): Violation[] {
+export function checkWritable(root: string): Violation[] {
   const probe = join(root, `.write-test-${process.pid}`);
   try {
-    mkdirSync(root, { recursive: true });
+    makeFolder(root);
     writeFileSync(probe, "");
     rmSync(probe);
     return [];
