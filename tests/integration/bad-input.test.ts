@@ -53,6 +53,12 @@ describe("whet train with a bad job", () => {
       "environment.args.size",
       /10/,
     ],
+    [
+      "an argument that the agent does not take",
+      () => ({ agent: { kind: "frozenlake", args: { variant: "compact", wariant: 1 } } }),
+      "agent.args.wariant",
+      /unknown, known are variant/,
+    ],
     ["a dataset that is not there", () => ({ train: { jsonl: "/nowhere/tasks.jsonl" } }), "train.jsonl", /nowhere/],
   ])("%s is refused with its path", (_name, change, path, reason) => {
     const file = join(folder, "job.json");
@@ -62,6 +68,25 @@ describe("whet train with a bad job", () => {
     const { violations } = (json as { error: { violations: { path: string; reason: string }[] } }).error;
     expect(violations.find((violation) => violation.path === path)?.reason, output).toMatch(reason);
     expect((runtime.whet("jobs", "ls").json as { jobs: unknown[] }).jobs, "nothing was stored").toEqual([]);
+  });
+
+  it("an environment that returns NaN is refused with its file and line, after one episode in a rehearsal", () => {
+    writeFileSync(
+      join(folder, "lake.ts"),
+      `import { BaseEnv, defineEnvironment } from "@whetstone/sdk";
+class Lake extends BaseEnv {
+  reset() { return { observation: "P_G", info: {} }; }
+  step() { return { observation: "", reward: NaN, terminated: true, truncated: false, info: {} }; }
+}
+export const lake = defineEnvironment({ kind: "lake", create: () => new Lake() });`,
+    );
+    const job = { ...smallJob("bad", runtime.model), module: "lake.ts", environment: { kind: "lake" } };
+    writeFileSync(join(folder, "job.json"), JSON.stringify(job));
+    const { status, json, output } = runtime.whet("train", join(folder, "job.json"));
+    expect(status, output).toBe(2);
+    const { violations } = (json as { error: { violations: { path: string; reason: string }[] } }).error;
+    expect(violations[0]).toMatchObject({ path: "environment" });
+    expect(violations[0]?.reason).toMatch(/ENVIRONMENT step: .*step\(\) returned reward NaN.*\(lake\.ts:4\)/);
   });
 
   it("all processes together stay under 4 GiB", () => {

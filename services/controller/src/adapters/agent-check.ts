@@ -25,9 +25,29 @@ export async function checkAgent(
     const names = [...new Set(known.map((described) => described.kind))].join(", ");
     return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}`, curable: true }];
   }
-  const roles = checkPlayed(spec, found.form);
-  if (found.form !== AgentForm.AGENT || spec.environment?.kind) return [...roles];
-  return [...roles, { path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
+  const faults = [...checkPlayed(spec, found.form), ...argumentFaults(found, spec.agent?.args ?? {})];
+  if (found.form !== AgentForm.AGENT || spec.environment?.kind) return faults;
+  return [...faults, { path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
+}
+
+/** Unknown and missing keys, by the schema that the agent declares; its own parser judges the values, in the rehearsal. */
+function argumentFaults({ argsSchemaJson }: AgentKind, args: object): Violation[] {
+  const schema = (argsSchemaJson === "" ? {} : JSON.parse(argsSchemaJson)) as ObjectSchema;
+  const known = Object.keys(schema.properties ?? {});
+  const isClosed = schema.additionalProperties === false;
+  const unknown = isClosed ? Object.keys(args).filter((name) => !known.includes(name)) : [];
+  const missing = (schema.required ?? []).filter((name) => !(name in args));
+  const told = known.length === 0 ? "it takes none" : `known are ${known.join(", ")}`;
+  return [
+    ...unknown.map((name) => ({ path: `agent.args.${name}`, reason: `unknown, ${told}` })),
+    ...missing.map((name) => ({ path: `agent.args.${name}`, reason: "is required" })),
+  ];
+}
+
+interface ObjectSchema {
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly additionalProperties?: unknown;
+  readonly required?: readonly string[];
 }
 
 async function describe(

@@ -32,7 +32,9 @@ function makeModel(): void {
 const world: WorldDeps = {
   environmentsLast: true,
   rollouts: {
-    describeAgents: () => Promise.resolve({ kinds: [{ kind: "frozenlake", form: AgentForm.AGENT }] }),
+    describeAgents: () =>
+      Promise.resolve({ kinds: [{ kind: "frozenlake", form: AgentForm.AGENT, argsSchemaJson: "" }] }),
+    replay: () => Promise.resolve({ differences: [] }),
   } as unknown as WorldDeps["rollouts"],
   findHost: (pool) => {
     asked.push(pool);

@@ -18,6 +18,7 @@ import type { Config } from "../config.ts";
 import { checkPlayed } from "../domain/validate-players.ts";
 import type { FindHost } from "./environment-hosts.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
+import { rehearseEpisode } from "./episode-rehearsal.ts";
 import { whereLooked } from "./where-looked.ts";
 
 export interface WorldDeps {
@@ -46,12 +47,21 @@ async function checkPlayers(
   const found = await checkAgent(spec, module, rollouts);
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
   const isNotYet = environmentsLast && (isWrong || found.length > 0);
-  if (isBroken || isNotYet || !task || !spec.environment?.kind) return found;
-  const { client, violation } = await findHost(spec.environment.pool ?? DEFAULT_POOL);
-  if (violation) return [...found, violation];
-  if (!client) return found; // What is wrong with its arguments, its first episodes will say.
+  if (isBroken || isNotYet || !task) return found;
+  const rehearsal = { spec, module, task };
+  const reset = spec.environment?.kind ? await tryReset(findHost, rehearsal) : [];
+  if (reset === undefined) return found; // What is wrong with its arguments, its first episodes will say.
+  const all = [...found, ...reset];
+  return all.length > 0 ? all : await rehearseEpisode(rollouts, rehearsal);
+}
+
+/** Undefined: no env-runner is there now. */
+async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Violation[] | undefined> {
+  const { client, violation } = await findHost(rehearsal.spec.environment?.pool ?? DEFAULT_POOL);
+  if (violation) return [violation];
+  if (!client) return undefined;
   await using host = client;
-  return [...found, ...(await rehearseReset(host, { spec, module, task }))];
+  return await rehearseReset(host, rehearsal);
 }
 
 async function checkModel(path: string, config: WorldDeps["config"]): Promise<Violation[]> {

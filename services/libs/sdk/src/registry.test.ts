@@ -2,7 +2,7 @@
 import { ConfigError } from "@whetstone/core";
 import { describe, expect, it } from "vitest";
 import { CountingEnv } from "../test-support/stand-ins.ts";
-import { createRegistry, defineEnvironment, defineRollout } from "./index.ts";
+import { createRegistry, defineAgent, defineEnvironment, defineRollout } from "./index.ts";
 
 const counting = defineEnvironment<{ length: number }>({
   kind: "counting",
@@ -14,6 +14,16 @@ const counting = defineEnvironment<{ length: number }>({
     return { length };
   },
   create: ({ length }) => new CountingEnv(length),
+});
+
+describe("a definition with a schema and no parser", () => {
+  it("refuses what its schema refuses, by path", () => {
+    const argsSchema = { type: "object", properties: { size: { type: "number" } }, additionalProperties: false };
+    const agent = defineAgent({ kind: "own", argsSchema, create: () => undefined as never });
+    expect(() => agent.create({ size: "4" })).toThrow(/args\.size: /);
+    expect(() => agent.create({ sise: 4 })).toThrow(/args\.sise: /);
+    expect(() => agent.create({ size: 4 })).not.toThrow();
+  });
 });
 
 describe("registries", () => {

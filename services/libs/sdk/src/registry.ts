@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+import { Validator } from "@cfworker/json-schema";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "./base-agent.ts";
 import type { BaseEnv } from "./base-env.ts";
+import { innermost } from "./tools/schema-errors.ts";
 import type { RolloutFunction, RolloutInput, RolloutResult } from "./rollout/rollout.ts";
 import type { Info } from "./types.ts";
 import type { Workflow } from "./workflow/workflow.ts";
@@ -87,8 +89,11 @@ function close<F extends Form, Args, Product>(form: F, definition: Definition<Ar
   return { form, kind, description, argsSchema, create: (args) => definition.create(parse(definition, args)) };
 }
 
-function parse<Args>({ parseArgs }: Description<Args>, args: Info): Args {
-  if (parseArgs === undefined) return args as Args;
+function parse<Args>({ parseArgs, argsSchema }: Description<Args>, args: Info): Args {
+  if (parseArgs === undefined) {
+    if (argsSchema !== undefined) refuseBySchema(argsSchema, args);
+    return args as Args;
+  }
   try {
     return parseArgs(args);
   } catch (error) {
@@ -96,6 +101,17 @@ function parse<Args>({ parseArgs }: Description<Args>, args: Info): Args {
     const violations = error.violations.map(({ path, reason }) => ({ path: path ? `args.${path}` : "args", reason }));
     throw new ConfigError(violations, { code: "TASK_INVALID", cause: error });
   }
+}
+
+/** A definition that declares a schema and no parser is held to its schema. */
+function refuseBySchema(schema: Info, args: Info): void {
+  const { valid, errors } = new Validator(schema, "2020-12", false).validate(args);
+  if (valid) return;
+  const violations = innermost(errors).map(({ instanceLocation, error }) => {
+    const path = ["args", ...instanceLocation.split("/").slice(1)].join(".");
+    return { path, reason: error };
+  });
+  throw new ConfigError(violations, { code: "TASK_INVALID" });
 }
 
 /** A registry is a value: whoever needs one is given it. */

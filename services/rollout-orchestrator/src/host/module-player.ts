@@ -138,6 +138,7 @@ export class ModulePlayer implements AsyncDisposable {
 
   async #hostOf({ job, module }: RolloutTask, signal: AbortSignal): Promise<ModuleHost> {
     const digest = module?.digest ?? "";
+    if (module !== undefined && module.code.length > 0) this.#hosts.keep(module); // A rehearsal: nothing is stored yet.
     return this.#hosts.of(job, { digest, code: await this.#codeOf(digest, signal) });
   }
 

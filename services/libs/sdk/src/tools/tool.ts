@@ -4,6 +4,7 @@ import { WhetstoneError } from "@whetstone/core";
 import type { Awaitable } from "../base-env.ts";
 import type { ToolSpec } from "../rollout-client.ts";
 import type { Info } from "../types.ts";
+import { innermost } from "./schema-errors.ts";
 
 export interface ToolRunOptions {
   /** Aborts at the call's deadline and at the episode's. */
@@ -87,10 +88,8 @@ export function argumentCheck({ parameters }: ToolDescription): ArgumentCheck {
   };
 }
 
-/** The innermost complaints: the outer ones only say that something inside is wrong. */
 function described(errors: readonly OutputUnit[]): string {
-  const inner = errors.filter(({ keyword }) => !["properties", "items", "anyOf", "oneOf", "allOf"].includes(keyword));
-  const told = (inner.length > 0 ? inner : errors).slice(0, MAX_ERRORS);
+  const told = innermost(errors).slice(0, MAX_ERRORS);
   return told.map(({ instanceLocation, error }) => `${pathOf(instanceLocation)}: ${error}`).join(" ");
 }
 
