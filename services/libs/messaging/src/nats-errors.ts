@@ -55,10 +55,13 @@ function isUnanswered(error: unknown): boolean {
   return error instanceof Error && error.cause instanceof errors.RequestError && error.cause.isNoResponders();
 }
 
-/** The server is away, starting or electing: the same call may succeed soon. */
+/** A server whose disk is full, in what it says to a publish and to who wants to read: a consumer needs a file too. */
+const NO_SPACE = /no space left on device|error creating store for consumer|insufficient storage resources/i;
+
+/** The server is away, starting, electing or out of disk space: the same call may succeed soon. */
 export function isTransient(error: unknown): boolean {
   if (isUnanswered(error)) return true;
-  if (error instanceof JetStreamApiError) return error.status === 503;
+  if (error instanceof JetStreamApiError) return error.status === 503 || NO_SPACE.test(error.message);
   if (error instanceof errors.RequestError) return error.isNoResponders() || isTransient(error.cause);
   return (
     error instanceof errors.TimeoutError ||

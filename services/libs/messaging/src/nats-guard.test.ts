@@ -52,6 +52,8 @@ needsMounts(
     expect(await failedWrite(nc)).toBeUndefined();
     volume.fill();
     await expect(publish("a", 1000)).rejects.toThrow();
+    // A job that reads its books then waits as well; it does not fail.
+    await expect(ledger.keys("fl-1")).rejects.toMatchObject({ code: "UNAVAILABLE" });
     await waitFor(() => said.length > 0, { timeoutMs: 5000 });
     expect(said[0]?.why).toMatch(/WS_EVENT.*no space left on device/);
     expect(said[0]?.freeBytes).toBeLessThan(said[0]?.neededBytes ?? 0);
