@@ -68,7 +68,8 @@ def train_rows(
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip))
             if not math.isfinite(norm):
                 # One such step makes every weight useless, and would be published.
-                raise TrainerError("TRAINER_FAILED", f"step {step}: the gradient is {norm}; lower the learning rate")
+                message = f"step {step}: the gradient is {norm} at learning rate {rate:g}; lower the learning rate"
+                raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")
             optimizer.step()
             tally.steps += 1
             tally.grad_norm += norm

@@ -27,7 +27,7 @@ from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
 from whetstone_trainer.disk_space import patiently_write
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import train_rows
-from whetstone_trainer.logprob_check import check_logprobs
+from whetstone_trainer.logprob_check import Mismatch, check_logprobs
 from whetstone_trainer.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.proximal import anchor
 from whetstone_trainer.rows import Row
@@ -39,6 +39,18 @@ from whetstone_trainer.usable import Batch, notices_of, usable_episodes
 OnProgress = Callable[..., None]
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")
+
+
+def check_finite(model: Transformer, where: str, advice: str) -> None:
+    """Raises TrainerError: weights that are not finite make every answer useless and must not be published."""
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            message = f"{where}: the weights {name} are not finite (NaN or infinite); {advice}"
+            raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")
+
+
+def _rate(settings: TrainSettings) -> str:
+    return f"an update with learning rate {settings.optimizer.learning_rate:g}"
 
 
 class JobRun:
@@ -160,12 +172,14 @@ class JobRun:
             vocabulary = self.model.config.vocab_size
             batch = usable_episodes(manifest, bodies, dropped_before, self.settings, vocabulary)
             trajectories, rows = batch.trajectories, batch.rows
-            metrics = check_logprobs(
+            metrics, worst = check_logprobs(
                 rows,
                 self._model_of,
                 self.settings.batching.micro_batch_tokens,
                 lambda share: on_progress("checking", share),
+                self.settings.mismatch_bound,
             )
+            notices = notices_of(self.step, batch) + self._judged(worst, batch)
         self._keep_current()
         on_progress("training", 0.0)
         with clock.part("time/train"):
@@ -191,7 +205,18 @@ class JobRun:
         metrics["episodes_dropped"] = float(len(batch.dropped))
         metrics |= role_metrics(trajectories, trained, advantages_J)
         on_progress("saving", 0.0)
-        return self._finish(batch, digest, metrics, trained, clock, on_progress)
+        check_finite(self.model, f"step {self.step}: after {_rate(self.settings)}", "lower the learning rate")
+        return self._finish(batch, digest, metrics, trained, clock, on_progress, notices)
+
+    def _judged(self, worst: Mismatch | None, batch: Batch) -> list[wire.Notice]:
+        """Raises TrainerError for a token beyond the bound, or says it, as the job's `on_mismatch` wants."""
+        bound = self.settings.mismatch_bound
+        if worst is None or worst.difference <= bound:
+            return []
+        message = f"step {self.step}: {worst.describe(batch.episodes[worst.row.episode].id, bound)}"
+        if self.settings.stop_on_mismatch:
+            raise TrainerError("TRAINER_FAILED", message, reason="LogprobMismatch")
+        return [wire.Notice(reason="LogprobMismatch", message=message)]
 
     def save_checkpoint(self) -> Path:
         """Writes the present as a checkpoint unless it is one. Step 0 is the model folder and needs none."""
@@ -217,6 +242,7 @@ class JobRun:
         trained: Sequence[Row],
         clock: Clock,
         on_progress: OnProgress,
+        notices: Sequence[wire.Notice],
     ) -> wire.TrainResult:
         done = self.step + 1
 
@@ -239,7 +265,7 @@ class JobRun:
             rows=len(trained),
             batch_digest=digest,
             dropped=batch.dropped,
-            notices=notices_of(self.step, batch),
+            notices=notices,
         )
         result.duration.FromNanoseconds(clock.total_ns())
         dropped = [one.episode_id for one in batch.dropped]
@@ -290,7 +316,9 @@ class JobRun:
     def _load(self, version: int) -> Transformer:
         directory = self.folder.weights(version)
         try:
-            return load_model(directory, self.dtype, self.device)
+            model = load_model(directory, self.dtype, self.device)
+            check_finite(model, str(directory), "the trainer cannot start from them; use a model folder that is whole")
+            return model
         except ModelError as error:
             if version == 0:
                 raise SettingsError("model.path", f"{directory}: {error}") from error

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,6 +107,9 @@ class TrainSettings:
     roles: Mapping[str, RoleSettings] = field(default_factory=dict)
     # A group that lost members is trained if so many are left.
     fewest_members: int = 1
+    # Nats; a token further off fails the step, or only shows.
+    mismatch_bound: float = 1.0
+    stop_on_mismatch: bool = True
 
 
 def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
@@ -127,11 +131,20 @@ def parse_settings(spec: jobs.JobSpec) -> TrainSettings:
         checkpoints_kept=loop.checkpoints_kept if loop.HasField("checkpoints_kept") else 2,
         mask_deadline=loop.deadline_policy == jobs.DEADLINE_POLICY_MASK,
         fewest_members=_fewest_members(spec),
+        mismatch_bound=_mismatch_bound(loop),
+        stop_on_mismatch=loop.on_mismatch != jobs.MISMATCH_POLICY_WARN,
         algorithm=algorithm,
         optimizer=_optimizer(chosen.optimizer, f"algorithm.{kind}.optimizer"),
         batching=_batching(chosen.batching, f"algorithm.{kind}.batching"),
         roles=_roles(spec, algorithm),
     )
+
+
+def _mismatch_bound(loop: jobs.Loop) -> float:
+    bound = loop.mismatch_bound if loop.HasField("mismatch_bound") else 1.0
+    _require(bound > 0 and math.isfinite(bound), "loop.mismatchBound", "must be above 0 and finite")
+    _require(loop.on_mismatch in jobs.MismatchPolicy.values(), "loop.onMismatch", f"{loop.on_mismatch} is unknown")
+    return bound
 
 
 def _fewest_members(spec: jobs.JobSpec) -> int:

@@ -77,6 +77,7 @@ function checkLoop(found: Findings, loop: Loop | undefined): void {
   found.range("loop.maxPolicyLag", loop.maxPolicyLag, 0, 8);
   found.range("loop.checkpointEvery", loop.checkpointEvery, 1, 1_000_000);
   found.range("loop.checkpointsKept", loop.checkpointsKept, 1, 10_000);
+  found.range("loop.mismatchBound", loop.mismatchBound, 1e-6, 1000);
 }
 
 function checkTraining(found: Findings, spec: JobSpec): void {

@@ -14,6 +14,7 @@ import {
   type StepRecord,
 } from "@whetstone/proto/jobs/v1/jobs";
 import { compileJob } from "../domain/compiled-job.ts";
+import { trainersReason } from "../domain/failure-reason.ts";
 import { DELETED } from "../domain/job-phase.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { trainEpisodeId } from "../domain/tasks.ts";
@@ -169,6 +170,8 @@ function failure(error: unknown, parts: JobParts): Ending {
     return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
   parts.logger.error("job_failed", { error });
   const message = error instanceof Error ? error.message : String(error);
+  const named = trainersReason(error);
+  if (named !== undefined) return { phase: JobPhase.FAILED, reason: named, message };
   if (parts.mayRestart()) return { phase: JobPhase.QUEUED, reason: "Restarting", message };
   return { phase: JobPhase.FAILED, reason: error instanceof NothingLearnedError ? error.reason : "Failed", message };
 }

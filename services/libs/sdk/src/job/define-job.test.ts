@@ -103,6 +103,8 @@ describe("defineJob", () => {
         checkpointsKept: 3,
         groupPolicy: { partial: { minSize: 3 } },
         deadlinePolicy: "mask",
+        onMismatch: "warn",
+        mismatchBound: 0.5,
       },
       sampling: { temperature: 0.6, topP: 0.95, topK: 20, maxTokens: 2 },
       limits: {
@@ -171,6 +173,8 @@ describe("defineJob", () => {
         checkpointsKept: 3,
         groupPolicy: { partial: { minSize: 3 } },
         deadlinePolicy: "DEADLINE_POLICY_MASK",
+        onMismatch: "MISMATCH_POLICY_WARN",
+        mismatchBound: 0.5,
       },
       sampling: { temperature: 0.6, topP: 0.95, topK: 20, maxTokens: 2 },
       limits: {

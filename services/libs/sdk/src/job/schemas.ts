@@ -58,6 +58,11 @@ export const loop = z.strictObject({
     .enum(["void", "score", "mask"])
     .transform((name) => enumName(name, "DEADLINE_POLICY"))
     .optional(),
+  onMismatch: z
+    .enum(["warn", "stop"])
+    .transform((name) => enumName(name, "MISMATCH_POLICY"))
+    .optional(),
+  mismatchBound: z.number().positive().optional(),
 });
 
 export const role = z.strictObject({

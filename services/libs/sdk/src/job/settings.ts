@@ -69,6 +69,13 @@ export interface LoopSettings {
   readonly groupPolicy?: GroupPolicy | undefined;
   /** What becomes of an episode that ran into its deadline. Default "void". */
   readonly deadlinePolicy?: "void" | "score" | "mask" | undefined;
+  /**
+   * What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is more
+   * than `mismatchBound` off. Default "stop": the job fails with the reason LogprobMismatch before it is trained on.
+   */
+  readonly onMismatch?: "warn" | "stop" | undefined;
+  /** Nats. Default 1. */
+  readonly mismatchBound?: number | undefined;
 }
 
 /** A role that is not as the job's default. */
