@@ -132,7 +132,8 @@ def main() -> None:
         metrics = dict(results[-1].metrics)
         # Version 0 sampled the batch: only steps 0 and 1 can check it.
         metrics["time/check"] = min(result.metrics["time/check"] for result in results[:2])
-        sizes = {"episodes": len(bodies), "body_bytes": int(np.mean([len(body) for body in bodies]))}
+        lengths = [len(body) for body in bodies if isinstance(body, bytes)]
+        sizes = {"episodes": len(bodies), "body_bytes": int(np.mean(lengths))}
         milliseconds = {
             name[5:] + "_ms": round(value * 1e3, 1) for name, value in metrics.items() if name[:5] == "time/"
         }

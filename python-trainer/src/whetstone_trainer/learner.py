@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput
 from whetstone_trainer.batch import MicroBatch, micro_batches, mini_batches, row_weights
 from whetstone_trainer.errors import TrainerError
+from whetstone_trainer.memory import TokenBudget, is_out_of_memory
 from whetstone_trainer.optimizer import apply_settings
 from whetstone_trainer.rows import Row
-from whetstone_trainer.scoring import score
+from whetstone_trainer.scoring import model_device, score
 from whetstone_trainer.settings import TrainSettings
 
 # Called between micro-batches with the share done; may raise to stop.
@@ -51,8 +52,10 @@ def train_rows(
     settings: TrainSettings,
     step: int,
     on_share: OnShare,
+    budget: TokenBudget | None = None,
 ) -> dict[str, float]:
     """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_J`: one a trajectory."""
+    budget = budget or TokenBudget(settings.batching.micro_batch_tokens)
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
     scale_factor = algorithm.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
@@ -60,11 +63,13 @@ def train_rows(
     for epoch in range(batching.epochs):
         for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
             weights = row_weights(part, algorithm, scale_factor)
-            optimizer.zero_grad(set_to_none=True)
-            for micro in micro_batches(part, batching.micro_batch_tokens, model_device(model)):
-                accumulate(model, micro, advantages_J, weights, settings, tally)
-                tally.row_updates += len(micro.rows)
-                on_share(tally.row_updates / total)
+
+            def add(micro: MicroBatch, to: Tally, weights: dict[int, float] = weights) -> None:
+                accumulate(model, micro, advantages_J, weights, settings, to)
+                to.row_updates += len(micro.rows)
+                on_share(to.row_updates / total)
+
+            tally = _gradient(model, optimizer, part, budget, tally, add)
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip))
             if not math.isfinite(norm):
                 # One such step makes every weight useless, and would be published.
@@ -84,6 +89,32 @@ def require_finite_weights(model: Transformer, step: int) -> None:
         where = f"{broken[0]} and {len(broken) - 1} more" if len(broken) > 1 else broken[0]
         reason = f"step {step}: the weights are not finite ({where}); lower the learning rate"
         raise TrainerError("TRAINER_FAILED", reason)
+
+
+def _gradient(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    part: Sequence[Row],
+    budget: TokenBudget,
+    tally: Tally,
+    add: Callable[[MicroBatch, Tally], None],
+) -> Tally:
+    """The gradient of one mini-batch. A backward pass cut short leaves half a gradient, so all of it is done again."""
+    while True:
+        optimizer.zero_grad(set_to_none=True)
+        attempt, failed = replace(tally), None
+        for micro in micro_batches(part, budget.tokens, model_device(model)):
+            try:
+                add(micro, attempt)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                failed = micro
+                break
+        if failed is None:
+            return attempt
+        optimizer.zero_grad(set_to_none=True)
+        budget.halve(failed)
 
 
 def accumulate(
@@ -116,10 +147,6 @@ def accumulate(
         if tally.steps == 0:
             tally.kl += float((behaviour_N - logprobs_N).sum())
             tally.kl_tokens += len(weights_N)
-
-
-def model_device(model: Transformer) -> torch.device:
-    return model.model.norm.weight.device
 
 
 def _per_token(micro: MicroBatch, per_row: Sequence[float]) -> Tensor:

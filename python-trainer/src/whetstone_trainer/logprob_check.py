@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.batch import micro_batches
-from whetstone_trainer.learner import OnShare, model_device
+from whetstone_trainer.learner import OnShare
+from whetstone_trainer.memory import TokenBudget, each_that_fits
 from whetstone_trainer.rows import UNSAMPLED, Row
-from whetstone_trainer.scoring import score
+from whetstone_trainer.scoring import model_device, score
 
 TOLERANCE = 1e-4
 
@@ -62,7 +62,7 @@ class Mismatch:
 def check_logprobs(
     rows: Sequence[Row],
     model_of: Callable[[int], Transformer | None],
-    token_budget: int,
+    budget: TokenBudget,
     on_share: OnShare,
     bound: float,
 ) -> tuple[dict[str, float], Mismatch | None]:
@@ -78,7 +78,7 @@ def check_logprobs(
         model = model_of(version)
         if model is None:
             continue
-        for episodes_C, differences_C, furthest in _differences(model, chosen, version, token_budget):
+        for episodes_C, differences_C, furthest in _differences(model, chosen, version, budget):
             over += int((differences_C > bound).sum())
             if furthest is not None and (worst is None or furthest.difference > worst.difference):
                 worst = furthest
@@ -109,11 +109,10 @@ def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:
     return chosen
 
 
-def _differences(model: Transformer, rows: list[Row], version: int, token_budget: int):
+def _differences(model: Transformer, rows: list[Row], version: int, budget: TokenBudget):
     """Yields (episode, absolute difference) arrays [C] of the tokens that `version` sampled, and the worst of them."""
     with torch.inference_mode():
-        for micro in micro_batches(rows, token_budget, model_device(model)):
-            logprobs_M, _ = score(model, micro)
+        for micro, logprobs_M in each_that_fits(rows, budget, model_device(model), lambda one: score(model, one)[0]):
             recomputed_N = logprobs_M[micro.token_of_N].cpu().numpy()
             reported_N = np.concatenate([row.logprobs for row in micro.rows])
             labels_N = np.concatenate([row.versions for row in micro.rows])

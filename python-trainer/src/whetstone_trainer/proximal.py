@@ -16,21 +16,20 @@ import numpy as np
 import torch
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.batch import micro_batches
-from whetstone_trainer.learner import model_device
+from whetstone_trainer.memory import TokenBudget, each_that_fits
 from whetstone_trainer.rows import UNSAMPLED, Row
-from whetstone_trainer.scoring import score
+from whetstone_trainer.scoring import model_device, score
 
 
 def anchor(
-    model: Transformer, rows: Sequence[Row], step: int, cap: float, token_budget: int
+    model: Transformer, rows: Sequence[Row], step: int, cap: float, budget: TokenBudget
 ) -> tuple[list[Row], dict[str, float]]:
     """Rows whose `logprobs` are the proximal policy's and whose `importance` says how far off they were sampled.
 
     `model` is version `step`. `cap` 0 leaves the rows as they are. Returns metrics importance/*.
     """
     stale = [row for row in rows if _is_stale(row, step)] if cap > 0 else []
-    proximal = _logprobs(model, stale, token_budget)
+    proximal = _logprobs(model, stale, budget)
     anchored = [_anchored(row, proximal[id(row)], step, cap) if id(row) in proximal else row for row in rows]
     weights_N = np.concatenate([row.importance for row in anchored]) if anchored else np.ones(1, dtype=np.float32)
     return anchored, {
@@ -54,14 +53,13 @@ def _anchored(row: Row, proximal_K: np.ndarray, step: int, cap: float) -> Row:
     )
 
 
-def _logprobs(model: Transformer, rows: Sequence[Row], token_budget: int) -> dict[int, np.ndarray]:
+def _logprobs(model: Transformer, rows: Sequence[Row], budget: TokenBudget) -> dict[int, np.ndarray]:
     """Log-probabilities [K] of each row's trained tokens, by the row's identity."""
     found: dict[int, np.ndarray] = {}
     if not rows:
         return found
     with torch.inference_mode():
-        for micro in micro_batches(rows, token_budget, model_device(model)):
-            logprobs_M, _ = score(model, micro)
+        for micro, logprobs_M in each_that_fits(rows, budget, model_device(model), lambda one: score(model, one)[0]):
             logprobs_N = logprobs_M[micro.token_of_N].cpu().numpy()
             bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
             for row, part in zip(micro.rows, np.split(logprobs_N, bounds), strict=True):

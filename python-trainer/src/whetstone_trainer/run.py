@@ -28,6 +28,7 @@ from whetstone_trainer.disk_space import patiently_write
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import train_rows
 from whetstone_trainer.logprob_check import Mismatch, check_logprobs
+from whetstone_trainer.memory import TokenBudget
 from whetstone_trainer.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.proximal import anchor
 from whetstone_trainer.rows import Row
@@ -53,6 +54,14 @@ def _rate(settings: TrainSettings) -> str:
     return f"an update with learning rate {settings.optimizer.learning_rate:g}"
 
 
+def _out_of_memory(step: int, tokens: int) -> wire.Notice:
+    message = (
+        f"Step {step + 1}: a micro-batch did not fit into memory; passes are of at most {tokens} tokens from now on "
+        "(algorithm.<kind>.batching.microBatchTokens). The gradient is the same, a step takes longer."
+    )
+    return wire.Notice(reason="OutOfMemory", message=message)
+
+
 class JobRun:
     """State of a job: `step` steps are done, `model` is version `step`."""
 
@@ -62,6 +71,7 @@ class JobRun:
         """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError."""
         self.settings, self.folder, self.job_uid = settings, folder, job_uid
         self.device, self.dtype = device, dtype
+        self.budget = TokenBudget(settings.batching.micro_batch_tokens)
         folder.clean()
         self.model = self._load(0)
         self.optimizer = make_optimizer(self.model, settings.optimizer)
@@ -165,7 +175,7 @@ class JobRun:
         """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
         if manifest.step != self.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} was asked for, step {self.step} is next")
-        clock = Clock({"time/read": read_seconds})
+        clock, halved = Clock({"time/read": read_seconds}), self.budget.halved
         torch.manual_seed(hash((self.settings.seed, self.step)) & 0x7FFFFFFF)
         on_progress("checking", 0.0)
         with clock.part("time/check"):
@@ -175,7 +185,7 @@ class JobRun:
             metrics, worst = check_logprobs(
                 rows,
                 self._model_of,
-                self.settings.batching.micro_batch_tokens,
+                self.budget,
                 lambda share: on_progress("checking", share),
                 self.settings.mismatch_bound,
             )
@@ -189,8 +199,8 @@ class JobRun:
             algorithm, roles = self.settings.algorithm, self.settings.roles
             advantages_J = trajectory_advantages(trajectories, tokens_J.tolist(), algorithm, roles)
             with_signal = [row for row in rows if advantages_J[row.trajectory] != 0]
-            cap, budget = self.settings.algorithm.importance_cap, self.settings.batching.micro_batch_tokens
-            trained, anchored = anchor(self.model, with_signal, self.step, cap, budget)
+            cap = self.settings.algorithm.importance_cap
+            trained, anchored = anchor(self.model, with_signal, self.step, cap, self.budget)
             metrics |= anchored
             metrics |= train_rows(
                 self.model,
@@ -200,9 +210,14 @@ class JobRun:
                 self.settings,
                 self.step,
                 lambda share: on_progress("training", share),
+                self.budget,
             )
         metrics |= batch_metrics(self.step, batch.episodes, trajectories, rows, trained, advantages_J)
         metrics["episodes_dropped"] = float(len(batch.dropped))
+        metrics["micro_batch_tokens"] = float(self.budget.tokens)
+        metrics["out_of_memory"] = float(self.budget.halved - halved)
+        if self.budget.halved > halved:
+            notices.append(_out_of_memory(self.step, self.budget.tokens))
         metrics |= role_metrics(trajectories, trained, advantages_J)
         on_progress("saving", 0.0)
         check_finite(self.model, f"step {self.step}: after {_rate(self.settings)}", "lower the learning rate")

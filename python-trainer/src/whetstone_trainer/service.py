@@ -19,13 +19,12 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
-from whetstone_trainer.batch import micro_batches
 from whetstone_trainer.disk_space import is_out_of_space
 from whetstone_trainer.errors import SettingsError, TrainerError
-from whetstone_trainer.learner import model_device
+from whetstone_trainer.memory import each_that_fits
 from whetstone_trainer.rows import Row
 from whetstone_trainer.run import JobRun
-from whetstone_trainer.scoring import score
+from whetstone_trainer.scoring import model_device, score
 from whetstone_trainer.session import RunningStep, TrainerSession
 
 log = logging.getLogger("whetstone_trainer")
@@ -165,10 +164,11 @@ def _evaluate(run: JobRun, request: wire.EvaluateLogProbsRequest) -> wire.Evalua
     temperature = request.temperature or 1.0
     rows = [_scored_row(index, list(row.token_ids), temperature, run) for index, row in enumerate(request.rows)]
     answers = [[0.0] * len(row.token_ids) for row in request.rows]
-    budget = run.settings.batching.micro_batch_tokens
+    scored = [row for row in rows if len(row.positions)]
     with torch.inference_mode():
-        for micro in micro_batches([row for row in rows if len(row.positions)], budget, model_device(run.model)):
-            logprobs_N = score(run.model, micro)[0][micro.token_of_N].tolist()
+        given = (scored, run.budget, model_device(run.model))
+        for micro, logprobs_M in each_that_fits(*given, lambda one: score(run.model, one)[0]):
+            logprobs_N = logprobs_M[micro.token_of_N].tolist()
             for row in micro.rows:
                 answers[row.episode][1:], logprobs_N = (
                     logprobs_N[: len(row.positions)],

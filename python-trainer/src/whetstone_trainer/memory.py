@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Micro-batches that do not fit into memory are cut smaller, and stay so: the gradient is the same (I10)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+
+from whetstone_trainer.batch import MicroBatch, micro_batches
+from whetstone_trainer.errors import TrainerError
+from whetstone_trainer.rows import Row
+
+T = TypeVar("T")
+log = logging.getLogger("whetstone_trainer")
+
+
+class TokenBudget:
+    """Most ids of one forward pass. Halved when memory ran out, for as long as the job is in this process."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        # How often it was halved.
+        self.halved = 0
+
+    def halve(self, micro: MicroBatch) -> None:
+        """After `micro` did not fit. Raises TrainerError if it is a single sequence, which cannot be cut."""
+        sequences, width = micro.token_ids_BT.shape
+        if sequences == 1:
+            raise TrainerError(
+                "TRAINER_FAILED",
+                f"a sequence of {width} tokens alone does not fit into the memory of {micro.token_ids_BT.device}: "
+                "lower limits.maxPromptTokens, limits.maxResponseTokens or limits.maxSteps, or take a larger device",
+                reason="OutOfMemory",
+            )
+        self.tokens = max(1, min(self.tokens, sequences * width) // 2)
+        self.halved += 1
+        log.warning("out_of_memory", extra={"tokens": sequences * width, "micro_batch_tokens": self.tokens})
+        if micro.token_ids_BT.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """PyTorch's allocator for CPUs raises a plain RuntimeError."""
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)
+
+
+def each_that_fits(
+    rows: Sequence[Row], budget: TokenBudget, device: torch.device, work: Callable[[MicroBatch], T]
+) -> Iterator[tuple[MicroBatch, T]]:
+    """`work` of every micro-batch. It has no lasting effect, so what did not fit is done again in smaller parts."""
+    for micro in micro_batches(rows, budget.tokens, device):
+        done = _attempt(micro, work)
+        if done is not None:
+            yield micro, done[0]
+            continue
+        budget.halve(micro)
+        yield from each_that_fits(micro.rows, budget, device, work)
+
+
+def _attempt(micro: MicroBatch, work: Callable[[MicroBatch], T]) -> tuple[T] | None:
+    """None: out of memory. What it had allocated is free again once this has returned."""
+    try:
+        return (work(micro),)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
