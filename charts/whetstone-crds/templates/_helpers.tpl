@@ -41,6 +41,7 @@ maximum: 315360000
 - WaitingForEngines
 - Progressing
 - NoProgress
+- NatsRefusesWrites
 - InSync
 - Syncing
 - SuspendedByUser

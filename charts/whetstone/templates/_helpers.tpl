@@ -326,6 +326,15 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- end }}
 {{- end -}}
 
+{{/* Monitoring port of each server, whichever leads. */}}
+{{- define "whetstone.natsMonitors" -}}
+{{- $name := include "whetstone.fullname" (list . "nats") -}}{{- $urls := list -}}
+{{- range $index := until (int .Values.nats.replicas) -}}
+{{- $urls = append $urls (printf "http://%s-%d.%s-headless:8222" $name $index $name) -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- end -}}
+
 {{- define "whetstone.natsMounts" -}}
 {{- if not .Values.nats.enabled }}
 {{- if .Values.nats.external.credentialsSecret.name }}

@@ -14,6 +14,15 @@ if (process.argv[2] === "delete-jobs") {
   await deleteJobsBeforeUninstall(process.env, createLogger({ component: "delete-jobs" }));
   process.exit(0);
 }
+if (process.argv[2] === "nats-guard") {
+  const { watchServer } = await import("./operator/nats-guard.ts");
+  const [monitor = "", storeDirectory = ""] = process.argv.slice(3);
+  const stop = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
+  const places = { monitor, storeDirectory, tlsPath: process.env["WHETSTONE_TLS_PATH"] };
+  await watchServer(places, createLogger({ component: "nats-guard" }), stop.signal);
+  process.exit(0);
+}
 const config = loadConfig(ConfigSchema, { env: process.env });
 const logger = createLogger({ component: "controller", level: config.logLevel });
 const app = await startApp(config, logger);

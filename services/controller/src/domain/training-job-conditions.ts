@@ -118,7 +118,8 @@ function ready(parts: Readiness | undefined): Verdict {
   return parts.ready > 0 ? { status: true, reason: "Ready" } : { status: false, reason: "NotReady", message };
 }
 
-function progressing(job: Stored<TrainingJob>, { nowMs }: JobFacts, record: RecordFacts): Verdict {
+function progressing(job: Stored<TrainingJob>, { nowMs, natsRefusal }: JobFacts, record: RecordFacts): Verdict {
+  if (natsRefusal) return { status: false, reason: "NatsRefusesWrites", message: natsRefusal };
   if (untilStuckMs(job, nowMs, record) > 0) return { status: true, reason: "Progressing" };
   const seconds = job.spec.deadlines?.noProgressSeconds ?? 600;
   const message = `No batch, step or validation was finished for ${seconds} s: see the other conditions, and the logs of the trainer.`;

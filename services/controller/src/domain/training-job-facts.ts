@@ -108,6 +108,10 @@ export interface JobFacts {
   /** Undefined: they are always there. */
   readonly parts: PartsFacts | undefined;
   readonly checkpoint: { readonly step: number; readonly path: string } | undefined;
+  /** Why NATS takes no writes, for people: the record says nothing new then. Undefined: it does. */
+  readonly natsRefusal?: string | undefined;
+  /** What is amiss with the installation; the record says it too, once it can be written. */
+  readonly notices?: readonly string[] | undefined;
 }
 
 export function isEnded({ phase }: Pick<RecordFacts, "phase">): boolean {

@@ -349,6 +349,23 @@ describe("plan: conditions", () => {
     expect(moved.status?.lastProgressTime).toBe("2026-01-01T12:10:00Z");
   });
 
+  it("says that NATS refuses writes, of which the record cannot tell", () => {
+    const natsRefusal = "NATS refuses writes: no space left on device";
+    const made = plan(job(), facts({ record: running(), natsRefusal }));
+    expect(condition(made, "Progressing")).toBe("False/NatsRefusesWrites");
+    expect(made.status?.conditions?.find(({ type }) => type === "Progressing")?.message).toBe(natsRefusal);
+    expect(made.status?.message).toBe(natsRefusal);
+    expect(plan(job(), facts({ record: ended("SUCCEEDED"), natsRefusal })).status?.message).toBe("");
+  });
+
+  it("says what is amiss with the installation, once, also while the record cannot", () => {
+    const [gone, full] = ["Secret ns/r-nats-tls was missing, and made again.", "No space left."];
+    const said = (message: string) =>
+      plan(job(), facts({ record: running({ message }), notices: [gone] })).status?.message;
+    expect([said(""), said(full), said(gone)]).toEqual([gone, `${full} ${gone}`, gone]);
+    expect(plan(job(), facts({ record: ended("SUCCEEDED"), notices: [gone] })).status?.message).toBe("");
+  });
+
   it("a condition's time moves only with its status", () => {
     const former = plan(job(), facts({ record: running() })).status ?? {};
     const next = plan(job({ status: former }), facts({ nowMs: NOW + 5000, record: ended("SUCCEEDED") }));

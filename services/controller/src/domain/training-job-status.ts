@@ -41,8 +41,19 @@ function stateOf({ status }: TrainingJob, { intake }: JobFacts, record: RecordFa
 }
 
 function messageOf(facts: JobFacts, record: RecordFacts | undefined, job: TrainingJob): string {
-  if (record) return holdMessage(job, facts, record) ?? record.message;
+  if (record) return refusalMessage(facts, record) ?? holdMessage(job, facts, record) ?? withNotices(facts, record);
   return intakeMessage(facts) || (facts.intake.kind === "unknown" ? (job.status?.message ?? "") : "");
+}
+
+/** The record cannot say it: it is in NATS. */
+function refusalMessage({ natsRefusal }: JobFacts, record: RecordFacts): string | undefined {
+  return isEnded(record) ? undefined : natsRefusal;
+}
+
+function withNotices({ notices = [] }: JobFacts, record: RecordFacts): string {
+  if (record.phase !== "RUNNING") return record.message;
+  const news = notices.filter((notice) => !record.message.includes(notice));
+  return [record.message, ...news].filter(Boolean).join(" ");
 }
 
 function holdMessage(job: TrainingJob, facts: JobFacts, { holdReason, wish }: RecordFacts): string | undefined {

@@ -113,6 +113,7 @@ export const REASONS = [
   // Progressing
   "Progressing",
   "NoProgress",
+  "NatsRefusesWrites",
   // WeightsInSync
   "InSync",
   "Syncing",

@@ -11,6 +11,7 @@ import type { TlsIdentity } from "@whetstone/tls";
 import type { FleetClient } from "../adapters/fenced-fleet.ts";
 import type { EngineFleet } from "../adapters/fleet.ts";
 import type { InstallationNotices } from "../adapters/installation-notices.ts";
+import type { NatsWatch } from "../adapters/nats-watch.ts";
 import type { JobRecords } from "../adapters/job-records.ts";
 import type { JobStore } from "../adapters/job-store.ts";
 import type { Lead } from "../adapters/lead.ts";
@@ -37,6 +38,8 @@ export interface OperatorParts {
   readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;
   readonly tls: TlsIdentity | undefined;
   readonly notices: InstallationNotices;
+  /** Whether NATS takes writes. */
+  readonly natsWatch: Pick<NatsWatch, "refusal" | "onChange">;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }

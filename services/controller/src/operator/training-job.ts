@@ -49,6 +49,8 @@ class TrainingJobReconciler implements AsyncDisposable {
   readonly #records = new Map<string, Job>();
   readonly #wroteAt = new Map<string, number>();
   #following: Promise<void> = Promise.resolve();
+  /** What of the installation is said in every job's status. */
+  readonly #amiss = new DisposableStack();
 
   constructor(parts: OperatorParts, signal: AbortSignal) {
     this.#parts = parts;
@@ -70,12 +72,16 @@ class TrainingJobReconciler implements AsyncDisposable {
 
   async start(): Promise<void> {
     this.#following = this.#follow();
+    const all = (): void => this.#objects.all().forEach(({ metadata }) => this.#reconciler.enqueue(metadata.name));
+    this.#amiss.defer(this.#parts.natsWatch.onChange(all));
+    this.#amiss.use(this.#parts.notices.follow(all));
     await this.#objects.synced.catch((error: unknown) => {
       if (!this.#signal.aborted) throw error;
     });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#amiss.dispose();
     this.#objects[Symbol.dispose]();
     this.#kueue[Symbol.dispose]();
     await this.#reconciler.close();
@@ -128,6 +134,8 @@ class TrainingJobReconciler implements AsyncDisposable {
       parts: await this.#partsOf(object, { record, workload }, signal),
       ...(running ? await this.#readiness.look(object, signal) : await this.#idleLooks(object, signal)),
       checkpoint: running && (await this.#checkpoint(object, running)),
+      natsRefusal: this.#parts.natsWatch.refusal,
+      notices: this.#parts.notices.all().map(({ message }) => message),
     };
   }
 
