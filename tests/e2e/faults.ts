@@ -10,6 +10,7 @@ import { audit, type Jobs, until } from "./jobs.ts";
 import { deleteNow, type Pod, parts, pods } from "./pods.ts";
 import { NAMESPACE, RELEASE, rollback, upgrade } from "./release.ts";
 import type { Report } from "./report.ts";
+import { storageFaults } from "./storage-faults.ts";
 import { shortJob } from "./training.ts";
 import { poolName, scaleWhileTraining } from "./wishes.ts";
 
@@ -34,6 +35,8 @@ interface Fault {
   readonly name: string;
   /** Why it cannot be done here. */
   readonly lacks?: string | undefined;
+  /** Longest time until two more steps; default 180 s. */
+  readonly withinMs?: number;
   /** Does it, and answers when it was seen to be done, in milliseconds of performance.now(): recovery is counted from then. */
   inject(): Promise<number | void> | number | void;
 }
@@ -43,7 +46,7 @@ export async function runFaults(report: Report, jobs: Jobs): Promise<void> {
     await jobs.submit(shortJob(JOB, STEPS));
     await jobs.reaches(JOB, 2, 120_000);
   });
-  const faults = listFaults().filter(({ name }) => FAULTS.test(name));
+  const faults = [...listFaults(), ...storageFaults(JOB, jobs, killProcess)].filter(({ name }) => FAULTS.test(name));
   for (let round = 1; round <= ROUNDS; round++)
     for (const fault of faults) {
       if (fault.lacks) report.skip(fault.name, fault.lacks);
@@ -68,7 +71,7 @@ async function survive(fault: Fault, report: Report, jobs: Jobs): Promise<string
   const startedAt = performance.now();
   const doneAt = (await fault.inject()) ?? startedAt;
   const known = await jobs.step(JOB);
-  await jobs.reaches(JOB, known + 2, RECOVERY_MS);
+  await jobs.reaches(JOB, known + 2, fault.withinMs ?? RECOVERY_MS);
   const seconds = (performance.now() - doneAt) / 1000;
   report.figures[fault.name] = Number(seconds.toFixed(1));
   await allPodsReady();

@@ -12,7 +12,7 @@ const GONE_MS = 120_000;
 
 /** The namespace refuses pods that Pod Security `restricted` refuses. */
 export function makeNamespace(): void {
-  command("kubectl", ["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
+  removeNamespace(); // What an earlier run has kept: uninstalled, so that jobs give up their finalizers.
   kubectl("create", "namespace", NAMESPACE);
   kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted");
 }
@@ -91,9 +91,10 @@ function leftovers(volumes: readonly string[]): string[] {
 
 function volumesOfNamespace(): string[] {
   const path = `{range .items[?(@.spec.claimRef.namespace=="${NAMESPACE}")]}persistentvolume/{.metadata.name} {end}`;
+  // Those of volumes.ts are the test's own.
   return kubectl("get", "persistentvolumes", "-o", `jsonpath=${path}`)
     .split(" ")
-    .filter((name) => name !== "");
+    .filter((name) => name !== "" && !name.startsWith("persistentvolume/e2e-"));
 }
 
 /** What helps to understand a failure. */

@@ -23,8 +23,10 @@ import {
   removeNamespace,
   uninstall,
 } from "./release.ts";
+import { trainAsInReadme } from "./readme.ts";
 import { Abandoned, Report } from "./report.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
+import { makeVolumes, removeVolumes } from "./volumes.ts";
 import { trainWithVllm } from "./vllm.ts";
 import { trainOnTwoNodes } from "./vllm-nodes.ts";
 import { applyJob } from "./wishes.ts";
@@ -42,7 +44,10 @@ try {
   if (!(error instanceof Abandoned)) throw error;
 } finally {
   if (report.count("failed") > 0) process.stderr.write(`${describeFailure()}\n`);
-  if (!process.env["E2E_KEEP"]) removeNamespace();
+  if (!process.env["E2E_KEEP"]) {
+    removeNamespace();
+    removeVolumes();
+  }
   report.finish(process.env["E2E_REPORT"]);
   process.exitCode = report.count("failed") > 0 || report.count("passed") === 0 ? 1 : 0;
 }
@@ -71,12 +76,13 @@ function chart(): string {
 
 async function trainThrough(): Promise<void> {
   const installedAt = performance.now();
-  await report.must("whet install", () => install());
+  await report.must("whet install", () => install(...makeVolumes()));
   await using jobs = await openJobs();
   if (has("train")) {
     await report.must("GRPO, 3 steps, and the first one", () => firstSteps(jobs, installedAt));
     await report.phase("an environment's network", () => checkIsolation());
     await report.phase("audit of e2e-grpo", () => audit("e2e-grpo"));
+    await report.phase("the README's example", trainAsInReadme);
   }
   if (has("apply")) await applied();
   if (has("code")) await ownCode();

@@ -89,6 +89,12 @@ describe("values that go wrong are refused with 2, before anything is changed", 
   });
 });
 
+/** Their numbers, oldest first. */
+async function revisions(): Promise<string[]> {
+  const history = JSON.parse(await helm("history", "one", "--output", "json")) as { revision: number }[];
+  return history.map(({ revision }) => String(revision));
+}
+
 describe("the chart, installed", () => {
   it("is refused where another release is, by that one's name, and nowhere else", async () => {
     expect(await install("one")).toContain("STATUS: deployed");
@@ -132,6 +138,15 @@ describe("the chart, installed", () => {
     expect(await upgrade("envRunner.autoscaling.enabled=false")).toContain("STATUS: deployed");
     const [, off] = await replicas();
     expect([on, off]).toEqual([4, 4]);
+  });
+
+  it("fills certificates anew in every revision, though a Job of the former one is still there", async () => {
+    const jobOf = async (revision: string) =>
+      /name: (one-certificates-\w{8})$/m.exec(await helm("get", "manifest", "one", "--revision", revision))?.[1];
+    expect(await upgrade()).toContain("STATUS: deployed");
+    const [first = "", second = ""] = (await revisions()).slice(-2);
+    expect(await jobOf(first)).toMatch(/one-certificates-/);
+    expect(await jobOf(second)).not.toBe(await jobOf(first));
   });
 
   it("says no number where none is wished, for tools that apply the whole text again", async () => {
