@@ -10,6 +10,7 @@ TORCH_INDEX ?=
 SEED ?= 1
 QUICKSTART ?=
 BENCH ?=
+FUZZ ?=
 KUBE ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
@@ -21,7 +22,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches clean
+.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -88,6 +89,8 @@ bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost 
 
 bench-batches: setup ## What an evaluation of many tasks costs the controller, one JSON line (BENCH="--tasks 100000")
 	@node tests/load/batches.ts $(BENCH)
+fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
+	@node tests/load/generated-jobs.ts $(FUZZ)
 
 clean: ## Remove what set-up and runs made
 	rm -rf node_modules .venv .whetstone

@@ -16,18 +16,14 @@ import { StreamEpisodeIndex } from "./adapters/stream-episode-index.ts";
 import { TrainerClient } from "./adapters/trainer-client.ts";
 import { listTasks, type TaskList } from "./domain/dataset.ts";
 import { isFinished } from "./domain/job-phase.ts";
-import { type Ending, type JobParts, runJob } from "./loop/job-runner.ts";
+import { type Ending, type JobParts, runJob, type RunSignals } from "./loop/job-runner.ts";
 import { type BoardSinks, StatusBoard } from "./loop/status-board.ts";
 import type { World } from "./world.ts";
 
 type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
 /** Opens all that a job's run needs, runs it, and closes it again. */
-export async function playJob(
-  world: World,
-  job: Job,
-  signals: { wish: AbortSignal; shutdown: AbortSignal },
-): Promise<Ending> {
+export async function playJob(world: World, job: Job, signals: RunSignals): Promise<Ending> {
   const name = job.spec?.name ?? "";
   try {
     await using stack = new AsyncDisposableStack();

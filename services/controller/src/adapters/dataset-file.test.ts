@@ -54,7 +54,7 @@ describe("a job's dataset", () => {
   it("refuses a bad line by file and line, unless it lies beyond what is taken", async () => {
     const path = join(folder, "bad.jsonl");
     writeFileSync(path, '{"id":"a","payload":{}}\n\n{"id":"b","colour":1}\n');
-    await expect(load({ jsonl: path })).rejects.toThrow(/bad\.jsonl:3: not a task/);
+    await expect(load({ jsonl: path })).rejects.toThrow(/bad\.jsonl:3:11: not a task/);
     expect((await load({ jsonl: path, take: "1" })).length).toBe(1);
     writeFileSync(path, "\n");
     await expect(load({ jsonl: path })).rejects.toThrow(/no tasks/);

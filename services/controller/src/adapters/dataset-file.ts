@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { fromJsonString } from "@bufbuild/protobuf";
 import type { Dataset } from "@whetstone/proto/jobs/v1/jobs";
-import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
+import type { Task } from "@whetstone/proto/types/v1/types";
 import { listTasks, repeatedTasks, seedTasks, shuffledTasks, takenTasks, type TaskList } from "../domain/dataset.ts";
-
+import { parseTask } from "../domain/task-line.ts";
 import { readLines } from "./file-lines.ts";
 
 /** Most tasks of a JSONL file; they are held in memory. */
@@ -38,20 +37,10 @@ async function readTasks(path: string, take = BigInt(MAX_TASKS) + 1n): Promise<T
   for await (const text of readLines(path)) {
     line++;
     if (text.trim() === "") continue;
-    tasks.push(parseTask(text, path, line));
+    tasks.push(parseTask(text, `${path}:${line}`));
     if (BigInt(tasks.length) >= take) break;
     if (tasks.length > MAX_TASKS) throw new Error(`${path}: more than ${MAX_TASKS} tasks`);
   }
   if (tasks.length === 0) throw new Error(`${path}: no tasks`);
   return tasks;
-}
-
-function parseTask(text: string, path: string, line: number): Task {
-  try {
-    return fromJsonString(TaskSchema, text);
-  } catch (error) {
-    throw new Error(`${path}:${line}: not a task: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
-  }
 }

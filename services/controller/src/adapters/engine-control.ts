@@ -8,6 +8,9 @@ const PAUSE_MS = 300_000;
 const LOAD_MS = 720_000;
 const QUICK_MS = 60_000;
 
+/** Statuses of an engine, or of what stands before it, that is starting, busy or gone. Any other one is its answer. */
+const AWAY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
 /**
  * The control plane of one engine (IEP/1). Each instance has connections of its own, so that control never queues behind
  * data; after a failure they are dropped, because vLLM closes a connection after a 500 without saying so.
@@ -106,14 +109,11 @@ export class EngineControl implements AsyncDisposable {
     const text = await answer.body.text();
     if (answer.statusCode === 409 && text.includes("StaleEpoch"))
       throw new WhetstoneError("STALE_EPOCH", `engine ${this.#url}${path}: ${text.slice(0, 300)}`);
-    if (answer.statusCode !== 200)
-      throw new WhetstoneError(
-        "UNAVAILABLE",
-        `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`,
-        {
-          retry: "later",
-        },
-      );
+    if (answer.statusCode !== 200) {
+      const message = `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`;
+      if (AWAY.has(answer.statusCode)) throw new WhetstoneError("UNAVAILABLE", message, { retry: "later" });
+      throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+    }
     return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
   }
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
+import { isAbort, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { Fleet } from "../loop/ports.ts";
+import { EngineAttempts } from "./engine-attempts.ts";
 import { EngineControl } from "./engine-control.ts";
 import type { Authority } from "./lead.ts";
 
 /** How often engines are looked at between switches. */
 const REPAIR_EVERY_MS = 300;
 const DRAIN_MS = 60_000;
+/** A gateway that does not answer holds up nobody: a policy that it still knows is replaced by the next one. */
+const FORGET_MS = 2_000;
 
 interface Options {
   readonly client: RpcClient<typeof FleetService>;
@@ -19,6 +22,8 @@ interface Options {
   readonly onQuarantine: (engine: string, reason: string) => void;
   /** Of engines with https:// control URLs. */
   readonly connect?: ConstructorParameters<typeof EngineControl>[1];
+  /** After the first failure of an engine; default 300. */
+  readonly firstWaitMs?: number;
   /** Whose epoch goes with every call to an engine; `client` says its own. */
   readonly lead?: Authority;
 }
@@ -32,12 +37,14 @@ export class EngineFleet implements Fleet {
   readonly #controls = new Map<string, EngineControl>();
   /** Switches in progress, by engine. */
   readonly #switches = new Map<string, AbortController>();
+  readonly #attempts: EngineAttempts;
   #wanted: PolicyRecord | undefined;
   #keeper: { stop: AbortController; done: Promise<void> } | undefined;
   #turn: Promise<void> = Promise.resolve();
 
   constructor(options: Options) {
     this.#options = options;
+    this.#attempts = new EngineAttempts(options.firstWaitMs);
   }
 
   /** What engines are brought to; undefined: no job runs here. */
@@ -50,12 +57,14 @@ export class EngineFleet implements Fleet {
     this.#switches.get(engine)?.abort(new WhetstoneError("CANCELLED", `the switch of engine ${engine} was given up`));
   }
 
+  /** @throws ENGINE_FAILED with the engines' words when every one of them refuses the policy again and again */
   async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {
     this.#wanted = policy;
     for (;;) {
-      const serving = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
+      const { serving, verdict } = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
       this.#keeper ??= this.#keep();
       if (serving > 0) return serving;
+      if (verdict !== undefined) throw refused(policy, verdict);
       await sleep(REPAIR_EVERY_MS, signal);
     }
   }
@@ -65,7 +74,8 @@ export class EngineFleet implements Fleet {
     await this.#keeper?.done;
     this.#keeper = undefined;
     this.#wanted = undefined;
-    await this.#options.client.forgetPolicy({ policy }).catch(() => undefined); // A gateway that is gone has forgotten.
+    // A gateway that is gone has forgotten.
+    await this.#options.client.forgetPolicy({ policy }, { deadlineMs: FORGET_MS }).catch(() => undefined);
     for (const control of this.#controls.values()) await control[Symbol.asyncDispose]();
     this.#controls.clear();
   }
@@ -81,40 +91,45 @@ export class EngineFleet implements Fleet {
     return { stop, done: loop().catch(() => undefined) };
   }
 
-  /** One look at all engines; passes never overlap. @returns how many engines serve the wanted policy now. */
-  async #pass(signal: AbortSignal): Promise<number> {
+  /** One look at all engines; passes never overlap. */
+  async #pass(signal: AbortSignal): Promise<Look> {
     const turn = this.#turn;
     const mine = Promise.withResolvers<void>();
-    this.#turn = mine.promise;
-    await turn;
+    this.#turn = turn.then(() => mine.promise);
     try {
+      await raceSignal(turn, signal);
       const { engines } = await this.#options.client.listEngines({}, { signal, deadlineMs: 10_000 });
       await this.#closeControlsBut(engines);
+      this.#attempts.keepOnly(engines);
       const served = await Promise.all(engines.map((engine) => this.#bring(engine, signal)));
-      return served.filter(Boolean).length;
+      const verdict = this.#wanted && this.#attempts.verdict(engines, keyOf(this.#wanted));
+      return { serving: served.filter(Boolean).length, verdict };
     } finally {
       mine.resolve();
     }
   }
 
-  #passFailed(error: unknown, signal: AbortSignal): number {
+  #passFailed(error: unknown, signal: AbortSignal): Look {
     if (signal.aborted || isOver(error)) throw error;
     this.#options.logger.warn("fleet_unreachable", { error });
-    return 0;
+    return { serving: 0, verdict: undefined };
   }
 
   async #bring(engine: Engine, signal: AbortSignal): Promise<boolean> {
     const policy = this.#wanted;
     if (!policy) return false;
     if (serves(engine, policy)) return true;
+    if (!this.#attempts.isDue(engine.id, keyOf(policy), performance.now())) return false;
     if (engine.state === EngineState.QUARANTINED) this.#options.onQuarantine(engine.id, engine.reason);
     const leaves = new AbortController();
     this.#switches.set(engine.id, leaves);
     try {
       await this.#switch(engine, policy, AbortSignal.any([signal, leaves.signal]));
+      this.#attempts.succeeded(engine.id);
       return true;
     } catch (error) {
       if ((signal.aborted && isAbort(error)) || isOver(error)) throw error;
+      this.#attempts.failed(engine.id, keyOf(policy), error, performance.now());
       this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
       return false;
     } finally {
@@ -171,6 +186,18 @@ export class EngineFleet implements Fleet {
   }
 }
 
+interface Look {
+  /** Engines that serve the wanted policy now. */
+  readonly serving: number;
+  /** Why none ever will. */
+  readonly verdict: string | undefined;
+}
+
+function refused(policy: PolicyRecord, verdict: string): WhetstoneError {
+  const message = `every engine refuses the weights of version ${policy.policyVersion} (${policy.path}): ${verdict}`;
+  return new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+}
+
 /** Another controller leads: trying again would only disturb it. */
 function isOver(error: unknown): boolean {
   return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
@@ -178,6 +205,10 @@ function isOver(error: unknown): boolean {
 
 function controlUrlOf(engine: Engine): string {
   return engine.controlUrl || engine.url;
+}
+
+function keyOf(policy: PolicyRecord): string {
+  return `${labelOf(policy)} ${policy.path}`;
 }
 
 export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): string {

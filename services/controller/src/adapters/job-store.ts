@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { WhetstoneError } from "@whetstone/core";
+import { ConfigError, isJobId, WhetstoneError } from "@whetstone/core";
 import { JOBS_BUCKET, type KvChange, type KvRecord, type Nats, type TypedKv } from "@whetstone/messaging";
 import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { type JobPage, JobPages } from "./job-pages.ts";
@@ -48,7 +48,9 @@ export class JobStore {
     if (record?.value.uid === uid) await this.#kv.delete(name, { revision: record.revision });
   }
 
+  /** @throws ConfigError for a text that is no job's name: it would be no key either */
   async find(name: string): Promise<Job | undefined> {
+    requireName(name);
     return (await this.#kv.get(name))?.value;
   }
 
@@ -80,6 +82,7 @@ export class JobStore {
 
   /** As `change`. @returns the record with its new revision */
   async changeRecord(name: string, apply: (job: Job) => void): Promise<KvRecord<Job>> {
+    requireName(name);
     for (let attempt = 1; ; attempt++) {
       const record = await this.#kv.get(name);
       if (!record) throw notFound(name);
@@ -95,6 +98,7 @@ export class JobStore {
 
   /** The job now, then after every change. */
   async *watch(name: string, signal: AbortSignal): AsyncGenerator<Job> {
+    requireName(name); // Empty, it would be every job's.
     for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
   }
 
@@ -107,6 +111,11 @@ export class JobStore {
   async *watchAll(signal: AbortSignal): AsyncGenerator<Job> {
     for await (const change of this.#kv.watch("", signal)) if (change.kind === "put") yield change.value;
   }
+}
+
+function requireName(name: string): void {
+  const reason = "must be a job's name: a DNS label of at most 52 characters: a-z, 0-9 and inner dashes";
+  if (!isJobId(name)) throw new ConfigError([{ path: "name", reason }]);
 }
 
 function notFound(name: string): WhetstoneError {

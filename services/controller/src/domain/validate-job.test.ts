@@ -31,6 +31,11 @@ describe("validateJob", () => {
     ["a group of one with GRPO", { algorithm: { grpo: { groupSize: 1 } } }, ["algorithm.grpo.groupSize"]],
     ["no algorithm", { algorithm: {} }, ["algorithm"]],
     ["no groups in a batch", { loop: { steps: 3 } }, ["loop.batchGroups"]],
+    [
+      "a mismatch bound without end",
+      { loop: { steps: 3, batchGroups: 2, mismatchBound: "Infinity" } },
+      ["loop.mismatchBound"],
+    ],
     ["a lag beyond 8", { loop: { steps: 3, batchGroups: 2, maxPolicyLag: 9 } }, ["loop.maxPolicyLag"]],
     ["no steps and no validation", { loop: { steps: 0 } }, ["validation"]],
     ["no environment", { environment: {} }, ["environment.kind"]],

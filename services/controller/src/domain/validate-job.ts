@@ -3,6 +3,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { type JobSpec, JobSpecSchema, type Loop } from "@whetstone/proto/jobs/v1/jobs";
 import type { Module, PhaseTimeouts, RolloutLimits } from "@whetstone/proto/types/v1/types";
+import { isJobId } from "@whetstone/core";
 import { durationMs } from "./duration.ts";
 import { Findings, type Violation } from "./findings.ts";
 import { checkAlgorithm, checkGroupPolicy } from "./validate-algorithm.ts";
@@ -13,8 +14,6 @@ import { checkSampling, checkTrainedSampling } from "./validate-sampling.ts";
 
 export type { Violation };
 
-/** Job names become DNS labels, NATS subjects and folder names. */
-const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const DIGEST = /^[0-9a-f]{64}$/;
 /** Pools are objects of Kubernetes. */
 const POOL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -30,7 +29,7 @@ const MAX_ARGS_BYTES = 131_072;
  */
 export function validateJob(spec: JobSpec): Violation[] {
   const found = new Findings();
-  found.check("name", NAME.test(spec.name), "must be a DNS label of at most 52 characters: a-z, 0-9 and inner dashes");
+  found.check("name", isJobId(spec.name), "must be a DNS label of at most 52 characters: a-z, 0-9 and inner dashes");
   found.check("model.path", Boolean(spec.model?.path), "is required: a folder in Hugging Face layout");
   checkLoop(found, spec.loop);
   if (spec.train) checkDataset(found, "train", spec.train);
@@ -51,14 +50,8 @@ export function validateJob(spec: JobSpec): Violation[] {
   return found.violations;
 }
 
-/** Of a whole job; `UpdateJob` may change it. */
-export function checkTimeout(found: Findings, timeout: Duration | undefined): void {
+function checkTimeout(found: Findings, timeout: Duration | undefined): void {
   if (timeout) found.above("timeout", durationMs(timeout) / 1000, 0, (366 * DAY_MS) / 1000);
-}
-
-/** `UpdateJob` may change them. */
-export function checkSteps(found: Findings, path: string, steps: number | undefined): void {
-  found.range(path, steps, 0, 1_000_000);
 }
 
 /** Whether anything of the job is sampled: all but SFT without validation. */
@@ -71,10 +64,11 @@ function checkLoop(found: Findings, loop: Loop | undefined): void {
   found.check("loop", loop !== undefined, "is required");
   if (!loop) return;
   found.check("loop.steps", loop.steps !== undefined, "is required; 0 only evaluates");
-  checkSteps(found, "loop.steps", loop.steps);
+  found.range("loop.steps", loop.steps, 0, 1_000_000);
   const fewest = loop.steps ? 1 : 0;
   found.range("loop.batchGroups", loop.batchGroups, fewest, MAX_BATCH_EPISODES);
   found.range("loop.maxPolicyLag", loop.maxPolicyLag, 0, 8);
+  found.above("loop.mismatchBound", loop.mismatchBound, 0, 1000);
   found.range("loop.checkpointEvery", loop.checkpointEvery, 1, 1_000_000);
   found.range("loop.checkpointsKept", loop.checkpointsKept, 1, 10_000);
   found.range("loop.mismatchBound", loop.mismatchBound, 1e-6, 1000);

@@ -160,6 +160,7 @@ function applyWish(job: Job, to: JobWish): void {
   if (job.wish !== JobWish.CANCEL) job.wish = to;
 }
 
+/** The changed job is checked as a new one is: an evaluation that is to train from now on may lack what training needs. */
 function update(job: Job, request: Pick<UpdateJobRequest, "name" | "steps" | "timeout">): void {
   requireIdle(job, request.name);
   const loop = job.spec?.loop;
@@ -169,6 +170,11 @@ function update(job: Job, request: Pick<UpdateJobRequest, "name" | "steps" | "ti
     throw new ConfigError([{ path: "steps", reason: `must be at least ${done}, the steps done` }]);
   if (request.steps !== undefined) loop.steps = request.steps;
   if (request.timeout) job.spec.timeout = request.timeout;
+  const violations = validateJob(job.spec);
+  if (violations.length === 0) return;
+  throw new ConfigError(
+    violations.map(({ path, reason }) => ({ path: path === "loop.steps" ? "steps" : path, reason })),
+  );
 }
 
 function requireIdle(job: Job, name: string): void {
@@ -188,6 +194,7 @@ async function* watch(deps: JobServiceDeps, name: string, context: CallContext) 
 
 /** Past records from the ledger, then new ones as the job's record tells of them. */
 async function* metrics(deps: JobServiceDeps, request: StreamMetricsRequest, context: CallContext) {
+  await deps.store.get(request.name);
   const seen = { step: request.fromStep, validations: 0 };
   for await (const job of follow(deps, request.name, request.follow, context.signal)) {
     for (const validation of (job.status?.validations ?? []).slice(seen.validations)) {
@@ -238,6 +245,7 @@ async function replay(deps: JobServiceDeps, episodeId: string, { signal }: CallC
 }
 
 async function audit(deps: JobServiceDeps, name: string, signal: AbortSignal) {
+  await deps.store.get(name);
   const result = await deps.audit(name, signal);
   return {
     dispatched: BigInt(result.dispatched),

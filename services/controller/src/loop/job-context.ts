@@ -11,8 +11,11 @@ export interface JobContext {
   readonly job: CompiledJob;
   readonly uid: string;
   readonly fleet: Fleet;
-  /** Aborts when the process has to go, or the job's epoch was taken over: even a running step is left then. */
-  readonly shutdown: AbortSignal;
+  /**
+   * Aborts when even a running step is left: the job is cancelled, its timeout has passed, or the process has to go. The
+   * trainer may finish that step alone; nobody trains it a second time (I1).
+   */
+  readonly leave: AbortSignal;
   onTrainProgress(progress: TrainProgress): void;
   /** What people should read in the job's status now; replaces what the same source said before. Cheap. */
   notices(source: "trainer" | "step" | "batch" | "result", notices: readonly Notice[]): void;

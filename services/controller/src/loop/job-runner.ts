@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Logger } from "@whetstone/telemetry";
-import { isAbort, WhetstoneError } from "@whetstone/core";
+import { Deadline, isAbort, WhetstoneError } from "@whetstone/core";
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
@@ -53,37 +53,42 @@ export type Ending =
   /** The process goes; the job stays as it is and is taken up by the next one. */
   | { readonly phase: "left" };
 
+export interface RunSignals {
+  /** The job is to stop, be it for a while; its reason says how. A step that the trainer has begun is finished before. */
+  readonly wish: AbortSignal;
+  /** The job is to end: no wait may hold that up, whoever does not answer. */
+  readonly cancel: AbortSignal;
+  /** The process has to go, or another controller has taken over. */
+  readonly shutdown: AbortSignal;
+}
+
 /** Runs one job until it ends, is stopped by its user, or the process has to go. Never throws. */
-export async function runJob(
-  record: Job,
-  parts: JobParts,
-  signals: { wish: AbortSignal; shutdown: AbortSignal },
-): Promise<Ending> {
-  const context = contextOf(record, parts, signals.shutdown);
+export async function runJob(record: Job, parts: JobParts, signals: RunSignals): Promise<Ending> {
+  using timeout = Deadline.after(timeoutOf(record));
+  const leave = AbortSignal.any([signals.cancel, signals.shutdown, timeout.signal]);
+  const context = contextOf(record, parts, leave);
   const batches = new BatchCollector(context, { ...parts, tasks: parts.train });
   const validations = new ValidationRun(context, { ...parts, tasks: parts.validation, known: parts.board.validations });
   const countsOf = (): Promise<EpisodeCounts> => countEpisodes(context, batches, parts);
   parts.board.countWith(countsOf);
-  const stop = stopSignal(context, signals);
+  const stop = AbortSignal.any([signals.wish, leave]);
   try {
     parts.board.recorded(await parts.ledger.steps());
     await batches.restore(stop);
     await runTrainingLoop(context, { ...parts, batches, validations }, stop);
     return { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
   } catch (error) {
-    return await endingOf(error, { context, batches, parts, signals });
+    return await endingOf(error, { context, batches, parts, signals, timeout: timeout.signal });
   } finally {
     await parts.board.flush().catch((error: unknown) => parts.logger.warn("status_not_written", { error }));
   }
 }
 
-function stopSignal(context: JobContext, signals: { wish: AbortSignal; shutdown: AbortSignal }): AbortSignal {
-  const all = [signals.wish, signals.shutdown];
-  if (context.job.timeoutMs !== undefined) all.push(AbortSignal.timeout(context.job.timeoutMs));
-  return AbortSignal.any(all);
+function timeoutOf({ spec }: Job): number {
+  return (spec && compileJob(spec).timeoutMs) ?? Number.POSITIVE_INFINITY;
 }
 
-function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobContext {
+function contextOf(record: Job, parts: JobParts, leave: AbortSignal): JobContext {
   const spec = record.spec;
   if (!spec) throw new Error("a stored job has no spec");
   return {
@@ -91,7 +96,7 @@ function contextOf(record: Job, parts: JobParts, shutdown: AbortSignal): JobCont
     job: compileJob(spec),
     uid: record.uid,
     fleet: parts.fleet,
-    shutdown,
+    leave,
     onTrainProgress: (progress) => {
       parts.logger.debug("train_progress", { phase: progress.phase, share: progress.share });
       parts.board.notices("step", progress.notices);
@@ -115,7 +120,10 @@ export function stopOrder(job: Job): WhetstoneError | undefined {
 
 type Order = Pick<Job, "wish" | "holdReason" | "endReason" | "endMessage">;
 
-function orderOf(signal: AbortSignal): Order | undefined {
+/** Whoever cancels wants no more of the job, whatever it failed of meanwhile. A suspended job that fails has failed. */
+function orderOf(error: unknown, { cancel, wish }: RunSignals): Order | undefined {
+  const signal = cancel.aborted ? cancel : wish;
+  if (!signal.aborted || !(cancel.aborted || isAbort(error))) return undefined;
   return signal.reason instanceof WhetstoneError ? (signal.reason.context["order"] as Order) : undefined;
 }
 
@@ -132,25 +140,21 @@ function ended({ endReason, endMessage }: Order): Ending {
   return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
 }
 
-/** `AbortSignal.timeout` throws a TimeoutError, which no other part of a running job does. */
-function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.name === "TimeoutError";
-}
-
 interface Stopped {
   readonly context: JobContext;
   readonly batches: BatchCollector;
   readonly parts: JobParts;
-  readonly signals: { wish: AbortSignal; shutdown: AbortSignal };
+  readonly signals: RunSignals;
+  readonly timeout: AbortSignal;
 }
 
 async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
-  const { parts, signals } = stopped;
+  const { parts, signals, timeout } = stopped;
   if (signals.shutdown.aborted || (await wasTakenOver(error, parts.ledger))) return { phase: "left" };
   await parts.queue.purge();
-  const order = signals.wish.aborted && isAbort(error) ? orderOf(signals.wish) : undefined;
+  const order = orderOf(error, signals);
   if (order?.wish === JobWish.SUSPEND) return suspended(order.holdReason);
-  const ending = order ? ended(order) : failure(error, parts);
+  const ending = order ? ended(order) : failure(error, parts, timeout);
   if (ending.phase !== JobPhase.QUEUED) await voidInFlight(stopped);
   return ending;
 }
@@ -165,8 +169,8 @@ function isStale(error: unknown): boolean {
   return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
 }
 
-function failure(error: unknown, parts: JobParts): Ending {
-  if (isTimeout(error))
+function failure(error: unknown, parts: JobParts, timeout: AbortSignal): Ending {
+  if (timeout.aborted)
     return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
   parts.logger.error("job_failed", { error });
   const message = error instanceof Error ? error.message : String(error);

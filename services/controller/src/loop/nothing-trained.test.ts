@@ -97,7 +97,7 @@ async function run(spec: object, fails: (step: number) => boolean) {
   const board = new StatusBoard(sinks, []);
   const parts = { ledger, episodes, queue, trainer, fleet, train: tasks, validation: tasks, board };
   const more = { logger: silentLogger, mayRestart: () => false };
-  const ending = await runJob(job, { ...parts, ...more }, { wish: never, shutdown: never });
+  const ending = await runJob(job, { ...parts, ...more }, { wish: never, cancel: never, shutdown: never });
   return { ending, steps, said: [...said], validations: status.validations };
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import { DELETED, isFinished } from "../domain/job-phase.ts";
 import { nextJob } from "../domain/next-job.ts";
-import { type Ending, stopOrder } from "./job-runner.ts";
+import { type Ending, type RunSignals, stopOrder } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
@@ -13,7 +13,7 @@ export interface SchedulerDeps {
   /** @returns the job as it is now stored */
   setPhase(name: string, phase: JobPhase, reason: string, message: string): Promise<Job>;
   /** Runs a job to its end; never throws for the job's own failures. */
-  run(job: Job, signals: { wish: AbortSignal; shutdown: AbortSignal }): Promise<Ending>;
+  run(job: Job, signals: RunSignals): Promise<Ending>;
   readonly logger: Logger;
 }
 
@@ -27,7 +27,7 @@ const REST = exponentialBackoff({ initialMs: 1000, maxMs: 60_000 });
 export class Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #resting = new Set<string>();
-  #running: { name: string; wish: AbortController } | undefined;
+  #running: Running | undefined;
   #wakeUp = Promise.withResolvers<void>();
   /** Choosing a job and settling the others' wishes never happen at once. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -63,9 +63,8 @@ export class Scheduler {
 
   /** Passes a changed record on: to the running job at once, else to the settling of the waiting ones. */
   note(job: Job): void {
-    const order = stopOrder(job);
-    if (this.#running?.name === job.spec?.name && order) this.#running?.wish.abort(order);
-    else if (this.#running?.name !== job.spec?.name) this.#settle().catch(() => undefined); // The next pass says why.
+    if (this.#running?.name === job.spec?.name) tell(this.#running, job);
+    else this.#settle().catch(() => undefined); // The next pass says why.
     this.wake();
   }
 
@@ -77,17 +76,17 @@ export class Scheduler {
       : nextJob(jobs.filter((job) => !this.#resting.has(job.spec?.name ?? "")));
     if (!chosen) return undefined;
     const name = chosen.spec?.name ?? "";
-    this.#running = { name, wish: new AbortController() };
+    this.#running = { name, wish: new AbortController(), cancel: new AbortController() };
     await this.#deps.prepare(chosen);
     return this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
   }
 
   async #runOne(job: Job, shutdown: AbortSignal): Promise<void> {
     const name = job.spec?.name ?? "";
-    const wish = this.#running?.wish ?? new AbortController();
-    const order = stopOrder(job);
-    if (order) wish.abort(order);
-    const ending = await this.#deps.run(job, { wish: wish.signal, shutdown });
+    const running = (this.#running ??= { name, wish: new AbortController(), cancel: new AbortController() });
+    tell(running, job);
+    const signals = { wish: running.wish.signal, cancel: running.cancel.signal, shutdown };
+    const ending = await this.#deps.run(job, signals);
     this.#running = undefined;
     if (ending.phase === "left" && !shutdown.aborted)
       throw new WhetstoneError("STALE_EPOCH", `another controller has taken job ${name} over`);
@@ -134,6 +133,20 @@ export class Scheduler {
     await this.#wakeUp.promise;
     this.#wakeUp = Promise.withResolvers<void>();
   }
+}
+
+interface Running {
+  readonly name: string;
+  readonly wish: AbortController;
+  readonly cancel: AbortController;
+}
+
+/** A job that was told to suspend, and finishes its step, may still be cancelled. */
+function tell(running: Running | undefined, job: Job): void {
+  const order = stopOrder(job);
+  if (!order) return;
+  running?.wish.abort(order);
+  if (job.wish === JobWish.CANCEL) running?.cancel.abort(order);
 }
 
 /** Where a job that nobody runs belongs. Undefined: it is there, or its books have to be closed by a run. */

@@ -31,8 +31,8 @@ interface Run {
 const WAITING = "waiting";
 
 /**
- * The sample, train, sync loop of one job (ARCHITECTURE.md, steps 2 to 11). `stop` ends it between two awaits; a step that
- * the trainer has begun is always finished and recorded, since its weights exist.
+ * The sample, train, sync loop of one job (ARCHITECTURE.md, steps 2 to 11). `stop` ends it between two awaits: a step that
+ * the trainer has begun is finished, published and recorded, since its weights exist. `context.leave` ends any wait.
  */
 export async function runTrainingLoop(context: JobContext, parts: LoopParts, stop: AbortSignal): Promise<void> {
   const watch = new Stopwatch();
@@ -46,7 +46,7 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
     const batch = await watch.measure("sampling", () => parts.batches.collect(step, stop));
     const result = await train({ context, parts, watch, stop }, batch);
     await watch.measure("validating", () => validation);
-    await watch.measure("syncing", () => publishPolicy(context, parts, result, context.shutdown));
+    await watch.measure("syncing", () => publishPolicy(context, parts, result, context.leave));
     const record = recordOf(result, batch, watch);
     await finishStep(context, parts.ledger, record);
     context.notices("batch", trained.add(record));
@@ -120,7 +120,7 @@ async function trainStep({ context, parts, stop }: Run, step: number): Promise<T
     if (stop.aborted && progress.phase === WAITING) left.abort(stop.reason);
   };
   try {
-    return await parts.trainer.trainStep(step, onProgress, AbortSignal.any([context.shutdown, left.signal]));
+    return await parts.trainer.trainStep(step, onProgress, AbortSignal.any([context.leave, left.signal]));
   } finally {
     context.notices("step", []);
   }

@@ -36,9 +36,13 @@ function isIndex(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
+export function isJobId(value: string): value is JobId {
+  return JOB_ID.test(value);
+}
+
 export function jobId(value: string): JobId {
-  if (!JOB_ID.test(value)) throw invalid("job name", value, "a DNS label of 1 to 52 characters [a-z0-9-]");
-  return value as JobId;
+  if (!isJobId(value)) throw invalid("job name", value, "a DNS label of 1 to 52 characters [a-z0-9-]");
+  return value;
 }
 
 export function groupIndex(value: number): GroupIndex {

@@ -32,6 +32,7 @@ export {
   groupIndex,
   type GroupIndex,
   groupName,
+  isJobId,
   type GroupName,
   jobId,
   type JobId,

@@ -10,7 +10,7 @@ import {
 } from "@whetstone/core";
 
 // The one seam between errors and the wire. Text and code travel, causes never do; what is not a WhetstoneError leaves as
-// "internal error". Trailer `whetstone-error-bin` holds JSON {code, retry, context?, violations?, message?}, so that other
+// "internal error". Trailer `whetstone-error-bin` holds a whetstone.types.v1.ErrorDetail in protobuf's JSON form, so that other
 // languages read it without our types. Trailers are bounded: many peers refuse more than 8 KiB of metadata.
 
 export const ERROR_TRAILER = "whetstone-error-bin";
@@ -91,7 +91,7 @@ interface ErrorDetail {
 
 function encodeDetail(error: WhetstoneError): Buffer {
   const detail = { code: error.code, retry: error.retry };
-  const violations = error instanceof ConfigError ? { violations: error.violations } : {};
+  const violations = error instanceof ConfigError ? { violations: error.violations.map(onlyWire) } : {};
   const long = error.message.length > MAX_MESSAGE_CHARACTERS && !("violations" in violations);
   const candidates = [
     { ...detail, ...violations, context: error.context, ...(long ? { message: error.message } : {}) },
@@ -101,6 +101,11 @@ function encodeDetail(error: WhetstoneError): Buffer {
   ];
   const encoded = candidates.map(toJson).find((bytes) => bytes !== undefined && bytes.length <= MAX_DETAIL_BYTES);
   return encoded ?? Buffer.from(JSON.stringify(detail));
+}
+
+/** Some violations know more, which is no business of the caller's. */
+function onlyWire({ path, reason }: Violation): Violation {
+  return { path, reason };
 }
 
 /** Context may hold what JSON cannot (bigint, cycles): then it stays at home. */

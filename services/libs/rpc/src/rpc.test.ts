@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { ConfigError, sleep, WhetstoneError } from "@whetstone/core";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fromJsonString } from "@bufbuild/protobuf";
+import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
+import { ConfigError, sleep, type Violation, WhetstoneError } from "@whetstone/core";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { JobService } from "@whetstone/proto/jobs/v1/jobs";
+import { ErrorDetailSchema } from "@whetstone/proto/types/v1/types";
 import { createLogger, createMetrics, silentLogger } from "@whetstone/telemetry";
 import { describe, expect, it } from "vitest";
 import { createClient, type Handlers, implement, startServer } from "./index.ts";
@@ -32,6 +37,22 @@ async function failure(work: Promise<unknown>): Promise<WhetstoneError> {
   );
   expect(error).toBeInstanceOf(WhetstoneError);
   return error as WhetstoneError;
+}
+
+/** A call without a line of ours. @returns the error */
+function bareCall(address: string, method: string, request = Buffer.alloc(0)): Promise<ServiceError> {
+  const client = new Client(address, credentials.createInsecure());
+  const path = `/whetstone.jobs.v1.JobService/${method}`;
+  const same = (bytes: Buffer): Buffer => bytes;
+  return new Promise<ServiceError>((resolve, reject) => {
+    client.makeUnaryRequest(path, same, same, request, (error) =>
+      error ? resolve(error) : reject(new Error("no error")),
+    );
+  }).finally(() => client.close());
+}
+
+async function trailerOf(address: string, method: string): Promise<string> {
+  return String((await bareCall(address, method)).metadata.get("whetstone-error-bin")[0]);
 }
 
 describe("unary calls", () => {
@@ -66,6 +87,35 @@ describe("unary calls", () => {
     const stale = await failure(client.getJob({ name: "a" }));
     expect([stale.code, stale.retry, stale.message]).toEqual(["STALE_EPOCH", "never", "epoch 3 is over"]);
     expect(stale.context).toMatchObject({ epoch: "3", newest: 4 });
+  });
+
+  it("tells of an error in the trailer that docs/errors.md describes", async () => {
+    const docs = readFileSync(join(import.meta.dirname, "../../../../docs/errors.md"), "utf8");
+    const example = /```json\n([^`]+)```/.exec(docs)?.[1] ?? "";
+    const { violations, context } = JSON.parse(example) as {
+      violations: Violation[];
+      context: Record<string, unknown>;
+    };
+    const told = violations.map((violation) => ({ ...violation, curable: true })); // What stays at home.
+    await using server = await jobServer({
+      submitJob: () => Promise.reject(new ConfigError(told, { context })),
+      getJob: () => Promise.reject(new WhetstoneError("NOT_FOUND", "x".repeat(2000))),
+    });
+    expect(JSON.parse(await trailerOf(server.address, "SubmitJob"))).toEqual(JSON.parse(example));
+    for (const method of ["SubmitJob", "GetJob"]) {
+      const detail = fromJsonString(ErrorDetailSchema, await trailerOf(server.address, method)); // Throws for other fields.
+      expect([detail.code, detail.retry]).toEqual([method === "GetJob" ? "NOT_FOUND" : "INVALID_ARGUMENT", "never"]);
+      expect(detail.message).toHaveLength(method === "GetJob" ? 2000 : 0);
+    }
+  });
+
+  it("refuses a request that cannot be decoded, and is there for the next one", async () => {
+    await using server = await jobServer({ getJob: ({ name }) => Promise.resolve({ job: { uid: name } }) });
+    const error = await bareCall(server.address, "GetJob", Buffer.from([10, 200, 1]));
+    expect(error.code).toBe(status.INVALID_ARGUMENT);
+    expect(error.details).toMatch(/the request cannot be decoded/);
+    await using client = createClient(JobService, server.address);
+    expect((await client.getJob({ name: "a" })).job?.uid).toBe("a");
   });
 
   it("hides unknown errors from the caller and logs their cause", async () => {

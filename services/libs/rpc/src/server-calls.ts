@@ -13,6 +13,7 @@ import {
 import { abortReason, isAbort, WhetstoneError } from "@whetstone/core";
 import { isUnexpected, toStatus } from "./error-mapping.ts";
 import { drained, MessageQueue } from "./message-queue.ts";
+import { Undecodable } from "./wire.ts";
 import type { CallScope, OpenCall } from "./call-scope.ts";
 
 // C1: a call ends exactly once, by its handler or by its signal, whichever is first. C2: when the signal ends it, the
@@ -40,7 +41,7 @@ export function adapt(method: DescMethod, handler: unknown, scope: CallScope): U
 function unary(method: DescMethod, handler: UnaryFn, scope: CallScope): handleUnaryCall<Message, Message> {
   return (call, callback) => {
     const open = scope.open(call, method);
-    settle(open, async () => handler(call.request, open.context)).then(
+    settle(open, async () => handler(decoded(call.request), open.context)).then(
       (response) => {
         callback(null, create(method.output, response));
       },
@@ -97,8 +98,13 @@ function serverStreaming(
 ): handleServerStreamingCall<Message, Message> {
   return (call) => {
     const open = scope.open(call, method);
-    void pump(call, method, open, () => handler(call.request, open.context));
+    void pump(call, method, open, () => handler(decoded(call.request), open.context));
   };
+}
+
+function decoded(request: Message | Undecodable): Message {
+  if (!(request instanceof Undecodable)) return request;
+  throw new WhetstoneError("INVALID_ARGUMENT", `the request cannot be decoded: ${request.reason}`);
 }
 
 function bidiStreaming(

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { DescMethod } from "@bufbuild/protobuf";
 import { Server, ServerCredentials, type ServiceDefinition, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger, Metrics } from "@whetstone/telemetry";
@@ -10,7 +11,7 @@ import { addReflection } from "./reflection.ts";
 import { serverCredentials } from "./secure.ts";
 import { adapt } from "./server-calls.ts";
 import type { ServiceImplementation } from "./types.ts";
-import { CHANNEL_OPTIONS, deserializer, pathOf, serializer } from "./wire.ts";
+import { CHANNEL_OPTIONS, deserializer, pathOf, requestDeserializer, serializer } from "./wire.ts";
 
 export interface ServerOptions {
   readonly host: string;
@@ -113,10 +114,10 @@ function addService(
   for (const method of service.methods) {
     definition[method.localName] = {
       path: pathOf(method),
-      requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",
+      requestStream: !sendsOne(method),
       responseStream: method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming",
       requestSerialize: serializer(method.input),
-      requestDeserialize: deserializer(method.input),
+      requestDeserialize: sendsOne(method) ? requestDeserializer(method.input) : deserializer(method.input),
       responseSerialize: serializer(method.output),
       responseDeserialize: deserializer(method.output),
     };
@@ -126,6 +127,10 @@ function addService(
     implementation[method.localName] = callers === undefined ? adapted : guard(adapted, method, callers);
   }
   server.addService(definition, implementation);
+}
+
+function sendsOne({ methodKind }: DescMethod): boolean {
+  return methodKind === "unary" || methodKind === "server_streaming";
 }
 
 function bind(server: Server, { host, port, tls }: Pick<ServerOptions, "host" | "port" | "tls">): Promise<number> {

@@ -26,6 +26,28 @@ export function serializer<D extends DescMessage>(schema: D): (message: MessageS
   };
 }
 
+/** Bytes that are no message of the expected type, and why. */
+export class Undecodable {
+  readonly reason: string;
+
+  constructor(thrown: unknown) {
+    this.reason = thrown instanceof Error ? thrown.message : String(thrown);
+  }
+}
+
+/** Of one request: what cannot be decoded is the caller's mistake, where grpc-js would answer INTERNAL. */
+export function requestDeserializer<D extends DescMessage>(
+  schema: D,
+): (bytes: Buffer) => MessageShape<D> | Undecodable {
+  return (bytes) => {
+    try {
+      return fromBinary(schema, bytes);
+    } catch (error) {
+      return new Undecodable(error);
+    }
+  };
+}
+
 export function deserializer<D extends DescMessage>(schema: D): (bytes: Buffer) => MessageShape<D> {
   return (bytes) => fromBinary(schema, bytes);
 }

@@ -419,3 +419,25 @@ class ReplayDifference(_message.Message):
     recorded: str
     replayed: str
     def __init__(self, role: _Optional[str] = ..., trajectory: _Optional[int] = ..., step: _Optional[int] = ..., field: _Optional[str] = ..., recorded: _Optional[str] = ..., replayed: _Optional[str] = ...) -> None: ...
+
+class ErrorDetail(_message.Message):
+    __slots__ = ("code", "retry", "context", "violations", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    retry: str
+    context: _struct_pb2.Struct
+    violations: _containers.RepeatedCompositeFieldContainer[FieldViolation]
+    message: str
+    def __init__(self, code: _Optional[str] = ..., retry: _Optional[str] = ..., context: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[FieldViolation, _Mapping]]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class FieldViolation(_message.Message):
+    __slots__ = ("path", "reason")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    reason: str
+    def __init__(self, path: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...

@@ -1116,6 +1116,84 @@ export declare type ReplayDifference = Message<"whetstone.types.v1.ReplayDiffere
 export declare const ReplayDifferenceSchema: GenMessage<ReplayDifference>;
 
 /**
+ * What a failed call says beside gRPC's status. It is in the trailer `whetstone-error-bin`, as UTF-8 JSON in protobuf's JSON
+ * form, so that clients need no more than a JSON parser; at most 4 KiB. Described in docs/errors.md. Writer: every service.
+ *
+ * @generated from message whetstone.types.v1.ErrorDetail
+ */
+export declare type ErrorDetail = Message<"whetstone.types.v1.ErrorDetail"> & {
+  /**
+   * One of the codes of docs/errors.md: "INVALID_ARGUMENT".
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * "never", "safe" or "later".
+   *
+   * @generated from field: string retry = 2;
+   */
+  retry: string;
+
+  /**
+   * Free-form facts, e.g. an engine's name. Absent: none, or they did not fit.
+   *
+   * @generated from field: google.protobuf.Struct context = 3;
+   */
+  context?: JsonObject | undefined;
+
+  /**
+   * Of refused input: every field that has to change. Where they do not fit, the last one has an empty path and says how
+   * many more there are. Empty: the error is about no field.
+   *
+   * @generated from field: repeated whetstone.types.v1.FieldViolation violations = 4;
+   */
+  violations: FieldViolation[];
+
+  /**
+   * The whole text, where it is too long for gRPC's status. Empty: the status has it.
+   *
+   * @generated from field: string message = 5;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.types.v1.ErrorDetail.
+ * Use `create(ErrorDetailSchema)` to create a new message.
+ */
+export declare const ErrorDetailSchema: GenMessage<ErrorDetail>;
+
+/**
+ * One refused field.
+ *
+ * @generated from message whetstone.types.v1.FieldViolation
+ */
+export declare type FieldViolation = Message<"whetstone.types.v1.FieldViolation"> & {
+  /**
+   * From the request's message (for SubmitJob: from JobSpec) in lowerCamelCase, list members by index:
+   * "roles[0].model.baseUrl".
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * For people: what it must be, and what it is.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message whetstone.types.v1.FieldViolation.
+ * Use `create(FieldViolationSchema)` to create a new message.
+ */
+export declare const FieldViolationSchema: GenMessage<FieldViolation>;
+
+/**
  * What an episode is for. Writer: controller.
  *
  * @generated from enum whetstone.types.v1.Purpose

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a run ends when somebody it waits for does not answer: the loop's real code, stubs at its ports.
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { abortReason } from "@whetstone/core";
+import { type BatchManifest, BatchManifestSchema, type DispatchRecord } from "@whetstone/proto/events/v1/events";
+import { JobPhase, JobSchema, JobWish, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import { TrainResultSchema } from "@whetstone/proto/trainer/v1/trainer";
+import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
+import { silentLogger } from "@whetstone/telemetry";
+import { waitFor } from "@whetstone/testkit";
+import { describe, expect, it } from "vitest";
+import { listTasks, seedTasks } from "../domain/dataset.ts";
+import { type Ending, type JobParts, runJob, stopOrder } from "./job-runner.ts";
+import type { Ledger } from "./ports.ts";
+import { StatusBoard } from "./status-board.ts";
+
+type Place = "configure" | "serve" | "train" | "publish";
+
+/** Books in memory. */
+function memoryLedger() {
+  const dispatches: DispatchRecord[] = [];
+  const manifests = new Map<number, Uint8Array>();
+  const steps: StepRecord[] = [];
+  let policy: Awaited<ReturnType<Ledger["policy"]>>;
+  const ledger: Ledger = {
+    epoch: 1n,
+    verify: () => Promise.resolve(),
+    dispatches: () => Promise.resolve([...dispatches]),
+    saveDispatch: (record) => Promise.resolve(void (dispatches[record.step] = record)),
+    manifest: (step) => Promise.resolve(manifests.get(step)),
+    createManifest: (manifest) => {
+      const stored = manifests.get(manifest.step) ?? toBinary(BatchManifestSchema, manifest);
+      manifests.set(manifest.step, stored);
+      return Promise.resolve(stored);
+    },
+    steps: () => Promise.resolve([...steps]),
+    dropped: () => Promise.resolve([]),
+    saveStep: (record) => Promise.resolve(void steps.push(record)),
+    policy: () => Promise.resolve(policy),
+    savePolicy: (record) => Promise.resolve(void (policy = record)),
+  };
+  const batches = (): BatchManifest[] => [...manifests.values()].map((bytes) => fromBinary(BatchManifestSchema, bytes));
+  return { ledger, dispatches, batches, steps };
+}
+
+/** Never answers; leaves with its signal, as every port promises. */
+function hangs(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const leave = (): void => reject(abortReason(signal));
+    if (signal.aborted) leave();
+    signal.addEventListener("abort", leave, { once: true });
+  });
+}
+
+/** A job of two steps whose episodes are sealed as soon as they are asked for, and where `place` never answers. */
+function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
+  const books = memoryLedger();
+  const reached = Promise.withResolvers<void>();
+  const stuck = (signal: AbortSignal): Promise<never> => {
+    reached.resolve();
+    return hangs(signal);
+  };
+  const weights = (step: number) => ({ policyVersion: BigInt(step), path: `/w/${step}`, manifestDigest: "d" });
+  let served = 0;
+  const parts = {
+    ledger: books.ledger,
+    episodes: {
+      find: (episodeId: string) => ({
+        sequence: 1n,
+        summary: create(EpisodeSummarySchema, {
+          episodeId,
+          failureClass: FailureClass.NONE,
+          sampledTokens: 1,
+          reward: 1,
+        }),
+      }),
+      size: 0,
+      grown: (_seen: number, signal: AbortSignal) => hangs(signal),
+    },
+    queue: { publish: () => Promise.resolve(), purge: () => Promise.resolve() },
+    trainer: {
+      configure: (_job: unknown, signal: AbortSignal) =>
+        place === "configure" ? stuck(signal) : Promise.resolve({ step: 0, weights: weights(0) }),
+      trainStep: (step: number, _on: unknown, signal: AbortSignal) =>
+        place === "train"
+          ? stuck(signal)
+          : Promise.resolve(create(TrainResultSchema, { step, weights: weights(step + 1) })),
+      takeWaitedMs: () => 0,
+    },
+    fleet: {
+      serve: (_policy: unknown, signal: AbortSignal) => {
+        served++;
+        return place === "serve" || (place === "publish" && served > 1) ? stuck(signal) : Promise.resolve(1);
+      },
+      release: () => Promise.resolve(),
+    },
+    train: seedTasks(0, 8),
+    validation: listTasks([]),
+    board: new StatusBoard({ write: () => Promise.resolve(), onStep: none, onValidation: none }, []),
+    logger: silentLogger,
+    mayRestart: () => true,
+  } as unknown as JobParts;
+  const job = create(JobSchema, {
+    uid: "u",
+    spec: {
+      name: "stuck",
+      algorithm: { kind: { case: "grpo", value: { groupSize: 2 } } },
+      loop: { steps: 2, batchGroups: 2, maxPolicyLag: 1 },
+      ...spec,
+    },
+  });
+  const signals = { wish: new AbortController(), cancel: new AbortController(), shutdown: new AbortController() };
+  const ending = runJob(job, parts, {
+    wish: signals.wish.signal,
+    cancel: signals.cancel.signal,
+    shutdown: signals.shutdown.signal,
+  });
+  return { ...books, ending, signals, reached: reached.promise };
+}
+
+const none = (): Promise<void> => Promise.resolve();
+const order = (wish: JobWish) => stopOrder(create(JobSchema, { wish }));
+
+/** Which step's episodes are in which book (I2). */
+function booksOf({ dispatches, batches, steps }: ReturnType<typeof stage>) {
+  const dispatched = dispatches.flatMap(({ samples }) => samples).reduce((a, b) => a + b, 0);
+  const listed = batches().reduce((sum, { entries, voided }) => sum + entries.length + voided.length, 0);
+  const ids = batches().flatMap(({ entries, voided }) => [...entries, ...voided].map(({ episodeId }) => episodeId));
+  return { dispatched, listed, distinct: new Set(ids).size, steps: steps.length };
+}
+
+describe("a cancelled job ends though nobody answers", () => {
+  it.each<[string, Place]>([
+    ["a trainer that loads", "configure"],
+    ["engines that take no weights", "serve"],
+    ["a trainer that trains", "train"],
+    ["engines that do not take the next version", "publish"],
+  ])("%s", async (_name, place) => {
+    const run = stage(place);
+    await run.reached;
+    run.signals.wish.abort(order(JobWish.CANCEL));
+    run.signals.cancel.abort(order(JobWish.CANCEL));
+    expect(await run.ending).toMatchObject({ phase: JobPhase.CANCELLED, reason: "CancelledByUser" });
+    const { dispatched, listed, distinct } = booksOf(run);
+    expect(listed, "every episode is in one book (I2)").toBe(dispatched);
+    expect(distinct, "and in no other (I1)").toBe(listed);
+  });
+
+  it("a step that the trainer had begun is recorded by nobody: its checkpoint alone tells of it", async () => {
+    const run = stage("train");
+    await run.reached;
+    run.signals.cancel.abort(order(JobWish.CANCEL));
+    await run.ending;
+    expect(booksOf(run).steps).toBe(0);
+  });
+
+  it("though it was told to suspend before", async () => {
+    const run = stage("train");
+    await run.reached;
+    run.signals.wish.abort(order(JobWish.SUSPEND));
+    expect(await Promise.race([run.ending, waits()]), "a suspended job finishes its step").toBe("waits");
+    run.signals.cancel.abort(order(JobWish.CANCEL));
+    expect(await run.ending).toMatchObject({ phase: JobPhase.CANCELLED });
+  });
+});
+
+it("a job whose timeout passes ends though nobody answers", async () => {
+  const run = stage("train", { timeout: { seconds: 0n, nanos: 200_000_000 } as never });
+  expect(await run.ending).toMatchObject({ phase: JobPhase.FAILED, reason: "DeadlineExceeded" });
+});
+
+it("a timeout longer than a timer is no timeout at once", async () => {
+  const run = stage("train", { timeout: { seconds: 300n * 86_400n } });
+  await run.reached;
+  expect(await Promise.race([run.ending, waits()])).toBe("waits");
+  run.signals.shutdown.abort();
+  expect(await run.ending).toEqual({ phase: "left" } satisfies Ending);
+});
+
+async function waits(): Promise<string> {
+  await waitFor(() => true);
+  return new Promise((resolve) => setTimeout(() => resolve("waits"), 100));
+}
