@@ -62,9 +62,37 @@ function announced(text: string): string | undefined {
   return nonEmpty(line.replace(/[.!?]\s.*$/u, "").replace(/\*\*$/u, ""));
 }
 
+const NUMBER = /(?<![\d.])-?\$?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*\/\s*\d+)?%?/gu;
+
+/** A number in a formula is not the answer, the formula is: "\frac{1+\sqrt5}{2}" is not 2. */
 function lastNumber(text: string): string | undefined {
-  const numbers = text.match(/(?<![\d.])-?\$?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*\/\s*\d+)?%?/gu);
-  return numbers?.at(-1);
+  const last = [...text.matchAll(NUMBER)].at(-1);
+  return last && (formulaAt(text, last.index) ?? last[0]);
+}
+
+const DISPLAYED = /\$+([^$]+)\$+|\\\(([\s\S]*?)\\\)|\\\[([\s\S]*?)\\\]/gu;
+const COMMAND = /\\[A-Za-z]/u;
+
+/** The formula with a LaTeX command that the place is in: between $…$, \(…\) or \[…\], else up to the next spaces. */
+function formulaAt(text: string, at: number): string | undefined {
+  const displayed = [...text.matchAll(DISPLAYED)].find(({ index, 0: all }) => index <= at && at < index + all.length);
+  const formula = displayed ? (displayed[1] ?? displayed[2] ?? displayed[3] ?? "") : wordAt(text, at);
+  return COMMAND.test(formula) ? nonEmpty(formula.replace(/[.,;:!?\s]+$/u, "")) : undefined;
+}
+
+/** What stands between spaces that are in no braces. */
+function wordAt(text: string, at: number): string {
+  let [start, depth] = [0, 0];
+  for (let end = 0; end < text.length; end += 1) {
+    const character = text.charAt(end);
+    if (character === "{") depth += 1;
+    else if (character === "}") depth = Math.max(0, depth - 1);
+    else if (depth === 0 && /\s/u.test(character)) {
+      if (end > at) return text.slice(start, end);
+      start = end + 1;
+    }
+  }
+  return text.slice(start);
 }
 
 function firstLine(text: string): string {
