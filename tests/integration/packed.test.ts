@@ -45,6 +45,11 @@ describe("the packages, outside the repository", () => {
     expect([refused.status, refused.output]).toEqual([2, expect.stringContaining('no context "nowhere"')]);
   });
 
+  it("the new project's own `npm install` finds our packages, which are in no registry", () => {
+    const { status, output } = outside.run(project, "npm", "install", "--dry-run", "--no-audit", "--no-fund");
+    expect(status, output).toBe(0);
+  }, 60_000);
+
   it("the new project's own test passes, without a runtime", () => {
     const { status, output } = outside.run(project, "npm", "test");
     expect([status, /pass 2\b/.test(output)], output).toEqual([0, true]);

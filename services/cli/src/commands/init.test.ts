@@ -55,6 +55,17 @@ describe("whet init", () => {
     expect(documents).toMatchObject([{ made: [], kept: expect.arrayContaining(["src/job.ts", ".gitignore"]) }]);
   });
 
+  it("says which Node its tests need, under an older one", () => {
+    const check = join(INSTALLATION.templates, "default/test/require-node.mjs");
+    const as = (version: string): string =>
+      `Object.defineProperty(process, "versions", { value: { node: "${version}" } }); await import(${JSON.stringify(check)});`;
+    const [old, current] = ["20.19.0", "24.2.0"].map((version) =>
+      spawnSync(process.execPath, ["--input-type=module", "--eval", as(version)], { encoding: "utf8" }),
+    );
+    expect([old?.status, old?.stderr]).toEqual([1, expect.stringContaining("Node 24.2 or newer is needed")]);
+    expect(current?.status).toBe(0);
+  });
+
   it("refuses a file, by path", async () => {
     writeFileSync(join(folder, "file"), "");
     const { code, err } = await run("init", join(folder, "file"));

@@ -5,6 +5,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 
 import manifest from "../../package.json" with { type: "json" };
 
+import { ownPackages } from "../adapters/own-packages.ts";
 import { badInput } from "../domain/cli-error.ts";
 import { projectFiles } from "../domain/project.ts";
 import { INSTALLATION } from "../runtime/layout.ts";
@@ -15,13 +16,15 @@ export async function init(directory: string, flags: CommonOptions, context: Com
   const root = resolve(directory);
   if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === false)
     throw badInput([{ path: directory, reason: "is a file" }]);
-  const files = projectFiles(basename(root), manifest.version, readTemplate());
+  const { specifiers, advice } = ownPackages(INSTALLATION, root, manifest.version);
+  const files = projectFiles(basename(root), specifiers, readTemplate());
   const made: string[] = [];
   const kept: string[] = [];
   for (const [path, text] of Object.entries(files)) (writeNew(join(root, path), text) ? made : kept).push(path);
-  if (flags.json === true) return context.terminal.json({ directory: root, made, kept });
+  if (flags.json === true) return context.terminal.json({ directory: root, made, kept, ...(advice && { advice }) });
   for (const path of made) context.terminal.line(`made ${join(directory, path)}`);
   for (const path of kept) context.terminal.line(`kept ${join(directory, path)}: it exists`);
+  if (advice !== undefined) context.terminal.line(`\n${advice}`);
   const enter = relative(process.cwd(), root);
   context.terminal.line(`\nnext: ${enter === "" ? "" : `cd ${enter} && `}npm install && npm test && npm run train`);
 }

@@ -4,10 +4,13 @@
 /** npm leaves a `.gitignore` out of packages, so the template's has another name. */
 const RENAMED: Readonly<Record<string, string>> = { gitignore: ".gitignore" };
 
-/** By path. `template` holds the template's files, by path; `version` is that of SDK and command line. */
+/** The two packages of ours that a project needs. */
+export const PACKAGES = ["@whetstone/sdk", "@whetstone/cli"] as const;
+
+/** By path. `template` holds the template's files, by path; `ours` says where npm finds each of our packages. */
 export function projectFiles(
   folder: string,
-  version: string,
+  ours: Readonly<Record<string, string>>,
   template: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const name = packageName(folder);
@@ -15,23 +18,25 @@ export function projectFiles(
     RENAMED[path] ?? path,
     text.replaceAll("{{name}}", name),
   ]);
-  const manifest = `${JSON.stringify(packageJson(name, version), null, 2)}\n`;
+  const manifest = `${JSON.stringify(packageJson(name, ours), null, 2)}\n`;
   return { "package.json": manifest, ...Object.fromEntries<string>(files) };
 }
 
-function packageJson(name: string, version: string): object {
+function packageJson(name: string, ours: Readonly<Record<string, string>>): object {
   return {
     name,
     version: "0.0.0",
     private: true,
     type: "module",
     scripts: {
+      // An older Node finds no tests in TypeScript, and does not say why.
+      pretest: "node test/require-node.mjs",
       test: 'node --test "test/**/*.ts"',
       train: "whet train src/job.ts",
       eval: "whet eval --job src/job.ts",
       check: "tsc",
     },
-    dependencies: { "@whetstone/sdk": `^${version}`, "@whetstone/cli": `^${version}` },
+    dependencies: ours,
     devDependencies: { "@types/node": "^24.0.0", typescript: "^6.0.0" },
     engines: { node: ">=24.2" },
   };

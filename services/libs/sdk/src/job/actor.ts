@@ -25,6 +25,16 @@ export function useActor(given: Use<ActorLike>, form: "agent" | "workflow" | "ro
   throw refused(form, `"${String(used.document["kind"])}" is ${article(found)}: give it as \`${found}\``);
 }
 
+/** Whether the value can play in this form, or is the name of one who may. Otherwise `useActor` says what it is. */
+export function isPlayer(given: unknown, form: "agent" | "workflow" | "rollout"): boolean {
+  try {
+    useActor(given as Use<ActorLike>, form);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export function useEnvironment(given: Use<EnvironmentLike>): Used<RegisteredEnvironment> {
   const used = resolveUse(given, "environment", asEnvironment);
   const found = used.registered?.form ?? "environment";
@@ -47,8 +57,17 @@ function resolveUse<Like, Registered extends { readonly kind: string }>(
   if (typeof kind === "string") return { document: describe(kind, args), registered: undefined };
   if (typeof kind !== "function" && !isRegistered(kind))
     throw refused(path, "must be a class, a registered value or a kind");
+  if (typeof kind === "function" && !isClass(kind))
+    throw refused(
+      path,
+      `${kind.name || "the function"} is a function: make a rollout of it, \`rollout: defineRollout({ kind: "mine", run: ${kind.name || "play"} })\``,
+    );
   const registered = register(kind);
   return { document: describe(registered.kind, args), registered };
+}
+
+function isClass(given: object): boolean {
+  return Function.prototype.toString.call(given).startsWith("class");
 }
 
 function isPair<Like>(given: Use<Like>): given is { readonly kind: Like | string; readonly args?: Info | undefined } {

@@ -286,6 +286,14 @@ describe("unknown and wrong settings", () => {
   it("two players, none with an environment to play, or one of another form are refused", () => {
     expect(wrong({ rollout: { kind: "command" } })).toEqual(["rollout: the job has an agent already"]);
     expect(wrong({ environment: undefined })).toEqual(["environment: is required where an agent plays"]);
+    const mine = defineRollout({ kind: "mine", run: () => 1 });
+    expect(wrong({ agent: mine, environment: undefined })).toEqual([
+      'agent: "mine" is a rollout: give it as `rollout`',
+    ]);
+    const play = async () => 1;
+    const advice = 'play is a function: make a rollout of it, `rollout: defineRollout({ kind: "mine", run: play })`';
+    expect(wrong({ agent: play as never, environment: undefined })).toEqual([`agent: ${advice}`]);
+    expect(wrong({ agent: undefined, rollout: play as never })).toEqual([`rollout: ${advice}`]);
     expect(wrong({ agent: undefined, workflow: EchoAgent })).toEqual([
       'workflow: "EchoAgent" is an agent: give it as `agent`',
     ]);

@@ -4,7 +4,7 @@ import { z } from "zod";
 
 import type { ActorLike, EnvironmentLike } from "../read-module.ts";
 import type { RegisteredActor, RegisteredEnvironment } from "../registry.ts";
-import { type Use, useActor, type Used, useEnvironment } from "./actor.ts";
+import { isPlayer, type Use, useActor, type Used, useEnvironment } from "./actor.ts";
 import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";
 import { type JobDocument, present } from "./document.ts";
@@ -117,7 +117,7 @@ function onePlayer(settings: Readonly<Record<string, unknown>>, context: z.Refin
   const [first, second] = players;
   if (second !== undefined)
     context.addIssue({ code: "custom", path: [second], message: `the job has an ${first} already` });
-  if (first === "agent" && settings["environment"] === undefined)
+  if (first === "agent" && isPlayer(settings["agent"], "agent") && settings["environment"] === undefined)
     context.addIssue({ code: "custom", path: ["environment"], message: "is required where an agent plays" });
 }
 
