@@ -2,7 +2,7 @@
 import { create } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
 import { DroppedEpisodeSchema, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
+import { TrainerService, type TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
 import { createClient, implement, startServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { expect, it } from "vitest";
@@ -36,7 +36,10 @@ async function startTrainer(failure: Error) {
   return { server, calls };
 }
 
-async function trainStepThree(failure: Error): Promise<{ calls: string[]; outcome: unknown }> {
+async function trainStepThree(
+  failure: Error,
+  onProgress: (progress: TrainProgress) => void = () => undefined,
+): Promise<{ calls: string[]; outcome: unknown }> {
   const { server: started, calls } = await startTrainer(failure);
   await using server = started;
   await using client = createClient(TrainerService, server.address);
@@ -45,7 +48,7 @@ async function trainStepThree(failure: Error): Promise<{ calls: string[]; outcom
   const dropped = (step: number) => Promise.resolve([create(DroppedEpisodeSchema, { episodeId: `j/g${step}/s0` })]);
   const ledger = { epoch: 1n, manifest: (step: number) => Promise.resolve(Uint8Array.of(step)), dropped };
   await trainer.configure({ spec: create(JobSpecSchema), uid: "u", ledger }, signal);
-  const outcome = await trainer.trainStep(3, () => undefined, signal).catch((error: unknown) => error);
+  const outcome = await trainer.trainStep(3, onProgress, signal).catch((error: unknown) => error);
   return { calls, outcome };
 }
 
@@ -61,4 +64,11 @@ it("a trainer that works for another job is not fought for", async () => {
     outcome: { code: "CONFLICT" },
     calls: ["configure", "step 3"],
   });
+});
+
+it("a trainer that finds its disk full when it starts again waits as a step does, so that it can be left", async () => {
+  const failure = new WhetstoneError("UNAVAILABLE", "/runs/u: no space", { context: { reason: "DiskFull" } });
+  const seen: string[] = [];
+  await trainStepThree(failure, ({ phase, notices }) => seen.push(`${phase} ${notices[0]?.reason ?? ""}`));
+  expect(seen).toContain("waiting DiskFull");
 });

@@ -5,13 +5,15 @@ import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
 import {
+  type Notice,
   NoticeSchema,
   type TrainerService,
   type TrainProgress,
+  TrainProgressSchema,
   type TrainResult,
 } from "@whetstone/proto/trainer/v1/trainer";
 import type { Authority } from "./lead.ts";
-import type { TrainedJob, Trainer, TrainerState } from "../loop/ports.ts";
+import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../loop/ports.ts";
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
@@ -39,7 +41,11 @@ export class TrainerClient implements Trainer {
 
   async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
     this.#job = job;
-    return this.#patiently(() => this.#configureOnce(signal), signal);
+    const tell = (notice: Notice): void => {
+      this.#waitedForDisk = true;
+      job.onNotices?.([notice]);
+    };
+    return this.#patiently(() => this.#configureOnce(signal), tell, signal);
   }
 
   async trainStep(
@@ -48,13 +54,18 @@ export class TrainerClient implements Trainer {
     signal: AbortSignal,
   ): Promise<TrainResult> {
     let first: number | undefined = step;
-    return this.#patiently(async () => {
+    // It waits as a step of its own does, and may be left as such.
+    const tell = (notice: Notice): void => {
+      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [notice] }));
+    };
+    const work = async (): Promise<TrainResult> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
       const from = first ?? Math.min(step, (await this.#configureOnce(signal)).step);
       first = undefined;
       for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
       return this.#trainOnce(step, onProgress, signal);
-    }, signal);
+    };
+    return this.#patiently(work, tell, signal);
   }
 
   takeWaitedMs(): number {
@@ -118,15 +129,8 @@ export class TrainerClient implements Trainer {
     return this.#job;
   }
 
-  /** A trainer whose run folder lies on a full disk answers nothing but that. */
-  #tellOf({ message, context }: WhetstoneError): void {
-    if (context["reason"] !== DISK_FULL) return;
-    this.#waitedForDisk = true;
-    this.#job?.onNotices?.([create(NoticeSchema, { reason: DISK_FULL, message: `${message}.` })]);
-  }
-
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
-  async #patiently<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #patiently<T>(work: () => Promise<T>, tell: (notice: Notice) => void, signal: AbortSignal): Promise<T> {
     const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
@@ -135,12 +139,17 @@ export class TrainerClient implements Trainer {
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });
-        this.#tellOf(WhetstoneError.from(error));
+        if (saysDiskFull(error)) tell(create(NoticeSchema, { reason: DISK_FULL, message: `${error.message}.` }));
         await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }
     }
   }
+}
+
+/** A trainer whose run folder lies on a full disk answers nothing but that. */
+function saysDiskFull(error: unknown): error is WhetstoneError {
+  return error instanceof WhetstoneError && error.context["reason"] === DISK_FULL;
 }
 
 /** CANCELLED and not by our signal: a server that ends cuts the calls that it still has. */

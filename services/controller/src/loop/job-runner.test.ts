@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a run ends when somebody it waits for does not answer: the loop's real code, stubs at its ports.
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { abortReason } from "@whetstone/core";
+import { abortReason, sleep } from "@whetstone/core";
 import { type BatchManifest, BatchManifestSchema, type DispatchRecord } from "@whetstone/proto/events/v1/events";
 import { JobPhase, JobSchema, JobWish, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import { TrainResultSchema } from "@whetstone/proto/trainer/v1/trainer";
+import { type TrainProgress, TrainProgressSchema, TrainResultSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { listTasks, seedTasks } from "../domain/dataset.ts";
 import { type Ending, type JobParts, runJob, stopOrder } from "./job-runner.ts";
-import type { Ledger } from "./ports.ts";
+import { type Ledger, WAITING } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";
 
-type Place = "configure" | "serve" | "train" | "publish";
+type Place = "configure" | "serve" | "train" | "disk" | "publish";
 
 /** Books in memory. */
 function memoryLedger() {
@@ -52,6 +52,14 @@ function hangs(signal: AbortSignal): Promise<never> {
   });
 }
 
+/** A step that stands still for want of disk space: the trainer says so again and again until its caller leaves. */
+async function hasNoSpace(onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<never> {
+  for (;;) {
+    onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [{ reason: "DiskFull" }] }));
+    await sleep(5, signal);
+  }
+}
+
 /** A job of two steps whose episodes are sealed as soon as they are asked for, and where `place` never answers. */
 function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
   const books = memoryLedger();
@@ -81,10 +89,12 @@ function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
     trainer: {
       configure: (_job: unknown, signal: AbortSignal) =>
         place === "configure" ? stuck(signal) : Promise.resolve({ step: 0, weights: weights(0) }),
-      trainStep: (step: number, _on: unknown, signal: AbortSignal) =>
-        place === "train"
-          ? stuck(signal)
-          : Promise.resolve(create(TrainResultSchema, { step, weights: weights(step + 1) })),
+      trainStep: (step: number, onProgress: (progress: TrainProgress) => void, signal: AbortSignal) => {
+        if (place === "train") return stuck(signal);
+        if (place !== "disk") return Promise.resolve(create(TrainResultSchema, { step, weights: weights(step + 1) }));
+        reached.resolve();
+        return hasNoSpace(onProgress, signal);
+      },
       takeWaitedMs: () => 0,
     },
     fleet: {
@@ -134,6 +144,7 @@ describe("a cancelled job ends though nobody answers", () => {
     ["a trainer that loads", "configure"],
     ["engines that take no weights", "serve"],
     ["a trainer that trains", "train"],
+    ["a step that waits for disk space", "disk"],
     ["engines that do not take the next version", "publish"],
   ])("%s", async (_name, place) => {
     const run = stage(place);
@@ -164,8 +175,18 @@ describe("a cancelled job ends though nobody answers", () => {
   });
 });
 
-it("a job whose timeout passes ends though nobody answers", async () => {
-  const run = stage("train", { timeout: { seconds: 0n, nanos: 200_000_000 } as never });
+it("a job is suspended though its step waits for disk space, which may be for ever", async () => {
+  const run = stage("disk");
+  await run.reached;
+  run.signals.wish.abort(order(JobWish.SUSPEND));
+  expect(await run.ending).toMatchObject({ phase: JobPhase.SUSPENDED, reason: "SuspendedByUser" });
+});
+
+it.each<[string, Place]>([
+  ["nobody answers", "train"],
+  ["its step waits for disk space", "disk"],
+])("a job whose timeout passes ends though %s", async (_name, place) => {
+  const run = stage(place, { timeout: { seconds: 0n, nanos: 200_000_000 } as never });
   expect(await run.ending).toMatchObject({ phase: JobPhase.FAILED, reason: "DeadlineExceeded" });
 });
 

@@ -55,6 +55,9 @@ export interface TrainedJob {
   onNotices?(notices: readonly Notice[]): void;
 }
 
+/** Phase of a step that stands still until something outside the trainer has changed (trainer.proto). */
+export const WAITING = "waiting";
+
 export interface Trainer {
   configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState>;
   /**

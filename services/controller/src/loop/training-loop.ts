@@ -9,7 +9,7 @@ import { validationDue, versionIsServed } from "../domain/plan.ts";
 import { refuseUnscored, TrainedBatches } from "../domain/trained-batches.ts";
 import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
-import type { Ledger, Trainer, TrainerState } from "./ports.ts";
+import { type Ledger, type Trainer, type TrainerState, WAITING } from "./ports.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import type { ValidationRun } from "./validation-run.ts";
 
@@ -26,9 +26,6 @@ interface Run {
   readonly watch: Stopwatch;
   readonly stop: AbortSignal;
 }
-
-/** Phase of a step that stands still until something outside the trainer has changed (trainer.proto). */
-const WAITING = "waiting";
 
 /**
  * The sample, train, sync loop of one job (ARCHITECTURE.md, steps 2 to 11). `stop` ends it between two awaits: a step that
