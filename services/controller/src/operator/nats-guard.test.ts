@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@whetstone/telemetry";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, it } from "vitest";
 import { watchServer } from "./nats-guard.ts";
 
 // What nats-server itself does is shown in libs/messaging: here a process that says which orders it got stands for it.

@@ -250,22 +250,16 @@ export class Auditor {
 
   #checkConsumed(checkpoint: CheckpointFacts | undefined): void {
     const consumed = new Map<number, string>();
-    for (const { step, batchDigest, episodes, dropped } of checkpoint?.consumed ?? []) {
+    for (const entry of checkpoint?.consumed ?? []) {
+      const { step, batchDigest } = entry;
       const batch = this.#batches.get(step);
-      const recorded = this.#records.get(step)?.dropped.map(({ episodeId }) => episodeId);
       const name = `${this.#job.name} step ${step}`;
+      const fault = this.#consumedFault(entry, batch);
       if (consumed.has(step))
         this.#report.add("duplicated", name, "the checkpoint has consumed its batch twice", sizeOf(batch));
       else if (batch?.digest !== batchDigest)
         this.#report.add("lost", name, "the checkpoint has trained another batch than the ledger's", sizeOf(batch));
-      else if (batch.manifest.entries.length !== episodes + dropped.length)
-        this.#report.add(
-          "lost",
-          name,
-          `the checkpoint counts ${episodes + dropped.length} episodes, the batch has ${batch.manifest.entries.length}`,
-        );
-      else if (recorded && recorded.join() !== dropped.join())
-        this.#report.add("lost", name, "its record and the checkpoint name different episodes that it could not train");
+      else if (fault !== undefined) this.#report.add("lost", name, fault);
       consumed.set(step, batchDigest);
     }
     for (let step = 0; step < this.#mustBeConsumed(checkpoint); step += 1) {
@@ -277,6 +271,16 @@ export class Auditor {
         sizeOf(this.#batches.get(step)),
       );
     }
+  }
+
+  /** How the checkpoint's count of a batch differs from the ledger's and the record's; undefined: it does not. */
+  #consumedFault({ step, episodes, dropped }: ConsumedBatch, batch: LedgerBatch | undefined): string | undefined {
+    const counted = episodes + dropped.length;
+    const entries = batch?.manifest.entries.length ?? 0;
+    if (entries !== counted) return `the checkpoint counts ${counted} episodes, the batch has ${entries}`;
+    const recorded = this.#records.get(step)?.dropped.map(({ episodeId }) => episodeId);
+    if (recorded === undefined || recorded.join() === dropped.join()) return undefined;
+    return "its record and the checkpoint name different episodes that it could not train";
   }
 
   /** Steps that a checkpoint must know: up to the newest that had to be written, or all of a job that succeeded. */

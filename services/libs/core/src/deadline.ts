@@ -93,7 +93,6 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       reject(abortReason(signal));
       return;
     }
-    let leave: (() => void) | undefined;
     const timer = setTimeout(
       () => {
         leave?.();
@@ -101,11 +100,12 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       },
       Math.min(ms, MAX_TIMER_MS),
     );
-    if (signal === undefined) return;
-    leave = onAbort(signal, () => {
-      clearTimeout(timer);
-      reject(abortReason(signal));
-    });
+    const leave =
+      signal &&
+      onAbort(signal, () => {
+        clearTimeout(timer);
+        reject(abortReason(signal));
+      });
   });
 }
 

@@ -59,7 +59,6 @@ export class Gate {
       });
     }
     return new Promise((resolve, reject) => {
-      let leave: (() => void) | undefined;
       const waiter: Waiter = {
         grant: () => {
           leave?.();
@@ -67,11 +66,12 @@ export class Gate {
         },
       };
       this.#waiters.add(waiter);
-      if (signal === undefined) return;
-      leave = onAbort(signal, () => {
-        this.#waiters.delete(waiter); // G4
-        reject(abortReason(signal));
-      });
+      const leave =
+        signal &&
+        onAbort(signal, () => {
+          this.#waiters.delete(waiter); // G4
+          reject(abortReason(signal));
+        });
     });
   }
 
