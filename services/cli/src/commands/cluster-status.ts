@@ -4,7 +4,7 @@ import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
 import { jobClient } from "../adapters/clients.ts";
 import { chooseContext } from "../adapters/cluster/kube-config.ts";
-import { releasePods } from "../adapters/cluster/release-pods.ts";
+import { releasePods, type RunningJob, runningObjects } from "../adapters/cluster/release-pods.ts";
 import { controllerAddress } from "../adapters/endpoint.ts";
 import { formatTable } from "../domain/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
@@ -18,7 +18,8 @@ export async function clusterStatus(flags: CommonOptions, context: CommandContex
     namespace: environment["WHETSTONE_NAMESPACE"] ?? "",
     release: environment["WHETSTONE_RELEASE"] ?? "",
   };
-  const [pods, jobs] = await Promise.all([releasePods(config, where), runningJobs(flags, context)]);
+  const [pods, asked] = await Promise.all([releasePods(config, where), runningJobs(flags, context)]);
+  const jobs = asked ?? (await runningObjects(config, where).catch(() => undefined));
   if (flags.json === true) return terminal.json({ context: name, ...where, pods, jobs });
   const ready = pods.filter((pod) => pod.ready).length;
   terminal.line(
@@ -31,18 +32,11 @@ export async function clusterStatus(flags: CommonOptions, context: CommandContex
     pod.advice ?? "",
   ]);
   for (const line of formatTable(["POD", "STATE", "RESTARTS", "WHAT TO DO"], rows)) terminal.line(line);
-  if (jobs === undefined) return terminal.line("\njobs: the controller does not answer");
+  if (asked === undefined) terminal.line("\njobs: the controller does not answer");
+  if (jobs === undefined) return;
   const running = jobs.map(({ name: job, step, steps }) => `${job} (step ${step}/${steps})`);
   terminal.line(running.length === 0 ? "\nno running job" : `\nrunning: ${running.join(", ")}`);
   for (const { message } of jobs) if (message !== "") terminal.line(terminal.paint("yellow", `  ${message}`));
-}
-
-interface RunningJob {
-  readonly name: string;
-  readonly step: number;
-  readonly steps: number;
-  /** What stands in its way. Empty: nothing. */
-  readonly message: string;
 }
 
 async function runningJobs(flags: CommonOptions, { environment }: CommandContext): Promise<RunningJob[] | undefined> {

@@ -39,3 +39,31 @@ function ownerView(name: string, status: OwnerObject["status"]): PodView {
   const ready = condition?.status === "True";
   return { name, ready, doing: ready ? "ready" : condition?.message || "starting", restarts: 0 };
 }
+
+export interface RunningJob {
+  readonly name: string;
+  readonly step: number;
+  readonly steps: number;
+  /** What stands in its way. Empty: nothing. */
+  readonly message: string;
+}
+
+interface JobObject {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly job?: { readonly loop?: { readonly steps?: number } } };
+  readonly status?: { readonly state?: string; readonly step?: number; readonly message?: string };
+}
+
+/** As the objects say it, for when the controller cannot: its records are in NATS. */
+export async function runningObjects(config: KubeConfig, { namespace }: Installed): Promise<RunningJob[]> {
+  const query = { group: "whetstone.dev", version: "v1alpha1", namespace, plural: "trainingjobs" };
+  const api = config.makeApiClient(CustomObjectsApi);
+  const { items } = (await api.listNamespacedCustomObject(query)) as { items: JobObject[] };
+  const running = items.filter(({ status }) => status?.state === "Running");
+  return running.map(({ metadata, spec, status }) => ({
+    name: metadata.name,
+    step: status?.step ?? 0,
+    steps: spec.job?.loop?.steps ?? 0,
+    message: status?.message ?? "",
+  }));
+}
