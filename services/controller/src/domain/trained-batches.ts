@@ -20,7 +20,10 @@ export class NothingLearnedError extends WhetstoneError {
 /** Watches whether a job's batches train anything. */
 export class TrainedBatches {
   readonly #limit: number;
+  /** Batches in a row that trained nothing, for a reason that will not pass by itself. */
   #empty = 0;
+  #trainedAny = false;
+  #last: StepRecord | undefined;
 
   /** @param records  of the steps done so far: a controller that takes a job over goes on counting. */
   constructor(records: readonly StepRecord[], steps: number) {
@@ -31,20 +34,39 @@ export class TrainedBatches {
   /** What people should read after this step. @throws NothingLearnedError after too many empty batches. */
   add(record: StepRecord): Notice[] {
     this.#count(record);
-    if (this.#empty === 0) return [];
-    const said = `Step ${record.step + 1} trained nothing: ${nothingOf(record.voided, "trained", record.commonestFailure)}.`;
+    if (record.episodes > 0) return [];
     if (this.#empty >= this.#limit)
-      throw new NothingLearnedError(
-        "NothingTrained",
-        `${said} Steps without a trained episode in a row: ${this.#empty}. ${HELP}`,
-      );
-    const message = `${said} After ${this.#limit} such steps in a row the job fails.`;
-    return [create(NoticeSchema, { reason: "NothingTrained", message })];
+      throw nothingTrained(record, `Steps without a trained episode in a row: ${this.#empty}.`);
+    const after = isOutage(record)
+      ? "It was an outage, which by itself does not fail the job."
+      : `After ${this.#limit} such steps in a row the job fails.`;
+    return [create(NoticeSchema, { reason: "NothingTrained", message: `${sayingOf(record)} ${after}` })];
   }
 
-  #count({ episodes }: StepRecord): void {
-    this.#empty = episodes === 0 ? this.#empty + 1 : 0;
+  /** After the last step. @throws NothingLearnedError when none of them has trained anything, for whatever reason. */
+  end(): void {
+    if (this.#last && !this.#trainedAny) throw nothingTrained(this.#last, "No step of the job has.");
   }
+
+  /** An outage passes, and the job is to outlive it, so such a batch is not counted. */
+  #count(record: StepRecord): void {
+    this.#last = record;
+    if (record.episodes > 0) [this.#empty, this.#trainedAny] = [0, true];
+    else if (!isOutage(record)) this.#empty += 1;
+  }
+}
+
+/** Most of the batch was lost to our services, not to its agent, environment or tasks. */
+function isOutage({ voided, metrics }: StepRecord): boolean {
+  return 2 * (metrics["voided/infrastructure"] ?? 0) > voided;
+}
+
+function sayingOf({ step, voided, commonestFailure }: StepRecord): string {
+  return `Step ${step + 1} trained nothing: ${nothingOf(voided, "trained", commonestFailure)}.`;
+}
+
+function nothingTrained(record: StepRecord, more: string): NothingLearnedError {
+  return new NothingLearnedError("NothingTrained", `${sayingOf(record)} ${more} ${HELP}`);
 }
 
 const HELP = "`whet episodes ls JOB --failed` lists them.";

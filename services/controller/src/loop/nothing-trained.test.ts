@@ -53,12 +53,12 @@ function memoryLedger() {
 }
 
 /** Seals every task at once; `fails` says which training steps' episodes fail. */
-async function run(spec: object, fails: (step: number) => boolean) {
+async function run(spec: object, fails: (step: number) => boolean, failureClass = FailureClass.ENVIRONMENT) {
   const sealed = new Map<string, SealedEpisode>();
   const seal = ({ episodeId, group }: RolloutTask): void => {
     const step = group.startsWith("g") ? Number(group.slice(1)) : 0;
     const failure = fails(step)
-      ? { failureClass: FailureClass.ENVIRONMENT, failurePhase: "step", failureMessage: MESSAGE }
+      ? { failureClass, failurePhase: "step", failureMessage: MESSAGE }
       : { failureClass: FailureClass.NONE };
     const summary = create(EpisodeSummarySchema, { episodeId, sampledTokens: 5, minPolicyVersion: 9n, ...failure });
     sealed.set(episodeId, { sequence: BigInt(sealed.size + 1), summary });
@@ -121,6 +121,17 @@ describe("a job whose episodes were all voided", () => {
 
   it("fails also where it has fewer steps than that", async () => {
     expect((await run(training(1), () => true)).ending).toMatchObject({
+      phase: JobPhase.FAILED,
+      reason: "NothingTrained",
+    });
+  });
+
+  it("outlives an outage of any length, but does not succeed where nothing else was", async () => {
+    const outage = FailureClass.INFRASTRUCTURE;
+    const { ending, said } = await run(training(7), (step) => step < 6, outage);
+    expect(ending).toMatchObject({ phase: JobPhase.SUCCEEDED });
+    expect(said.filter((text) => text.includes("by itself does not fail the job"))).toHaveLength(6);
+    expect((await run(training(5), () => true, outage)).ending).toMatchObject({
       phase: JobPhase.FAILED,
       reason: "NothingTrained",
     });

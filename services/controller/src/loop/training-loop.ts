@@ -48,6 +48,7 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
     await finishStep(context, parts.ledger, record);
     context.notices("batch", trained.add(record));
   }
+  trained.end();
   const results = await startValidation(context, parts, step, stop);
   if (context.job.steps === 0) refuseUnscored(results);
 }
