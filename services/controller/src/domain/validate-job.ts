@@ -68,7 +68,6 @@ function checkLoop(found: Findings, loop: Loop | undefined): void {
   const fewest = loop.steps ? 1 : 0;
   found.range("loop.batchGroups", loop.batchGroups, fewest, MAX_BATCH_EPISODES);
   found.range("loop.maxPolicyLag", loop.maxPolicyLag, 0, 8);
-  found.above("loop.mismatchBound", loop.mismatchBound, 0, 1000);
   found.range("loop.checkpointEvery", loop.checkpointEvery, 1, 1_000_000);
   found.range("loop.checkpointsKept", loop.checkpointsKept, 1, 10_000);
   found.range("loop.mismatchBound", loop.mismatchBound, 1e-6, 1000);

@@ -645,7 +645,7 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
   onMismatch: MismatchPolicy;
 
   /**
-   * Nats, above 0. Absent: 1.
+   * Nats, 1e-6 to 1000. Absent: 1.
    *
    * @generated from field: optional double mismatch_bound = 9;
    */
