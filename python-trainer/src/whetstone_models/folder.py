@@ -20,6 +20,7 @@ from torch import Tensor
 from whetstone_models.config import ModelConfig, read_config
 from whetstone_models.errors import WeightsError
 from whetstone_models.manifest import publish_directory, staging_directory
+from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -46,6 +47,7 @@ def load_model(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
     config: ModelConfig | None = None,
+    on_bytes: OnBytes = unheard,
 ) -> Transformer:
     """A new model with the folder's weights. Raises ConfigError or WeightsError before anything is allocated.
 
@@ -56,24 +58,24 @@ def load_model(
     with torch.device("meta"):
         model = Transformer(config)
     model = model.to(dtype=dtype).to_empty(device=device)
-    parameters = dict(model.named_parameters())
-    with torch.no_grad():
-        for file, names in files.items():
-            with safe_open(file, framework="pt") as tensors:
-                for name in names:
-                    parameters[name].copy_(tensors.get_tensor(name))
+    _read_tensors(files, model, on_bytes)
     return model
 
 
-def load_into(model: Transformer, directory: Path) -> None:
+def load_into(model: Transformer, directory: Path, on_bytes: OnBytes = unheard) -> None:
     """Copies the folder's weights into `model`, in place. Raises WeightsError, leaving it unchanged, otherwise."""
-    files = check_weights(directory, model.config)
+    _read_tensors(check_weights(directory, model.config), model, on_bytes)
+
+
+def _read_tensors(files: Mapping[Path, list[str]], model: Transformer, on_bytes: OnBytes) -> None:
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for file, names in files.items():
             with safe_open(file, framework="pt") as tensors:
                 for name in names:
-                    parameters[name].copy_(tensors.get_tensor(name))
+                    tensor = tensors.get_tensor(name)
+                    parameters[name].copy_(tensor)
+                    on_bytes(tensor.nbytes)
 
 
 def check_weights(directory: Path, config: ModelConfig) -> dict[Path, list[str]]:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from whetstone_models.errors import ManifestError
+from whetstone_models.reading import OnBytes, file_digest, unheard
 
 MANIFEST, FORMAT = "manifest.json", "whetstone.weights/v1"
 
@@ -57,7 +57,7 @@ def publish_directory(staging: Path, directory: Path, version: int) -> None:
     _sync(directory.parent)
 
 
-def verify_manifest(directory: Path) -> Manifest:
+def verify_manifest(directory: Path, on_bytes: OnBytes = unheard) -> Manifest:
     """Checks size and digest of every listed file. Raises ManifestError naming the first that differs."""
     raw = _read(directory)
     for entry in raw["files"]:
@@ -66,7 +66,7 @@ def verify_manifest(directory: Path) -> Manifest:
             raise ManifestError(entry["name"], "listed in manifest.json but missing")
         if path.stat().st_size != entry["size"]:
             raise ManifestError(entry["name"], f"has {path.stat().st_size} bytes, manifest.json says {entry['size']}")
-        if _digest(path) != entry["sha256"]:
+        if file_digest(path, on_bytes) != entry["sha256"]:
             raise ManifestError(entry["name"], "content differs from the digest in manifest.json")
     return Manifest(raw["version"], tuple(entry["name"] for entry in raw["files"]))
 
@@ -93,12 +93,7 @@ def _read(directory: Path) -> dict[str, Any]:
 def _describe(path: Path) -> dict[str, Any]:
     path.chmod(0o644)  # safetensors writes 0600, which an engine under another user could not read
     _sync(path)
-    return {"name": path.name, "size": path.stat().st_size, "sha256": _digest(path)}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}
 
 
 def _sync(path: Path) -> None:

@@ -9,11 +9,13 @@ Order of a step: weights, then checkpoint. So a checkpoint's weights exist; weig
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
 import shutil
+import threading
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +26,13 @@ import torch
 
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, verify_manifest
+from whetstone_models.reading import OnBytes, file_digest, open_followed, unheard
 from whetstone_trainer.errors import TrainerError
 
 FORMAT, RUN_FORMAT, STATE = "whetstone.checkpoint/v1", "whetstone.run/v1", "state.json"
+
+# A claim with a newer epoch may come while the worker cleans the same folder.
+_CLAIMING = threading.Lock()
 
 
 @dataclass
@@ -69,19 +75,21 @@ class RunFolder:
                 return
         self.root.mkdir(parents=True, exist_ok=True)
         temporary = self.root / f".run.{uuid.uuid4().hex[:8]}.tmp"
-        try:
-            temporary.write_text(json.dumps({"format": RUN_FORMAT, "jobUid": job_uid, "epoch": epoch}) + "\n")
-            _sync(temporary)
-            temporary.rename(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with _CLAIMING:
+            try:
+                temporary.write_text(json.dumps({"format": RUN_FORMAT, "jobUid": job_uid, "epoch": epoch}) + "\n")
+                _sync(temporary)
+                temporary.rename(path)
+            finally:
+                temporary.unlink(missing_ok=True)
         _sync(self.root)
 
     def clean(self) -> None:
         """Removes what a killed process left under temporary names."""
-        for parent in (self.root, self.root / "weights", self.root / "checkpoints"):
-            for leftover in parent.glob(".*.tmp") if parent.is_dir() else ():
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        with _CLAIMING:
+            _remove_temporary(self.root)
+        _remove_temporary(self.root / "weights")
+        _remove_temporary(self.root / "checkpoints")
 
     def weights(self, version: int) -> Path:
         return self.model_path if version == 0 else self.root / "weights" / f"v{version}"
@@ -109,12 +117,12 @@ class RunFolder:
         _sync(source.parent)
         return target
 
-    def read_state(self, step: int, job_uid: str) -> State:
+    def read_state(self, step: int, job_uid: str, on_bytes: OnBytes = unheard) -> State:
         """Raises TrainerError if the checkpoint is unreadable, another job's, or its weights are not what it says."""
         path = self.checkpoint(step) / STATE
         try:
             raw = json.loads(path.read_text())
-            check_files(path.parent, raw)
+            check_files(path.parent, raw, on_bytes)
             weights = raw["weights"]
             state = State(
                 raw["jobUid"],
@@ -131,14 +139,14 @@ class RunFolder:
         if state.job_uid != job_uid:
             raise TrainerError("FAILED_PRECONDITION", f"{path}: belongs to job {state.job_uid}, not {job_uid}")
         if step > 0:
-            self.verified_digest(step, state.manifest_digest)
+            self.verified_digest(step, state.manifest_digest, on_bytes)
         return state
 
-    def verified_digest(self, version: int, expected: str | None = None) -> str:
+    def verified_digest(self, version: int, expected: str | None = None, on_bytes: OnBytes = unheard) -> str:
         """SHA-256 of the manifest of a version, after checking every file that it lists. Raises TrainerError."""
         directory = self.weights(version)
         try:
-            verify_manifest(directory)
+            verify_manifest(directory, on_bytes)
         except ManifestError as error:
             raise TrainerError("DATA_LOSS", f"{directory}: {error}") from error
         digest = manifest_digest(directory)
@@ -168,11 +176,17 @@ class RunFolder:
         _sync(directory.parent)
         return directory
 
-    def read_optimizer(self, step: int, device: torch.device) -> dict[str, Any]:
+    def checkpoint_bytes(self, step: int) -> int:
+        """What its files and those of its weights hold together."""
+        folders = (self.checkpoint(step), self.weights(step))
+        return sum(path.stat().st_size for folder in folders for path in folder.glob("*") if path.is_file())
+
+    def read_optimizer(self, step: int, device: torch.device, on_bytes: OnBytes = unheard) -> dict[str, Any]:
         """Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged."""
         path = self.checkpoint(step) / "optimizer.pt"
         try:
-            return torch.load(path, map_location=device, weights_only=True)["optimizer"]
+            with open_followed(path, _without_stop(on_bytes)) as file:
+                return torch.load(file, map_location=device, weights_only=True)["optimizer"]
         except (OSError, RuntimeError, EOFError, KeyError, ValueError, UnpicklingError) as error:
             raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
 
@@ -204,7 +218,22 @@ def manifest_digest(directory: Path) -> str:
     return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
 
 
-def check_files(directory: Path, raw: dict[str, Any]) -> None:
+def _remove_temporary(parent: Path) -> None:
+    for leftover in parent.glob(".*.tmp") if parent.is_dir() else ():
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+def _without_stop(on_bytes: OnBytes) -> OnBytes:
+    """For readers that take an exception between two reads for a damaged file: the next report stops the work."""
+
+    def told(count: int) -> None:
+        with contextlib.suppress(TrainerError):
+            on_bytes(count)
+
+    return told
+
+
+def check_files(directory: Path, raw: dict[str, Any], on_bytes: OnBytes = unheard) -> None:
     """Size and digest of state.json and of every file that it lists. Raises TrainerError naming what differs.
 
     Checkpoints of older versions list none.
@@ -216,7 +245,7 @@ def check_files(directory: Path, raw: dict[str, Any]) -> None:
         size = path.stat().st_size
         if size != entry["size"]:
             raise TrainerError("DATA_LOSS", f"{path}: has {size} bytes, {STATE} says {entry['size']}")
-        if _digest(path) != entry["sha256"]:
+        if file_digest(path, on_bytes) != entry["sha256"]:
             raise TrainerError("DATA_LOSS", f"{path}: content differs from the digest in {STATE}")
 
 
@@ -225,14 +254,9 @@ def _own_digest(raw: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _state_json(state: State, directory: Path) -> dict[str, Any]:
     files = [
-        {"name": path.name, "size": path.stat().st_size, "sha256": _digest(path)}
+        {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}
         for path in sorted(directory.iterdir())
         if path.name != STATE
     ]

@@ -21,9 +21,11 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_into, load_model, save_weights
+from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import trajectory_advantages
 from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
+from whetstone_trainer.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.disk_space import patiently_write
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.learner import train_rows
@@ -38,6 +40,12 @@ from whetstone_trainer.usable import Batch, notices_of, usable_episodes
 
 # (phase, share in [0, 1], notices that hold now); may raise to stop the step.
 OnProgress = Callable[..., None]
+
+
+def untold(*_: object) -> None:
+    """For whoever does not follow."""
+
+
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")
 
@@ -66,14 +74,20 @@ class JobRun:
     """State of a job: `step` steps are done, `model` is version `step`."""
 
     def __init__(
-        self, settings: TrainSettings, folder: RunFolder, job_uid: str, device: torch.device, dtype: torch.dtype
+        self,
+        settings: TrainSettings,
+        folder: RunFolder,
+        job_uid: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        on_progress: OnProgress = untold,
     ) -> None:
         """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError."""
         self.settings, self.folder, self.job_uid = settings, folder, job_uid
         self.device, self.dtype = device, dtype
         self.budget = TokenBudget(settings.batching.micro_batch_tokens)
         folder.clean()
-        self.model = self._load(0)
+        self.model = self._load_starting_model(on_progress)
         self.optimizer = make_optimizer(self.model, settings.optimizer)
         self._initial_optimizer = copy.deepcopy(self.optimizer.state_dict())
         self.state = State(job_uid, 0, str(folder.model_path), "")
@@ -82,7 +96,8 @@ class JobRun:
         self._older: dict[int, Transformer] = {}
         # What people should know of the run folder.
         self.notices: list[wire.Notice] = []
-        self.recover()
+        if folder.steps() or folder.damaged():
+            self.recover(on_progress)
 
     @property
     def step(self) -> int:
@@ -96,7 +111,7 @@ class JobRun:
         state = self.state
         return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=state.manifest_digest)
 
-    def recover(self) -> None:
+    def recover(self, on_progress: OnProgress = untold) -> None:
         """Back to the newest checkpoint that is whole; to the starting model if there never was one.
 
         Damaged ones are set aside once a whole one is found; without one all stay as they are, and nothing starts over.
@@ -104,7 +119,7 @@ class JobRun:
         faults: dict[int, TrainerError] = {}
         for step in reversed(self.folder.steps()):
             try:
-                self.restore(step)
+                self.restore(step, on_progress)
             except TrainerError as error:
                 if error.code != "DATA_LOSS":
                     raise
@@ -126,11 +141,13 @@ class JobRun:
             log.warning("checkpoint_damaged", extra={"step": step, "used": used, "fault": str(fault)})
             self.notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
 
-    def restore(self, step: int) -> None:
+    def restore(self, step: int, on_progress: OnProgress = untold) -> None:
         """Makes checkpoint `step` the present. Raises TrainerError if it is not there or not whole."""
         if step not in self.folder.steps():
             raise TrainerError("NOT_FOUND", f"no checkpoint of step {step} in {self.folder.root}")
-        self._load_step(step, self.folder.read_state(step, self.job_uid))
+        # Twice: for the digests, then into memory.
+        read = ReadShare(RESTORING, 2 * self.folder.checkpoint_bytes(step), on_progress)
+        self._load_step(step, self.folder.read_state(step, self.job_uid, read), read)
 
     def forget_after(self, step: int) -> None:
         """Drops newer checkpoints, so that a restart does not bring back what a restore left."""
@@ -138,9 +155,9 @@ class JobRun:
             if newer > step:
                 self.folder.discard(self.folder.checkpoint(newer))
 
-    def _load_step(self, step: int, state: State) -> None:
-        load_into(self.model, self.folder.weights(step))
-        saved = self.folder.read_optimizer(step, self.device) if step else self._initial_optimizer
+    def _load_step(self, step: int, state: State, on_bytes: OnBytes = unheard) -> None:
+        load_into(self.model, self.folder.weights(step), on_bytes)
+        saved = self.folder.read_optimizer(step, self.device, on_bytes) if step else self._initial_optimizer
         self.optimizer.load_state_dict(copy.deepcopy(saved))
         self.state = state
         self._older.clear()
@@ -328,10 +345,17 @@ class JobRun:
             self._older[self.step] = copy.deepcopy(self.model)
         self._results = {step: result for step, result in self._results.items() if step >= self.step - 16}
 
-    def _load(self, version: int) -> Transformer:
+    def _load_starting_model(self, on_progress: OnProgress) -> Transformer:
+        on_progress(LOADING, 0.0)
+        directory = self.folder.weights(0)
+        # A folder without weights is refused by `_load`, which says what is wrong.
+        total = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
+        return self._load(0, ReadShare(LOADING, total, on_progress))
+
+    def _load(self, version: int, on_bytes: OnBytes = unheard) -> Transformer:
         directory = self.folder.weights(version)
         try:
-            model = load_model(directory, self.dtype, self.device)
+            model = load_model(directory, self.dtype, self.device, on_bytes=on_bytes)
             check_finite(model, str(directory), "the trainer cannot start from them; use a model folder that is whole")
             return model
         except ModelError as error:

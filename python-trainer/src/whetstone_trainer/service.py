@@ -19,6 +19,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
+from whetstone_trainer.configuring import Configuring
 from whetstone_trainer.disk_space import is_out_of_space
 from whetstone_trainer.errors import SettingsError, TrainerError
 from whetstone_trainer.memory import each_that_fits
@@ -73,6 +74,8 @@ class TrainerServicer(rpc.TrainerServiceServicer):
     @_answers
     async def Configure(self, request: wire.ConfigureRequest) -> wire.ConfigureResponse:
         run = await self._session.configure(request)
+        if isinstance(run, Configuring):
+            return wire.ConfigureResponse(progress=run.progress)
         return wire.ConfigureResponse(
             step=run.step,
             weights=run.weights(),
@@ -131,13 +134,14 @@ class TrainerServicer(rpc.TrainerServiceServicer):
     @_answers
     async def Status(self, request: wire.StatusRequest) -> wire.StatusResponse:
         del request
-        session, run = self._session, self._session.run
+        session, run, configuring = self._session, self._session.run, self._session.configuring
         return wire.StatusResponse(
             job_uid=None if run is None else run.job_uid,
             epoch=session.epoch,
             step=0 if run is None else run.step,
             busy=session.running is not None,
             device=session.device.type,
+            configuring=configuring.progress if configuring is not None and configuring.is_at_work else None,
         )
 
 

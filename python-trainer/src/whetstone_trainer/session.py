@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,16 +22,20 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_trainer.checkpoint import RunFolder
+from whetstone_trainer.configuring import Configuring, RunId
 from whetstone_trainer.errors import TrainerError
 from whetstone_trainer.ingest import EpisodeReader, parse_manifest
 from whetstone_trainer.run import JobRun
-from whetstone_trainer.settings import parse_settings
+from whetstone_trainer.settings import TrainSettings, parse_settings
 
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")
 
+# Configure answers after this long with its progress.
+ANSWER_AFTER_S = 1.0
 # Of a process that was told to end: another one takes its place.
 ENDING = "the trainer is ending; repeat the call"
+OTHER_JOB = "the trainer was given another job"
 
 
 class RunningStep:
@@ -60,33 +65,74 @@ class TrainerSession:
     def __init__(self, reader: EpisodeReader, device: torch.device, dtype: torch.dtype) -> None:
         self._reader, self.device, self._dtype = reader, device, dtype
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
-        self._configuring = asyncio.Lock()
         self._closing = False
         self.run: JobRun | None = None
         self.running: RunningStep | None = None
+        # At work, or failed and not told yet.
+        self.configuring: Configuring | None = None
         self.epoch = 0
 
-    async def configure(self, request: wire.ConfigureRequest) -> JobRun:
-        """Idempotent. The same job keeps what it has, a running step included; another job stops it and takes over."""
+    async def configure(self, request: wire.ConfigureRequest) -> JobRun | Configuring:
+        """The run, or after a while how far it is. Raises why it failed, once; the next call tries again.
+
+        Idempotent. The same job keeps what it has, a running step and a load that goes on included; another job stops
+        both and takes over.
+        """
         settings = parse_settings(request.spec)
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
         folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
-        async with self._configuring:
-            run = self.run
-            if run is not None and (run.job_uid, run.folder.root) == (request.job_uid, folder.root):
-                self._fence(request.epoch)
-                folder.claim(request.job_uid, request.epoch)
-                run.settings = settings
-                return run
+        if self._closing:
+            raise TrainerError("UNAVAILABLE", ENDING)
+        run = self.run
+        if run is not None and (run.job_uid, run.folder.root) == (request.job_uid, folder.root):
+            self._fence(request.epoch)
             folder.claim(request.job_uid, request.epoch)
-            await self._stop_running("CONFLICT", "the trainer was given another job")
-            arguments = (settings, folder, request.job_uid, self.device, self._dtype)
-            self.run = None
-            self.run = await self.work(lambda: JobRun(*arguments))
-            self.epoch = request.epoch
-            log.info("configured", extra={"job": settings.job, "step": self.run.step, "epoch": self.epoch})
-            return self.run
+            run.settings = settings
+            return run
+        folder.claim(request.job_uid, request.epoch)
+        configuring = self._join_or_begin(folder, settings, request)
+        assert configuring.task is not None
+        done, _ = await asyncio.wait([configuring.task], timeout=ANSWER_AFTER_S)
+        if not done:
+            return configuring
+        if self.configuring is configuring:
+            self.configuring = None
+        return configuring.task.result()
+
+    def _join_or_begin(self, folder: RunFolder, settings: TrainSettings, request: wire.ConfigureRequest) -> Configuring:
+        of, former = RunId(request.job_uid, folder.root, folder.model_path), self.configuring
+        if former is not None and former.answers(of, request.epoch):
+            former.settings, former.epoch = settings, max(former.epoch, request.epoch)
+            return former
+        configuring = Configuring(of, settings, request.epoch)
+        configuring.task = asyncio.create_task(self._configure(configuring, folder, former))
+        # A failure is reported to whoever asks; without anybody it must not be logged as never retrieved.
+        configuring.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # From now on no call is for the run before; the step that still runs is stopped.
+        self.configuring, self.run = configuring, None
+        return configuring
+
+    async def _configure(self, configuring: Configuring, folder: RunFolder, former: Configuring | None) -> JobRun:
+        try:
+            if former is not None:
+                former.stop("CONFLICT", OTHER_JOB)
+                await former.ended()
+                former = None  # With what it had loaded.
+            await self._stop_running("CONFLICT", OTHER_JOB)
+            configuring.raise_if_stopped()
+            given = (configuring.settings, folder, configuring.of.job_uid, self.device, self._dtype)
+            run = await self.work(lambda: JobRun(*given, configuring.report))
+            configuring.raise_if_stopped()
+        except Exception as error:
+            configuring.failed()
+            # The half-loaded model must not stay in memory as long as the error is kept.
+            traceback.clear_frames(error.__traceback__)
+            raise
+        run.settings = configuring.settings
+        self.run, self.epoch, self.configuring = run, configuring.epoch, None
+        log.info("configured", extra={"job": run.settings.job, "step": run.step, "epoch": self.epoch})
+        return run
 
     def train(self, request: wire.TrainStepRequest) -> RunningStep | wire.TrainResult:
         """Starts the step, joins it if it runs, or gives its first result if it is done."""
@@ -113,7 +159,8 @@ class TrainerSession:
     def require(self, epoch: int) -> JobRun:
         """The run, if the caller may use it."""
         if self.run is None:
-            raise TrainerError("UNAVAILABLE", "the trainer has no job since it started; call Configure, then repeat")
+            why = "has no job since it started" if self.configuring is None else "is not ready for its job"
+            raise TrainerError("UNAVAILABLE", f"the trainer {why}; call Configure, then repeat")
         self._fence(epoch)
         return self.run
 
@@ -124,8 +171,11 @@ class TrainerSession:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function)
 
     async def close(self) -> None:
-        """Stops a running step at its next micro-batch; nothing is lost: whoever waits asks again."""
+        """Stops a running step at its next micro-batch, a load at its next read; whoever waits asks again."""
         self._closing = True
+        if self.configuring is not None:
+            self.configuring.stop("UNAVAILABLE", ENDING)
+            await self.configuring.ended()
         await self._stop_running("UNAVAILABLE", ENDING)
         self._worker.shutdown(wait=False, cancel_futures=True)
 
@@ -172,8 +222,11 @@ class TrainerSession:
         if self._closing:
             self.run = None
             return
+        if self.run is not run:
+            return  # Another job has taken over.
         try:
             await self.work(run.recover)
         except Exception as failure:
             log.error("recovery_failed", exc_info=failure, extra={"step": running.step})
-            self.run = None
+            if self.run is run:
+                self.run = None

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
-from trainer_kit import Sampler, Stream, configure_request, free_port, group, grpo_spec, until
+from trainer_kit import Sampler, Stream, configure_request, free_port, group, grpo_spec, until, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
@@ -50,7 +50,7 @@ async def process(nats_url: str) -> AsyncIterator[tuple[rpc.TrainerServiceStub, 
 
 
 async def configure(stub: rpc.TrainerServiceStub, spec: jobs.JobSpec, run_path: Path) -> wire.ConfigureResponse:
-    return await stub.Configure(configure_request(spec, run_path))
+    return await until_configured(stub, configure_request(spec, run_path))
 
 
 async def train(stub: rpc.TrainerServiceStub, manifest: bytes) -> wire.TrainResult:

@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from trainer_client import Trainer, refused, start
-from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec
+from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until_configured
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_trainer.disk_space import is_out_of_space, mount_point
@@ -108,7 +108,7 @@ async def test_without_a_whole_checkpoint_nothing_starts_over(
         flip(trainer.run_path / f"checkpoints/step-{step}/optimizer.pt")
     async with successor(nats_url, trainer.run_path) as other:
         for _ in range(2):
-            error = await refused(other.stub.Configure(configure_request(grpo_spec(model_path), trainer.run_path)))
+            error = await refused(asyncio.ensure_future(other.configure(grpo_spec(model_path))))
             assert error.code() == grpc.StatusCode.DATA_LOSS
             for part in (f"no checkpoint in {trainer.run_path}/checkpoints is whole", "step-2", "step-3", "start over"):
                 assert part in (error.details() or "")
@@ -192,14 +192,14 @@ async def test_a_step_that_waits_for_space_can_be_stopped(
         while (await call.read()).progress.phase != "waiting":
             pass
         other = configure_request(grpo_spec(model_path), tmp_path / "other", uid="uid-2")
-        await asyncio.wait_for(trainer.stub.Configure(other), 5)
+        await asyncio.wait_for(until_configured(trainer.stub, other), 5)
         assert await call.code() == grpc.StatusCode.ABORTED
 
 
 async def test_a_run_folder_on_a_full_disk_is_asked_for_again(volume: Path, model_path: Path, nats_url: str) -> None:
     fill(volume)
     async with successor(nats_url, volume / "run") as trainer:
-        error = await refused(trainer.stub.Configure(configure_request(grpo_spec(model_path), volume / "run")))
+        error = await refused(asyncio.ensure_future(trainer.configure(grpo_spec(model_path))))
         assert error.code() == grpc.StatusCode.UNAVAILABLE
         assert "no space left on a disk of the trainer" in (error.details() or "")
 

@@ -24,6 +24,7 @@ from trainer_kit import (
     grpo_spec,
     manifest_of,
     sft_spec,
+    until_configured,
 )
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
@@ -205,7 +206,7 @@ async def test_another_job_stops_the_running_step_and_takes_over(
     await first.read()
     other = grpo_spec(model_path)
     other.name = "other"
-    await trainer.stub.Configure(configure_request(other, tmp_path / "other", uid="uid-2"))
+    await until_configured(trainer.stub, configure_request(other, tmp_path / "other", uid="uid-2"))
     assert await first.code() == grpc.StatusCode.ABORTED
     assert "was given another job" in (await first.details() or "")
     status = await trainer.stub.Status(wire.StatusRequest())

@@ -14,6 +14,7 @@ import torch
 from trainer_kit import (
     PROMPT,
     configure_request,
+    until_configured,
 )
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
@@ -31,7 +32,7 @@ class Trainer:
     run_path: Path
 
     async def configure(self, spec: jobs.JobSpec, epoch: int = 1, uid: str = "uid-1") -> wire.ConfigureResponse:
-        return await self.stub.Configure(configure_request(spec, self.run_path, epoch, uid))
+        return await until_configured(self.stub, configure_request(spec, self.run_path, epoch, uid))
 
     async def train(
         self, manifest: bytes, epoch: int = 1, dropped: Sequence[jobs.DroppedEpisode] = ()

@@ -20,6 +20,7 @@ from nats.js.api import StorageType, StreamConfig
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
+from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
@@ -173,6 +174,14 @@ def sft_spec(model_path: Path) -> jobs.JobSpec:
 
 def configure_request(spec: jobs.JobSpec, run_path: Path, epoch: int = 1, uid: str = UID) -> wire.ConfigureRequest:
     return wire.ConfigureRequest(spec=spec, run_path=str(run_path), epoch=epoch, job_uid=uid)
+
+
+async def until_configured(stub: rpc.TrainerServiceStub, request: wire.ConfigureRequest) -> wire.ConfigureResponse:
+    """Asks until the trainer is ready."""
+    async with asyncio.timeout(60):
+        while (answer := await stub.Configure(request)).HasField("progress"):
+            pass
+    return answer
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:

@@ -5,6 +5,7 @@ import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
 import {
+  type ConfigureResponse,
   type Notice,
   NoticeSchema,
   type TrainerService,
@@ -12,13 +13,19 @@ import {
   TrainProgressSchema,
   type TrainResult,
 } from "@whetstone/proto/trainer/v1/trainer";
+import { ConfigureProgress } from "./configure-progress.ts";
 import type { Authority } from "./lead.ts";
 import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../loop/ports.ts";
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
 const DISK_FULL = "DiskFull";
-const CONFIGURE_MS = 300_000;
+/** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
+const CONFIGURE_ANSWER_MS = 30_000;
+/** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
+const CONFIGURE_STALL_MS = 300_000;
+/** Between two questions to a trainer that answers at once. Ours takes a second to say that it is not ready. */
+const CONFIGURE_POLL_MS = 200;
 
 interface Options {
   readonly client: RpcClient<typeof TrainerService>;
@@ -26,6 +33,8 @@ interface Options {
   /** Asked before every call; the calls themselves carry the job's epoch. */
   readonly lead?: Pick<Authority, "assert">;
   readonly logger: Logger;
+  /** Milliseconds without change after which a trainer that gets ready has failed. */
+  readonly configureStallMs?: number;
 }
 
 /** The trainer service, with the patience that its restarts need: whatever was lost is configured and asked for again. */
@@ -33,7 +42,8 @@ export class TrainerClient implements Trainer {
   readonly #options: Options;
   #job: TrainedJob | undefined;
   #waitedMs = 0;
-  #waitedForDisk = false;
+  /** What the trainer found in the run folder: it stays, whatever else is told for a while. */
+  #found: readonly Notice[] = [];
 
   constructor(options: Options) {
     this.#options = options;
@@ -41,11 +51,9 @@ export class TrainerClient implements Trainer {
 
   async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
     this.#job = job;
-    const tell = (notice: Notice): void => {
-      this.#waitedForDisk = true;
-      job.onNotices?.([notice]);
-    };
-    return this.#patiently(() => this.#configureOnce(signal), tell, signal);
+    this.#found = [];
+    const tell = (notice: Notice): void => this.#tell([notice]);
+    return this.#patiently(() => this.#configureOnce(tell, signal), tell, signal);
   }
 
   async trainStep(
@@ -60,7 +68,7 @@ export class TrainerClient implements Trainer {
     };
     const work = async (): Promise<TrainResult> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
-      const from = first ?? Math.min(step, (await this.#configureOnce(signal)).step);
+      const from = first ?? Math.min(step, (await this.#configureOnce(tell, signal)).step);
       first = undefined;
       for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
       return this.#trainOnce(step, onProgress, signal);
@@ -74,17 +82,30 @@ export class TrainerClient implements Trainer {
     return waited;
   }
 
-  async #configureOnce(signal: AbortSignal): Promise<TrainerState> {
-    const { spec, uid: jobUid, ledger, ...job } = this.#configuredJob();
-    this.#options.lead?.assert();
+  /** Asks until the trainer is ready, however long it takes as long as it goes on. */
+  async #configureOnce(tell: (notice: Notice) => void, signal: AbortSignal): Promise<TrainerState> {
+    const { spec, uid: jobUid, ledger } = this.#configuredJob();
     const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
-    const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_MS });
-    if (!answer.weights)
-      throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
-    // What was said of the run folder stays; that its disk was full is over.
-    if (answer.notices.length > 0 || this.#waitedForDisk) job.onNotices?.(answer.notices);
-    this.#waitedForDisk = false;
-    return { step: answer.step, weights: answer.weights };
+    const progress = new ConfigureProgress(this.#options.configureStallMs ?? CONFIGURE_STALL_MS);
+    for (;;) {
+      this.#options.lead?.assert();
+      const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_ANSWER_MS });
+      if (!answer.progress) return this.#ready(answer);
+      tell(progress.notice(answer.progress));
+      await sleep(CONFIGURE_POLL_MS, signal);
+    }
+  }
+
+  #ready({ step, weights, notices }: ConfigureResponse): TrainerState {
+    if (!weights) throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
+    if (notices.length > 0) this.#found = notices;
+    this.#tell([]);
+    return { step, weights };
+  }
+
+  /** What holds now, before what was found in the run folder. */
+  #tell(now: readonly Notice[]): void {
+    this.#job?.onNotices?.([...now, ...this.#found]);
   }
 
   async #trainOnce(

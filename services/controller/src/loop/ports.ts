@@ -51,7 +51,7 @@ export interface TrainedJob {
   readonly spec: JobSpec;
   readonly uid: string;
   readonly ledger: Pick<Ledger, "epoch" | "manifest" | "dropped">;
-  /** Called with what the trainer found in the run folder, each time that it found something. */
+  /** Called with what holds now: how far a trainer is that gets ready, and what it found in the run folder. */
   onNotices?(notices: readonly Notice[]): void;
 }
 
