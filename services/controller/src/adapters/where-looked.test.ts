@@ -13,8 +13,8 @@ afterAll(() => rmSync(dataPath, { recursive: true }));
 
 // Both lie on the machine of whoever submits. Agent and environment are not reached: the job has none.
 const spec = create(JobSpecSchema, {
-  model: { path: "/home/me/models/format" },
-  train: { source: { case: "jsonl", value: "/home/me/train.jsonl" } },
+  model: { path: "/laptop/models/format" },
+  train: { source: { case: "jsonl", value: "/laptop/train.jsonl" } },
   algorithm: { kind: { case: "sft", value: {} } },
 });
 const refusals = async (kube: boolean): Promise<string[]> => {
@@ -25,8 +25,8 @@ const refusals = async (kube: boolean): Promise<string[]> => {
 it("says of a folder or file of the user's machine that it was looked for in the cluster, and what to do", async () => {
   const said = await refusals(true);
   expect(said).toHaveLength(2);
-  expect(said[0]).toMatch(/^model\.path: folder \/home\/me\/models\/format does not exist or cannot be read: it was/);
-  expect(said[1]).toMatch(/^train\.jsonl: file \/home\/me\/train\.jsonl does not exist or cannot be read: it was/);
+  expect(said[0]).toMatch(/^model\.path: folder \/laptop\/models\/format does not exist or cannot be read: it was/);
+  expect(said[1]).toMatch(/^train\.jsonl: file \/laptop\/train\.jsonl does not exist or cannot be read: it was/);
   for (const one of said) {
     expect(one).toContain(
       `looked for in the cluster, on the volume at ${dataPath}, and not on the machine that submits`,
