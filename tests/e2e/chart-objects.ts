@@ -127,7 +127,8 @@ function rightsAreNarrow(objects: readonly ChartObject[]): string[] {
     ...rules.flatMap(({ role, rule }) => {
       const wide = [...rule.resources, ...rule.verbs, ...rule.apiGroups].includes("*");
       const secrets = rule.resources.includes("secrets");
-      const named = (rule.resourceNames?.length ?? 0) > 0 && !rule.verbs.some((verb) => /list|watch|create/.test(verb));
+      // With names a list, a watch and a server-side apply are of these alone; a plain create has no name and is refused.
+      const named = (rule.resourceNames?.length ?? 0) > 0 && !rule.verbs.includes("deletecollection");
       return [
         ...(wide ? [`Role ${role.metadata.name}: a right to everything`] : []),
         ...(secrets && !named ? [`Role ${role.metadata.name}: secrets without names`] : []),
@@ -195,7 +196,10 @@ function certificatesEverywhere(objects: readonly ChartObject[]): string[] {
       ];
     }),
     ...(secrets.has("rel-client") ? [] : ["rel-client: nobody makes it"]),
-    ...(/"http:\/\/rel-|"nats:\/\/rel-/.test(texts) ? ["an address without TLS"] : []),
+    // NATS's monitoring port says how the server is, and nothing else; only the controller may reach it.
+    ...(/"http:\/\/rel-(?!nats-\d+\.rel-nats-headless:8222")|"nats:\/\/rel-/.test(texts)
+      ? ["an address without TLS"]
+      : []),
     ...(named(objects, "Secret").some((secret) => "data" in secret || "stringData" in secret)
       ? ["a Secret with contents: an upgrade would write over what is in it"]
       : []),

@@ -7,7 +7,7 @@ import { runWhet } from "../support/local-runtime.ts";
 import { ROOT } from "./cluster.ts";
 import { NAMESPACE } from "./whet.ts";
 
-const LINE = /^ {4}npx whet (train examples\/frozenlake\/job\.yaml .*)$/m;
+const LINE = /^ {4}npx whet (train examples\/frozenlake\/job\.yaml .*--context .*)$/m;
 
 export function trainAsInReadme(): string {
   const written = LINE.exec(readFileSync(join(ROOT, "README.md"), "utf8"))?.[1];
