@@ -42,7 +42,10 @@ describe("the packages, outside the repository", () => {
     const charts = join(outside.folder, "node_modules/@whetstone/cli/charts");
     for (const name of ["whetstone", "whetstone-crds"]) expect(existsSync(join(charts, name, "Chart.yaml"))).toBe(true);
     const refused = outside.run(project, "npx", "whet", "install", "--kube", "--context", "nowhere");
-    expect([refused.status, refused.output]).toEqual([2, expect.stringContaining('no context "nowhere"')]);
+    expect([refused.status, refused.output]).toEqual([
+      2,
+      expect.stringMatching(/no context "nowhere"|there is no kubeconfig/),
+    ]);
   });
 
   it("the new project's own `npm install` finds our packages, which are in no registry", () => {

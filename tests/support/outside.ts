@@ -49,9 +49,11 @@ export function packInto(folder: string): string[] {
   return readdirSync(folder).map((name) => join(folder, name));
 }
 
-/** Nothing of the workspace: not its programs, not the variables of the npm that runs the tests. */
+/** Nothing of the workspace: not its programs, not the variables of the npm that runs the tests. Authorities stay: without them npm reaches nothing behind a proxy. */
 function userEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|WHETSTONE_|VITEST|NODE_)/.test(name));
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(npm_|WHETSTONE_|VITEST|NODE_(?!EXTRA_CA_CERTS$))/.test(name),
+  );
   const foreign = (process.env["PATH"] ?? "").split(delimiter).filter((path) => !path.startsWith(ROOT));
   return {
     ...Object.fromEntries(kept),
