@@ -83,6 +83,7 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["engine.replica=2", /replica/],
   ["engine.replicas=two", /replicas/],
   ["engine.device=tpu", /device/],
+  ["trainer.dtype=bfloat16", /dtype/],
   ["model.path=/models/policy", /path/],
   ["model.init.preset=huge", /preset|init/],
   ["nats.enabled=false", /url/],
