@@ -89,6 +89,7 @@ bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost 
 
 bench-batches: setup ## What an evaluation of many tasks costs the controller, one JSON line (BENCH="--tasks 100000")
 	@node tests/load/batches.ts $(BENCH)
+
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
 	@node tests/load/generated-jobs.ts $(FUZZ)
 

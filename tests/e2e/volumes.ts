@@ -7,7 +7,7 @@ import { NAMESPACE, RELEASE } from "./whet.ts";
 const NODE = process.env["E2E_NODE"];
 const FOLDER = "/tmp/whetstone-e2e";
 const FILL = "e2e-fill";
-const MIB = 1024;
+const VOLUME_MIB = 1024;
 
 interface Volume {
   readonly claim: string;
@@ -30,7 +30,7 @@ export function makeVolumes(): string[] {
   removeVolumes();
   for (const name of Object.keys(VOLUMES) as VolumeName[]) {
     const at = folderOf(name);
-    onNode(`mkdir -p ${at} && mount -t tmpfs -o size=${MIB}m,mode=0777 whetstone-e2e ${at}`);
+    onNode(`mkdir -p ${at} && mount -t tmpfs -o size=${VOLUME_MIB}m,mode=0777 whetstone-e2e ${at}`);
     command("kubectl", ["create", "-f", "-"], JSON.stringify(objectOf(name)));
   }
   return ["data.storageClass=e2e-data", "nats.persistence.storageClass=e2e-nats"];
@@ -46,7 +46,7 @@ export function removeVolumes(): void {
 
 /** Nothing more can be written to it. */
 export function fill(name: VolumeName): void {
-  onNode(`head -c ${2 * MIB}M /dev/zero >${folderOf(name)}/${FILL} 2>/dev/null; true`);
+  onNode(`head -c ${2 * VOLUME_MIB}M /dev/zero >${folderOf(name)}/${FILL} 2>/dev/null; true`);
 }
 
 export function free(name: VolumeName): void {
