@@ -3,9 +3,10 @@
 
 A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids
 with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. So is
-a greedy call: its tokens have probability 1 whatever the weights. A root
-starts a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once, in the row
-that came first. A row is all of one trajectory.
+a greedy call, whose tokens have probability 1 whatever the weights, and a call drawn from a part of the vocabulary
+(top_p, top_k), whose probabilities are not those of the whole that is trained. A root starts a row. So does a fork: the
+shared prefix is repeated with mask 0, because its tokens are trained once, in the row that came first. A row is all of
+one trajectory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Row:
     versions: np.ndarray
     # What logits are divided by before the softmax.
     temperatures: np.ndarray
-    # True: logprobs are those of softmax(logits / temperature), so they can be recomputed.
+    # True: sampled, so that logprobs can be recomputed as those of softmax(logits / temperature).
     comparable: np.ndarray
     # What each token's loss is multiplied by; other than 1 only after `proximal.anchor`.
     importance: np.ndarray
@@ -99,7 +100,7 @@ def episode_rows(
     `owners`: which of the episode's trajectories a call belongs to; calls it does not name are context. Absent: all
     belong to the first. `first_trajectory`: what that one's index is in the batch.
     Raises ContractError for unlabelled tokens, lengths that disagree, unknown parents, numbers that are not finite, and
-    if every call is greedy. The orchestrator judges the same when it seals: proto/golden/trainable.json.
+    if every call is context. The orchestrator judges the same when it seals: proto/golden/trainable.json.
     """
     if owners is None:
         owners = {} if episode.masked else {call.id: 0 for call in episode.calls}
@@ -113,7 +114,7 @@ def episode_rows(
             raise ContractError(f"{episode.id} call {call.id}: parent {call.parent_id!r} is not an earlier call")
         calls[call.id] = call
         owner = owners.get(call.id)
-        if owner is None or _is_greedy(call, episode):
+        if owner is None or _is_context(call, episode):
             continue
         draft = _continued(call, owner, calls, open_rows)
         if draft is None:
@@ -177,7 +178,7 @@ def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Epis
                 draft.token_ids.append(token_id)
     else:
         draft.sampled(token_ids, _logprobs(call, where), _versions(call, where, step))
-        draft.drawn(len(token_ids), *_temperature(call.sampling))
+        draft.drawn(len(token_ids), _temperature(call.sampling), True)
     draft.calls.append((call.id, len(draft.positions) - trained_before))
 
 
@@ -219,18 +220,19 @@ def _require_trainable(episode: types.Episode) -> None:
     if not all(map(math.isfinite, (episode.reward, *(one.reward for one in episode.trajectories)))):
         raise ContractError(f"{episode.id}: its reward is not finite")
     sampled = [call for call in episode.calls if call.completion_ids]
-    if sampled and all(_is_greedy(call, episode) for call in sampled):
-        raise ContractError(f"{episode.id}: none of its tokens can be trained: every call was greedy (temperature 0)")
+    if sampled and all(_is_context(call, episode) for call in sampled):
+        why = "every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)"
+        raise ContractError(f"{episode.id}: none of its tokens can be trained: {why}")
 
 
-def _is_greedy(call: types.ModelCall, episode: types.Episode) -> bool:
+def _is_context(call: types.ModelCall, episode: types.Episode) -> bool:
+    """Whether it was drawn in a way that no step can train."""
     if episode.purpose == types.PURPOSE_DEMONSTRATION:
         return False
-    return call.sampling.HasField("temperature") and not call.sampling.temperature > 0
-
-
-def _temperature(sampling: types.Sampling) -> tuple[float, bool]:
-    """Temperature, and whether the distribution was left whole (no top-p, no top-k)."""
-    temperature = sampling.temperature if sampling.HasField("temperature") else 1.0
+    sampling = call.sampling
     whole = (not sampling.HasField("top_p") or sampling.top_p >= 1) and sampling.top_k == 0
-    return temperature, whole
+    return not whole or not _temperature(sampling) > 0
+
+
+def _temperature(sampling: types.Sampling) -> float:
+    return sampling.temperature if sampling.HasField("temperature") else 1.0

@@ -104,11 +104,12 @@ def test_a_masked_episode_trains_nothing_even_if_unlabelled() -> None:
     assert episode_rows(episode(unlabelled, masked=True), 0, step=0) == []
 
 
-def test_tokens_drawn_with_top_p_are_trained_but_not_comparable() -> None:
+@pytest.mark.parametrize("part", [types.Sampling(top_p=0.9), types.Sampling(top_k=20)])
+def test_a_call_drawn_from_a_part_of_the_vocabulary_is_context(part: types.Sampling) -> None:
     drawn = call("c0", [1], [2])
-    drawn.sampling.MergeFrom(types.Sampling(temperature=0.5, top_p=0.9))
-    (row,) = episode_rows(episode(drawn), 0, step=0)
-    assert (row.temperatures.tolist(), row.comparable.tolist()) == ([0.5], [False])
+    drawn.sampling.MergeFrom(part)
+    (row,) = episode_rows(episode(drawn, call("c1", [3], [4], "c0")), 0, step=0)
+    assert content(row) == ([1, 2, 3, 4], [3])
 
 
 def broken(**changes: Any) -> types.ModelCall:

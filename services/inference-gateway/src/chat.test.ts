@@ -45,6 +45,12 @@ describe("chat completions", () => {
     expect(call?.versionSpans).toMatchObject([{ start: 0, end: 2, policyVersion: 1n }]);
   });
 
+  it("records how a call was drawn, as it tells whether a step can train it", async () => {
+    await chat(gateway, "drawn", [user("hi")], { temperature: 0.5, top_p: 0.9, top_k: 20 });
+    const [call] = (await calls(gateway, "drawn")).calls;
+    expect(call?.sampling).toMatchObject({ temperature: 0.5, topP: 0.9, topK: 20 });
+  });
+
   it("continues a conversation from its exact ids", async () => {
     await chat(gateway, "two", [user("hi")]);
     await chat(gateway, "two", [user("hi"), assistant("E"), user("x")]);

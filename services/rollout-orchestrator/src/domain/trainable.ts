@@ -5,7 +5,8 @@
  */
 import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
 
-const NOTHING_LEFT = "none of its tokens can be trained: every call was greedy (temperature 0)";
+const NOTHING_LEFT =
+  "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)";
 
 /** Why no step can train the episode, for people. Empty: one can. What has no tokens at all is told by their number. */
 export function whyNotTrainable(episode: Episode): string {
@@ -19,18 +20,24 @@ export function whyNotTrainable(episode: Episode): string {
     earlier.add(call.id);
   }
   const sampled = calls.filter(({ completionIds }) => completionIds.length > 0);
-  return sampled.length > 0 && sampled.every((call) => isGreedy(call, purpose)) ? NOTHING_LEFT : "";
+  return sampled.length > 0 && sampled.every((call) => isContext(call, purpose)) ? NOTHING_LEFT : "";
 }
 
-/** A greedy token has probability 1 whatever the weights: it is context, like anything else that nobody sampled. */
-function isGreedy({ sampling }: ModelCall, purpose: Purpose): boolean {
-  return purpose === Purpose.TRAIN && sampling?.temperature !== undefined && !(sampling.temperature > 0);
+/**
+ * Whether the call was drawn in a way that no step can train, so that its tokens are context. A greedy token has
+ * probability 1 whatever the weights; one drawn from a part of the vocabulary has another probability than the trainer's,
+ * which is taken over all of it.
+ */
+function isContext({ sampling }: ModelCall, purpose: Purpose): boolean {
+  if (purpose !== Purpose.TRAIN) return false;
+  const { temperature = 1, topP = 1, topK = 0 } = sampling ?? {};
+  return !(temperature > 0) || !(topP >= 1) || topK > 0;
 }
 
 function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose): string {
   const { parentId, promptIds, completionIds, demonstrationMask } = call;
   if (parentId !== "" && !earlier.has(parentId)) return `parent "${parentId}" is not an earlier call`;
-  if (isGreedy(call, purpose) || completionIds.length === 0) return "";
+  if (isContext(call, purpose) || completionIds.length === 0) return "";
   if (parentId === "" && promptIds.length === 0) return "a sampled token without a prompt";
   if (purpose === Purpose.TRAIN) return faultOfSampled(call);
   const agrees = demonstrationMask.length === 0 || demonstrationMask.length === completionIds.length;
