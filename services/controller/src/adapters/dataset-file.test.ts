@@ -17,7 +17,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const load = (json: JsonObject) => loadDataset(fromJson(DatasetSchema, json));
 const idsOf = async (json: JsonObject, count: number): Promise<string[]> => {
   const tasks = await load(json);
-  return Array.from({ length: count }, (_, position) => tasks.at(position).id);
+  return Promise.all(Array.from({ length: count }, async (_, position) => (await tasks.at(position)).id));
 };
 const seeds = { first: "1", count: "10" };
 
@@ -42,7 +42,7 @@ describe("a job's dataset", () => {
     const tasks = await load({ jsonl: path, take: "20", shuffleSeed: "8" });
     for (let position = 0; position < 50; position += 1) {
       const { id, payload, source } = cursor.next();
-      expect(tasks.at(position)).toMatchObject({ id, payload, source });
+      expect(await tasks.at(position)).toMatchObject({ id, payload, source });
     }
     const ids = (await dataset.take(5).shuffle(2).repeat(3).toArray()).map((task) => task.id);
     expect(await idsOf({ jsonl: path, take: "5", shuffleSeed: "2", repeat: 3 }, 15)).toEqual(ids);

@@ -10,7 +10,7 @@ import type { Task } from "@whetstone/proto/types/v1/types";
 import { needsAgent, type Violation } from "../domain/validate-job.ts";
 import type { TaskList } from "../domain/dataset.ts";
 import { Findings } from "../domain/findings.ts";
-import { checkValidationSize } from "../domain/validate-dataset.ts";
+import { checkDemonstrations, checkValidationSize } from "../domain/validate-dataset.ts";
 import { loadDataset } from "./dataset-file.ts";
 import { UnreadableFileError } from "./file-lines.ts";
 import { checkAgent } from "./agent-check.ts";
@@ -36,7 +36,7 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const { train, validation } = await checkDatasets(spec, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
-  return [...found, ...(await checkPlayers({ spec, module, task: first?.at(0) }, deps, found.length > 0))];
+  return [...found, ...(await checkPlayers({ spec, module, task: await first?.at(0) }, deps, found.length > 0))];
 }
 
 async function checkPlayers(
@@ -91,7 +91,7 @@ async function checkDatasets(
   config: WorldDeps["config"],
 ): Promise<{ train: TaskList | undefined; validation: TaskList | undefined }> {
   const train = await checkDataset("train", spec.train, found, config);
-  if (spec.algorithm?.kind.case === "sft" && train) checkDemonstrations(train, found);
+  if (spec.algorithm?.kind.case === "sft" && train) found.push(...(await checkDemonstrations(train)));
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, config);
   const sizes = new Findings();
   if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
@@ -122,18 +122,4 @@ async function reasonOf(error: unknown, { source }: Dataset, config: WorldDeps["
   if (!(error instanceof UnreadableFileError) || source.case !== "jsonl")
     return error instanceof Error ? error.message : String(error);
   return `file ${source.value} does not exist or cannot be read${await whereLooked(config)}`;
-}
-
-function checkDemonstrations(tasks: TaskList, found: Violation[]): void {
-  for (let i = 0; i < tasks.length; i++) {
-    const roles = tasks.at(i).demonstration.map((message) => message.role);
-    if (!roles.includes("assistant")) {
-      found.push({
-        path: "train",
-        reason: `task ${i + 1} has no assistant message in its demonstration, which SFT needs`,
-        curable: true,
-      });
-      return;
-    }
-  }
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import { passOrder } from "@whetstone/core";
+import { makePassOrder, runInTurns } from "@whetstone/core";
 import { type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 
 /** Tasks by index, in order and again from the start. */
 export interface TaskList {
   readonly length: number;
   /** The task at position i of an endless pass over the list. */
-  at(position: number): Task;
+  at(position: number): Promise<Task>;
 }
 
 /** Tasks "seed-<n>" with the payload {seed: n}. */
 export function seedTasks(first: number, count: number): TaskList {
-  return { length: count, at: (position) => seedTask(first + (position % count)) };
+  return { length: count, at: (position) => Promise.resolve(seedTask(first + (position % count))) };
 }
 
 export function listTasks(tasks: readonly Task[]): TaskList {
-  return { length: tasks.length, at: (position) => tasks[position % tasks.length] as Task };
+  return { length: tasks.length, at: (position) => Promise.resolve(tasks[position % tasks.length] as Task) };
 }
 
 /** Only the first n tasks. */
@@ -29,8 +29,8 @@ export function takenTasks(tasks: TaskList, count: number): TaskList {
 export function repeatedTasks(tasks: TaskList, times: number): TaskList {
   return {
     length: tasks.length * times,
-    at(position) {
-      const task = tasks.at(Math.floor(position / times));
+    async at(position) {
+      const task = await tasks.at(Math.floor(position / times));
       const copy = (position % times) + 1;
       return copy === 1 ? task : create(TaskSchema, { ...task, id: `${task.id}#${copy}` });
     },
@@ -40,16 +40,16 @@ export function repeatedTasks(tasks: TaskList, times: number): TaskList {
 /** Each pass in an order of its own that follows from the seed alone; no permutation is kept for passes gone by. */
 export function shuffledTasks(tasks: TaskList, seed: bigint): TaskList {
   let pass = -1;
-  let order: number[] = [];
+  let order = Promise.resolve<Uint32Array>(new Uint32Array());
   return {
     length: tasks.length,
-    at(position) {
+    async at(position) {
       const wanted = Math.floor(position / tasks.length);
       if (wanted !== pass) {
-        order = passOrder(tasks.length, seed, wanted);
+        order = runInTurns(makePassOrder(tasks.length, seed, wanted));
         pass = wanted;
       }
-      return tasks.at(order[position % tasks.length] as number);
+      return tasks.at((await order)[position % tasks.length] as number);
     },
   };
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import { inTurns } from "@whetstone/core";
 import type { Dataset, SeedRange, Validation } from "@whetstone/proto/jobs/v1/jobs";
-import type { Findings } from "./findings.ts";
+import type { TaskList } from "./dataset.ts";
+import type { Findings, Violation } from "./findings.ts";
 import { checkSampling } from "./validate-sampling.ts";
 
 const VARIANT = /^[a-z][a-z0-9]{0,30}$/;
@@ -59,4 +61,15 @@ export function checkValidationSize(found: Findings, { variants }: Validation, t
   const episodes = tasks * attempts;
   const reason = `has ${episodes} episodes (tasks × attempts), at most ${MAX_VALIDATION_EPISODES} can be played; use "take"`;
   found.check("validation.dataset", episodes <= MAX_VALIDATION_EPISODES, reason);
+}
+
+/** SFT has nothing to train in a task whose demonstration no assistant speaks in. */
+export async function checkDemonstrations(tasks: TaskList): Promise<Violation[]> {
+  for await (const i of inTurns(Array(tasks.length).keys())) {
+    const { demonstration } = await tasks.at(i);
+    if (demonstration.some(({ role }) => role === "assistant")) continue;
+    const reason = `task ${i + 1} has no assistant message in its demonstration, which SFT needs`;
+    return [{ path: "train", reason, curable: true }];
+  }
+  return [];
 }

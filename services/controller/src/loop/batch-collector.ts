@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { Breath } from "@whetstone/core";
+import { inTurns } from "@whetstone/core";
 import {
   type BatchManifest,
   BatchManifestSchema,
@@ -88,7 +88,7 @@ export class BatchCollector {
   /** Waits for each id in turn. To plan costs as much as the batch is large, so it is done once all are there. */
   async #sealed(step: number, signal: AbortSignal): Promise<void> {
     const { episodes } = this.#parts;
-    for await (const { id } of this.#places(this.#recordOf(step))) {
+    for await (const { id } of inTurns(this.#places(this.#recordOf(step)))) {
       for (let seen = episodes.size; !episodes.find(id); seen = episodes.size) {
         await episodes.grown(seen, signal);
         this.#context.onCounts();
@@ -161,22 +161,18 @@ export class BatchCollector {
 
   async *#unsealed(record: DispatchRecord): AsyncGenerator<RolloutTask> {
     const { spec, job } = this.#context;
-    for await (const { id, group, sample } of this.#places(record)) {
+    for await (const { id, group, sample } of inTurns(this.#places(record))) {
       if (this.#parts.episodes.find(id)) continue;
-      yield trainTask(spec, job, { group, sample, task: this.#parts.tasks.at(group) });
+      yield trainTask(spec, job, { group, sample, task: await this.#parts.tasks.at(group) });
     }
   }
 
-  /** The places of a batch, in order. There may be many: others have their turn in between. */
-  async *#places({ step, samples }: DispatchRecord): AsyncGenerator<{ id: string; group: number; sample: number }> {
+  /** The places of a batch, in order. */
+  *#places({ step, samples }: DispatchRecord): Generator<{ id: string; group: number; sample: number }> {
     const { name, batchGroups } = this.#context.job;
-    const breath = new Breath();
     for (const [i, count] of samples.entries()) {
       const group = step * batchGroups + i;
-      for (let sample = 0; sample < count; sample++) {
-        if (breath.due()) await breath.take();
-        yield { id: trainEpisodeId(name, group, sample), group, sample };
-      }
+      for (let sample = 0; sample < count; sample++) yield { id: trainEpisodeId(name, group, sample), group, sample };
     }
   }
 }

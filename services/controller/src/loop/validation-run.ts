@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { Breath } from "@whetstone/core";
+import { inTurns } from "@whetstone/core";
 import { durationOf } from "../domain/duration.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -58,7 +58,7 @@ export class ValidationRun {
     const { episodes } = this.#parts;
     const open = new Set<string>();
     let seen = 0;
-    for await (const place of this.#places(step)) {
+    for await (const place of inTurns(this.#places(step))) {
       if (this.#find(place)) continue;
       while (open.size >= concurrency) {
         await episodes.grown(seen, signal);
@@ -69,13 +69,13 @@ export class ValidationRun {
       }
       // Without a bound nobody asks what is open, and a million names are many.
       if (concurrency !== Infinity) open.add(this.#idOf(place));
-      yield this.#task(place);
+      yield await this.#task(place);
     }
   }
 
-  #task({ step, variant, index, attempt }: Place): RolloutTask {
+  async #task({ step, variant, index, attempt }: Place): Promise<RolloutTask> {
     const { spec, job } = this.#context;
-    return validationTask(spec, job, { step, variant, index, attempt, task: this.#parts.tasks.at(index) });
+    return validationTask(spec, job, { step, variant, index, attempt, task: await this.#parts.tasks.at(index) });
   }
 
   /** Waits for each place in turn: when the last one was found, all were. */
@@ -85,7 +85,8 @@ export class ValidationRun {
     { startedAt, signal }: { startedAt: number; signal: AbortSignal },
   ): Promise<ValidationResult> {
     const tally = new ValidationTally(variant.attempts);
-    for await (const place of this.#placesOf(step, variant)) tally.add(place.index, await this.#sealed(place, signal));
+    for await (const place of inTurns(this.#placesOf(step, variant)))
+      tally.add(place.index, await this.#sealed(place, signal));
     return create(ValidationResultSchema, {
       ...tally.score(),
       step,
@@ -113,16 +114,12 @@ export class ValidationRun {
     return `${this.#context.job.name}/${validationGroup(step, variant.name, index)}/s${attempt}`;
   }
 
-  async *#places(step: number): AsyncGenerator<Place> {
+  *#places(step: number): Generator<Place> {
     for (const variant of this.#context.job.validation?.variants ?? []) yield* this.#placesOf(step, variant);
   }
 
-  async *#placesOf(step: number, variant: CompiledVariant): AsyncGenerator<Place> {
-    const breath = new Breath();
+  *#placesOf(step: number, variant: CompiledVariant): Generator<Place> {
     for (let index = 0; index < this.#parts.tasks.length; index++)
-      for (let attempt = 0; attempt < variant.attempts; attempt++) {
-        if (breath.due()) await breath.take();
-        yield { step, variant, index, attempt };
-      }
+      for (let attempt = 0; attempt < variant.attempts; attempt++) yield { step, variant, index, attempt };
   }
 }

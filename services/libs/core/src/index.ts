@@ -44,6 +44,6 @@ export {
 } from "./ids.ts";
 export { onAbort } from "./on-abort.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
-export { Breath } from "./breath.ts";
-export { passOrder } from "./pass-order.ts";
+export { makePassOrder, passOrder } from "./pass-order.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";
+export { inTurns, runAtOnce, runInTurns } from "./turns.ts";

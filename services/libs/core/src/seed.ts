@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "./errors.ts";
+import { runAtOnce } from "./turns.ts";
 
 // Only 32-bit integer arithmetic: the same input gives the same numbers on every machine and in every engine.
 // Hash: FNV-1a over UTF-8 with a length-free separator, finished by murmur3's fmix32. Generator: xoshiro128**
@@ -100,11 +101,17 @@ function mixNumber(seed: number): number {
   return (seed >>> 0) ^ (high === 0 && seed >= 0 ? 0 : fmix32(high + (seed < 0 ? 0x5bd1e995 : 0)));
 }
 
-function shuffled<T>(items: readonly T[], integer: (n: number) => number): T[] {
+function shuffled<T>(items: readonly T[], integer: Rng["integer"]): T[] {
   const result = [...items];
-  for (let i = result.length - 1; i > 0; i -= 1) {
-    const j = integer(i + 1);
-    [result[i], result[j]] = [result[j] as T, result[i] as T];
-  }
+  runAtOnce(shuffling(result, integer));
   return result;
+}
+
+/** Shuffles in place, item by item (Fisher-Yates). */
+export function* shuffling<T>(items: { [index: number]: T; readonly length: number }, integer: Rng["integer"]) {
+  for (let i = items.length - 1; i > 0; i -= 1) {
+    const j = integer(i + 1);
+    [items[i], items[j]] = [items[j] as T, items[i] as T];
+    yield;
+  }
 }

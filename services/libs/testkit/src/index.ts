@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 export { buildEpisode, buildTask, type Place } from "./builders.ts";
+export { countTurns } from "./count-turns.ts";
 export type { GenerateRequest } from "./engine-generate.ts";
 export {
   echoScript,

@@ -32,7 +32,7 @@ export class DatasetCursor {
   readonly #digest: string;
   #position = 0;
   #pass = -1;
-  #order: readonly number[] = [];
+  #order: Uint32Array = new Uint32Array();
 
   /** @throws WhetstoneError FAILED_PRECONDITION when `state` is of other tasks or another order. */
   constructor(tasks: readonly DatasetTask[], { seed = 0, shuffle = false, state }: CursorOptions = {}) {
