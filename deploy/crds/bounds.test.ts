@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { validateJob } from "../../services/controller/src/domain/validate-job.ts";
+import { validateJob } from "../../services/controller/src/jobs/validation/validate-job.ts";
 import { ROOT } from "../pack/workspaces.ts";
 import type { Schema } from "./schema.ts";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * What the schema of `spec.job` says beyond the types of jobs.proto, by message and field: the same bounds as the
- * controller's `domain/validate-job.ts`. A test compares the two. Keys that the contract does not have stop the generator.
+ * controller's `jobs/validation/validate-job.ts`. A test compares the two. Keys that the contract does not have stop the generator.
  */
 export interface Bound {
   readonly minimum?: number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of TrainingJob before a real API server: what it takes, and what each rule refuses.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CONDITIONS, REASONS, TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
+import { CONDITIONS, REASONS, TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "../../tests/support/cluster.ts";
 
 let cluster: TestCluster;

@@ -5,8 +5,8 @@ import { setTimeout as delay } from "node:timers/promises";
 
 import { type Job, JobPhase, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 
-import { type JobClient, jobClient } from "../../services/cli/src/adapters/clients.ts";
-import { openCluster } from "../../services/cli/src/adapters/cluster/cluster.ts";
+import { type JobClient, jobClient } from "../../services/cli/src/connect/clients.ts";
+import { openCluster } from "../../services/cli/src/cluster/cluster.ts";
 import { NAMESPACE, RELEASE, whet } from "./whet.ts";
 
 const LOOK_MS = 200;

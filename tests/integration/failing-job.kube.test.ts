@@ -11,7 +11,7 @@ import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
-} from "../../services/controller/src/domain/training-job.ts";
+} from "../../services/controller/src/operator/training-job/schema.ts";
 import { KubeJobs } from "../support/kube-jobs.ts";
 import { smallJob } from "../support/local-runtime.ts";
 

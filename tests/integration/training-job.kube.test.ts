@@ -14,13 +14,13 @@ import type { RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
-import { RAY_CLUSTERS } from "../../services/controller/src/domain/ray-cluster.ts";
+import { WORKLOADS } from "../../services/controller/src/operator/kueue/workload.ts";
+import { RAY_CLUSTERS } from "../../services/controller/src/operator/ray/ray-cluster.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
-} from "../../services/controller/src/domain/training-job.ts";
+} from "../../services/controller/src/operator/training-job/schema.ts";
 import { borrow, type Loan } from "../support/definitions.ts";
 import { kubeconfigOf, type TestCluster } from "../support/cluster.ts";
 import { KubeJobs } from "../support/kube-jobs.ts";

@@ -8,10 +8,10 @@ import { type Kube, openKube, SECRETS } from "@whetstone/kube";
 import { silentLogger as logger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { keepCertificates } from "../../services/controller/src/adapters/certificate-secrets.ts";
-import { InstallationNotices } from "../../services/controller/src/adapters/installation-notices.ts";
+import { keepCertificates } from "../../services/controller/src/operator/certificates/secrets.ts";
+import { InstallationNotices } from "../../services/controller/src/operator/installation-notices.ts";
 import type { Config } from "../../services/controller/src/config.ts";
-import { startCertificates } from "../../services/controller/src/operator/certificates.ts";
+import { startCertificates } from "../../services/controller/src/operator/certificates/reconciler.ts";
 import { kubeconfigOf } from "../support/cluster.ts";
 
 const NAMESPACE = `certificates-${process.pid}`;

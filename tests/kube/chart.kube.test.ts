@@ -3,8 +3,8 @@
 import { execFile, execFileSync } from "node:child_process";
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ENVIRONMENT_POOLS } from "../../services/controller/src/domain/environment-pool.ts";
-import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
+import { ENVIRONMENT_POOLS } from "../../services/controller/src/operator/environment-pool/schema.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
 import { runWhet } from "../support/local-runtime.ts";
 

@@ -6,9 +6,12 @@ import { createMetrics, silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { installDefinitions } from "../support/cluster.ts";
-import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
-import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet.ts";
-import type { OperatorParts } from "../../services/controller/src/operator/operator.ts";
+import {
+  INFERENCE_FLEETS,
+  type InferenceFleet,
+} from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet/reconciler.ts";
+import type { OperatorParts } from "../../services/controller/src/operator/parts.ts";
 
 const NAMESPACE = `d-leave-${process.pid}`;
 const stack = new AsyncDisposableStack();

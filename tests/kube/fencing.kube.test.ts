@@ -19,8 +19,8 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { KvLedger } from "../../services/controller/src/adapters/kv-ledger.ts";
-import { TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
+import { KvLedger } from "../../services/controller/src/loop/batch/kv-ledger.ts";
+import { TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
 import { type Controller, setStage, type Stage } from "../support/controllers.ts";
 import { smallJob } from "../support/local-runtime.ts";
 

@@ -12,7 +12,7 @@ import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
 import { type Controller, setStage, type Stage } from "../support/controllers.ts";
 import { fleetSpec } from "../support/engine-fleet.ts";
 import { smallJob } from "../support/local-runtime.ts";

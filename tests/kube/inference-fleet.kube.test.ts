@@ -15,12 +15,15 @@ import { createClient } from "@whetstone/rpc";
 import { createLogger, createMetrics, silentLogger } from "@whetstone/telemetry";
 import { freePort, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { EngineFleet } from "../../services/controller/src/adapters/fleet.ts";
-import { INFERENCE_FLEETS, type InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
-import { LEADER_WORKER_SETS } from "../../services/controller/src/domain/inference-fleet-pods.ts";
+import { EngineFleet } from "../../services/controller/src/fleet/engine-fleet.ts";
+import {
+  INFERENCE_FLEETS,
+  type InferenceFleet,
+} from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { LEADER_WORKER_SETS } from "../../services/controller/src/operator/inference-fleet/pods.ts";
 import { borrow } from "../support/definitions.ts";
-import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet.ts";
-import type { OperatorParts } from "../../services/controller/src/operator/operator.ts";
+import { startInferenceFleets } from "../../services/controller/src/operator/inference-fleet/reconciler.ts";
+import type { OperatorParts } from "../../services/controller/src/operator/parts.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const NAMESPACE = `d-fleet-${process.pid}`;

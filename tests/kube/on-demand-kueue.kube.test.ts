@@ -5,8 +5,8 @@ import { NODES, openKube, type Pod, PODS, type Stored } from "@whetstone/kube";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
-import { type PodSet, TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
+import { WORKLOADS } from "../../services/controller/src/operator/kueue/workload.ts";
+import { type PodSet, TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
 import { CPUS, LABEL, Queue } from "../support/kueue.ts";
 import { LONG, OnDemandStage, SOUND } from "../support/on-demand.ts";
 

@@ -3,8 +3,8 @@
 import { DEPLOYMENTS, PODS, setCondition, type Stored } from "@whetstone/kube";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
-import { RESOURCE_FLAVORS, type Workload, WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { RESOURCE_FLAVORS, type Workload, WORKLOADS } from "../../services/controller/src/operator/kueue/workload.ts";
 import { borrow, type Loan } from "../support/definitions.ts";
 import { LONG, OnDemandStage, SOUND } from "../support/on-demand.ts";
 

@@ -2,12 +2,12 @@
 // What the controller makes of other projects' kinds, as their own definitions take it: each field known, each rule kept.
 import type { KubeObject, ResourceType, Stored } from "@whetstone/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { StoredFleet } from "../../services/controller/src/domain/inference-fleet.ts";
-import { LEADER_WORKER_SETS, leaderWorkerSet } from "../../services/controller/src/domain/inference-fleet-pods.ts";
-import type { Placement } from "../../services/controller/src/domain/kueue-placement.ts";
-import { workloadOf, WORKLOADS } from "../../services/controller/src/domain/kueue-workload.ts";
-import { RAY_CLUSTERS, rayClusterOf } from "../../services/controller/src/domain/ray-cluster.ts";
-import type { TrainingJob } from "../../services/controller/src/domain/training-job.ts";
+import type { StoredFleet } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { LEADER_WORKER_SETS, leaderWorkerSet } from "../../services/controller/src/operator/inference-fleet/pods.ts";
+import type { Placement } from "../../services/controller/src/operator/kueue/placement.ts";
+import { workloadOf, WORKLOADS } from "../../services/controller/src/operator/kueue/workload.ts";
+import { RAY_CLUSTERS, rayClusterOf } from "../../services/controller/src/operator/ray/ray-cluster.ts";
+import type { TrainingJob } from "../../services/controller/src/operator/training-job/schema.ts";
 import { openTestCluster, type TestCluster } from "../support/cluster.ts";
 import { borrowReal } from "../support/definitions.ts";
 

@@ -8,15 +8,15 @@ import { createMetrics, silentLogger } from "@whetstone/telemetry";
 import { startNats, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { installDefinitions } from "../support/cluster.ts";
-import { JobStore } from "../../services/controller/src/adapters/job-store.ts";
+import { JobStore } from "../../services/controller/src/jobs/job-store.ts";
 import {
   ENVIRONMENT_POOLS,
   type EnvironmentPool,
   POOL_LABELS,
-} from "../../services/controller/src/domain/environment-pool.ts";
-import { SAFE_TO_EVICT } from "../../services/controller/src/domain/pool-evictions.ts";
-import { startEnvironmentPools } from "../../services/controller/src/operator/environment-pool.ts";
-import type { OperatorParts } from "../../services/controller/src/operator/operator.ts";
+} from "../../services/controller/src/operator/environment-pool/schema.ts";
+import { SAFE_TO_EVICT } from "../../services/controller/src/operator/environment-pool/evictions.ts";
+import { startEnvironmentPools } from "../../services/controller/src/operator/environment-pool/reconciler.ts";
+import type { OperatorParts } from "../../services/controller/src/operator/parts.ts";
 
 const NAMESPACE = `c-evict-${process.pid}`;
 const stack = new AsyncDisposableStack();

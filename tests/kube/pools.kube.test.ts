@@ -13,8 +13,8 @@ import {
   ENVIRONMENT_PORT,
   type EnvironmentPool,
   POOL_LABELS,
-} from "../../services/controller/src/domain/environment-pool.ts";
-import { TRAINING_JOBS } from "../../services/controller/src/domain/training-job.ts";
+} from "../../services/controller/src/operator/environment-pool/schema.ts";
+import { TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions } from "../support/cluster.ts";
 import { setStage, type Stage } from "../support/controllers.ts";
 import { runWhet, smallJob } from "../support/local-runtime.ts";

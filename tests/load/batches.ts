@@ -16,13 +16,13 @@ import { ensureJobStreams, ensurePlatform, openStreams } from "@whetstone/messag
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { silentLogger } from "@whetstone/telemetry";
 import { startNats } from "@whetstone/testkit";
-import { JobStore } from "../../services/controller/src/adapters/job-store.ts";
-import { NatsTaskQueue } from "../../services/controller/src/adapters/nats-task-queue.ts";
-import { StreamEpisodeIndex } from "../../services/controller/src/adapters/stream-episode-index.ts";
-import { compileJob } from "../../services/controller/src/domain/compiled-job.ts";
-import { seedTasks } from "../../services/controller/src/domain/dataset.ts";
+import { JobStore } from "../../services/controller/src/jobs/job-store.ts";
+import { NatsTaskQueue } from "../../services/controller/src/loop/batch/nats-task-queue.ts";
+import { StreamEpisodeIndex } from "../../services/controller/src/loop/batch/stream-episode-index.ts";
+import { compileJob } from "../../services/controller/src/jobs/compiled-job.ts";
+import { seedTasks } from "../../services/controller/src/datasets/dataset.ts";
 import type { JobContext } from "../../services/controller/src/loop/job-context.ts";
-import { ValidationRun } from "../../services/controller/src/loop/validation-run.ts";
+import { ValidationRun } from "../../services/controller/src/loop/validation/validation-run.ts";
 
 const { values } = parseArgs({ options: { tasks: { type: "string", default: "10000" } } });
 const tasks = Number(values.tasks);

@@ -7,10 +7,10 @@ import { startServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { startNats } from "@whetstone/testkit";
 import { expect, it } from "vitest";
-import { JobRecords } from "../../services/controller/src/adapters/job-records.ts";
-import { JobStore } from "../../services/controller/src/adapters/job-store.ts";
-import { readLedger } from "../../services/controller/src/adapters/kv-ledger.ts";
-import { jobService } from "../../services/controller/src/handlers/job-service.ts";
+import { JobRecords } from "../../services/controller/src/jobs/service/job-records.ts";
+import { JobStore } from "../../services/controller/src/jobs/job-store.ts";
+import { readLedger } from "../../services/controller/src/loop/batch/kv-ledger.ts";
+import { jobService } from "../../services/controller/src/jobs/service/job-service.ts";
 import { openBareClient, type Refusal, refusalOf } from "../support/bare-client.ts";
 import { generateSpecs, isPathOf, soundJobs } from "../support/generated-specs.ts";
 

@@ -17,32 +17,32 @@ const controller = "services/controller/src";
 export const BUGS: readonly PlantedBug[] = [
   {
     name: "the group policy `complete` accepts a group of one",
-    file: `${controller}/domain/batch.ts`,
+    file: `${controller}/loop/batch/batch.ts`,
     find: "return sound >= job.groupSize;",
     replace: "return sound >= 1;",
-    suite: `${controller}/domain/batch.test.ts`,
+    suite: `${controller}/loop/batch/batch.test.ts`,
   },
   {
     name: "tasks are published before their dispatch record",
-    file: `${controller}/loop/batch-collector.ts`,
+    file: `${controller}/loop/batch/batch-collector.ts`,
     find: "    await this.#parts.ledger.saveDispatch(record);\n    this.#dispatches[step] = record;\n    await this.#publish(record, signal);",
     replace:
       "    await this.#publish(record, signal);\n    await this.#parts.ledger.saveDispatch(record);\n    this.#dispatches[step] = record;",
-    suite: `${controller}/loop/batch-collector.test.ts`,
+    suite: `${controller}/loop/batch/batch-collector.test.ts`,
   },
   {
     name: "the label is set before the load",
-    file: `${controller}/adapters/fleet.ts`,
+    file: `${controller}/fleet/engine-fleet.ts`,
     find: "    await control.loadWeights(policy.path, signal);\n    await control.setLabel(label, signal);",
     replace: "    await control.setLabel(label, signal);\n    await control.loadWeights(policy.path, signal);",
-    suite: `${controller}/adapters/fleet-switch.test.ts`,
+    suite: `${controller}/fleet/fleet-switch.test.ts`,
   },
   {
     name: "no canary after the load",
-    file: `${controller}/adapters/fleet.ts`,
+    file: `${controller}/fleet/engine-fleet.ts`,
     find: "    await control.canary(label, signal);\n",
     replace: "",
-    suite: `${controller}/adapters/fleet-switch.test.ts`,
+    suite: `${controller}/fleet/fleet-switch.test.ts`,
   },
   {
     name: "a message without an id is published again after a lost acknowledgement",

@@ -1,81 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports go one way (ARCHITECTURE.md, CONTRIBUTING.md): tests → services → libs → proto, and inside a service
-// main → app → {handlers, loop, adapters, commands, runtime} → domain.
-import { readFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+// Imports go one way: tests → services → libs → proto; inside a service by the table of import-rules.ts.
 import { globSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { FOLDERS, LIBRARIES, PURE } from "./import-rules.ts";
+import { type Import, importedFile, importsBelow, importsOf, isTest, rings, root } from "./imports.ts";
 
-const root = join(import.meta.dirname, "../..");
-const LIBS = ["core", "telemetry", "tls", "rpc", "messaging", "sdk", "modules", "kube", "audit", "testkit"];
-/** What a library may import of ours. */
-const ALLOWED: Record<string, readonly string[]> = {
-  core: [],
-  telemetry: ["core"],
-  tls: ["core", "telemetry"],
-  rpc: ["core", "telemetry", "tls", "proto"],
-  messaging: ["core", "telemetry", "tls", "proto"],
-  sdk: ["core"],
-  modules: ["core", "telemetry", "sdk"],
-  kube: ["core", "telemetry"],
-  audit: ["core", "messaging", "proto"],
-  testkit: ["core", "telemetry", "tls", "messaging", "rpc", "proto"],
-};
+const services = globSync("services/*/package.json", { cwd: root }).map((path) => basename(dirname(path)));
 
-interface Import {
-  readonly file: string;
-  readonly target: string;
-}
-
-/** A comment may say how something is imported. */
-const COMMENT_LINE = /^\s*(\/\/|\/?\*).*$/gm;
-
-function importsBelow(folder: string): Import[] {
-  const files = globSync("**/*.ts", { cwd: join(root, folder) }).filter((file) => !file.includes("node_modules"));
-  return files.flatMap((file) => {
-    const text = readFileSync(join(root, folder, file), "utf8").replaceAll(COMMENT_LINE, "");
-    const targets = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] as string);
-    return targets.map((target) => ({ file: join(folder, file), target }));
-  });
-}
-
-const services = globSync("services/*/package.json", { cwd: root }).map((path) => dirname(path));
-const isTest = (file: string): boolean => /\.test\.ts$|\/(bench|tests?|test-support)\//.test(file);
+/** Imports of what runs, not of its tests. */
+const programs = (folder: string): Import[] => importsBelow(folder).filter(({ file }) => !isTest(file));
 
 describe("layering", () => {
-  it.each(LIBS)("library %s imports only what it may", (lib) => {
-    const allowed = new Set((ALLOWED[lib] ?? []).map((name) => `@whetstone/${name}`));
-    const wrong = importsBelow(`services/libs/${lib}`)
-      .filter(({ file }) => !isTest(file))
+  it.each(Object.keys(LIBRARIES))("library %s imports only what it may", (library) => {
+    const allowed = new Set((LIBRARIES[library] ?? []).map((name) => `@whetstone/${name}`));
+    const wrong = programs(`services/libs/${library}`)
       .filter(({ target }) => target.startsWith("@whetstone/"))
       .filter(({ target }) => !allowed.has(target.split("/").slice(0, 2).join("/")));
     expect(wrong).toEqual([]);
   });
 
   it.each(services)("%s imports no other service", (service) => {
-    const names = services.filter((other) => other !== service).map((other) => other.split("/")[1] as string);
-    const wrong = importsBelow(service).filter(({ file, target }) => {
-      if (names.some((name) => target.startsWith(`@whetstone/${name}`))) return true;
-      return (
-        target.startsWith(".") && relative(join(root, service), join(root, dirname(file), target)).startsWith("..")
-      );
+    const others = services.filter((other) => other !== service);
+    const wrong = importsBelow(`services/${service}`).filter((each) => {
+      if (others.some((name) => each.target.startsWith(`@whetstone/${name}`))) return true;
+      const target = importedFile(each);
+      return target !== undefined && !target.startsWith(`services/${service}/`);
     });
     expect(wrong).toEqual([]);
   });
 
-  it.each(services)("%s keeps its domain free of clock and I/O", (service) => {
-    const wrong = importsBelow(`${service}/src`)
-      .filter(({ file }) => file.includes("/src/domain/") && !isTest(file))
-      .filter(
-        ({ target }) => /^node:(fs|net|http|child_process|timers)/.test(target) || /^\.\.\/(?!domain)/.test(target),
-      );
+  it.each(Object.keys(FOLDERS))("each folder of %s imports only what the table allows", (service) => {
+    const table = FOLDERS[service] ?? {};
+    const base = `services/${service}/src`;
+    const folderOf = (file: string): string => relative(base, dirname(file)) || ".";
+    const wrong = programs(base).flatMap((each) => {
+      const [from, target] = [folderOf(each.file), importedFile(each)];
+      if (from === "." || !target?.endsWith(".ts") || folderOf(target) === from) return [];
+      return table[from]?.includes(folderOf(target)) ? [] : [`${each.file} imports ${target}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it.each(Object.keys(FOLDERS))("the table of %s allows nothing that nobody imports", (service) => {
+    const base = `services/${service}/src`;
+    const used = new Set(
+      programs(base).map((each) => {
+        const target = importedFile(each);
+        return `${relative(base, dirname(each.file))} -> ${target && (relative(base, dirname(target)) || ".")}`;
+      }),
+    );
+    const allowed = Object.entries(FOLDERS[service] ?? {}).flatMap(([from, targets]) =>
+      targets.map((target) => `${from} -> ${target}`),
+    );
+    expect(allowed.filter((edge) => !used.has(edge))).toEqual([]);
+  });
+
+  it.each([
+    ...services,
+    ...Object.keys(LIBRARIES)
+      .filter((name) => name !== "sdk")
+      .map((name) => `libs/${name}`),
+  ])("no files of %s import each other in a ring, types included", (folder) =>
+    expect(rings(programs(`services/${folder}/src`))).toEqual([]),
+  );
+
+  it("files that only decide have no clock and no I/O", () => {
+    const pure = new Set(
+      PURE.flatMap((pattern) => globSync(pattern, { cwd: join(root, "services") }))
+        .map((file) => `services/${file}`)
+        .filter((file) => !isTest(file)),
+    );
+    const wrong = [...pure].flatMap((file) => [
+      ...(/\bDate\.now\(|\bnew Date\(\)|\bset(Timeout|Interval)\(/.test(readFileSync(join(root, file), "utf8"))
+        ? [`${file} looks at the clock`]
+        : []),
+      ...importsOf(file)
+        .filter(({ typeOnly }) => !typeOnly)
+        .filter((each) => {
+          const target = importedFile(each);
+          return target === undefined
+            ? /^node:(fs|net|http|child_process|timers)/.test(each.target)
+            : !pure.has(target) && target.includes("/src/");
+        })
+        .map(({ target }) => `${file} imports ${target}`),
+    ]);
     expect(wrong).toEqual([]);
   });
 
   it("only tests import the testkit", () => {
-    const wrong = importsBelow("services").filter(
-      ({ file, target }) => target.startsWith("@whetstone/testkit") && !isTest(file),
-    );
-    expect(wrong).toEqual([]);
+    expect(programs("services").filter(({ target }) => target.startsWith("@whetstone/testkit"))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines on pods, for services that run beside the test.
-import type { InferenceFleet } from "../../services/controller/src/domain/inference-fleet.ts";
+import type { InferenceFleet } from "../../services/controller/src/operator/inference-fleet/schema.ts";
 import type { Stage } from "./controllers.ts";
 
 export const MODEL_TOOLS = `${process.env["REGISTRY"] || "localhost/whetstone"}/model-tools:${process.env["TAG"] || "dev"}`;

@@ -12,7 +12,7 @@ import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
-} from "../../services/controller/src/domain/training-job.ts";
+} from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions, kubeconfigOf, openTestCluster, removeRights, type TestCluster } from "./cluster.ts";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "./local-runtime.ts";
 

@@ -7,7 +7,7 @@ import {
   RESOURCE_FLAVORS,
   type Workload,
   WORKLOADS,
-} from "../../services/controller/src/domain/kueue-workload.ts";
+} from "../../services/controller/src/operator/kueue/workload.ts";
 
 interface ClusterQueue extends KubeObject {
   spec: object;

@@ -6,13 +6,13 @@ import { JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
-import { INFERENCE_FLEETS } from "../../services/controller/src/domain/inference-fleet.ts";
-import { ON_DEMAND, POD_TEMPLATES } from "../../services/controller/src/domain/trainer-on-demand.ts";
+import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { ON_DEMAND, POD_TEMPLATES } from "../../services/controller/src/operator/on-demand/trainer-deployment.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,
   type TrainingJobSpec,
-} from "../../services/controller/src/domain/training-job.ts";
+} from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions, kubeconfigOf, removeRights } from "./cluster.ts";
 import { setStage, type Stage } from "./controllers.ts";
 import { fleetSpec, MODEL_TOOLS } from "./engine-fleet.ts";

@@ -6,8 +6,8 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "@whetstone/testkit";
-import type { StoredFleet } from "../../services/controller/src/domain/inference-fleet.ts";
-import { enginePod } from "../../services/controller/src/domain/inference-fleet-pods.ts";
+import type { StoredFleet } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { enginePod } from "../../services/controller/src/operator/inference-fleet/pods.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const VENV = process.env["WHETSTONE_VLLM"] ?? "";

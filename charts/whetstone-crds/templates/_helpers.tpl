@@ -20,7 +20,7 @@ minimum: 1
 maximum: 315360000
 {{- end -}}
 
-{{/* The closed list of services/controller/src/domain/training-job.ts; a test compares the two. */}}
+{{/* The closed list of services/controller/src/operator/training-job/schema.ts; a test compares the two. */}}
 {{- define "whetstone-crds.trainingJobReasons" -}}
 - Accepted
 - InvalidSpec

@@ -12,7 +12,7 @@ import type { FakeController } from "../test-support/fake-controller.ts";
 import { startFakeController } from "../test-support/fake-controller.ts";
 import type { FakeTerminal } from "../test-support/fake-terminal.ts";
 import { fakeTerminal } from "../test-support/fake-terminal.ts";
-import { modelsTool } from "./adapters/models-tool.ts";
+import { modelsTool } from "./models/models-tool.ts";
 import { runCommand } from "./run-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "whet-main-"));

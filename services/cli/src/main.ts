@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Entry of `whet`: signals in, exit code out. */
-import { READER, serveReader } from "./adapters/module-reader.ts";
-import { createTerminal } from "./adapters/terminal.ts";
-import { EXIT } from "./domain/cli-error.ts";
+import { READER, serveReader } from "./modules/module-reader.ts";
+import { createTerminal } from "./terminal/terminal.ts";
+import { EXIT } from "./cli-error.ts";
 import { runCommand } from "./run-command.ts";
 
 if (process.argv[2] === READER) serveReader();

@@ -5,17 +5,12 @@ import type { Option } from "commander";
 
 import manifest from "../package.json" with { type: "json" };
 
-import type { CommandContext } from "./commands/context.ts";
+import type { CommandContext, Outcome } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
 import { useCluster } from "./commands/use-cluster.ts";
-import type { CommandNode, Shell } from "./domain/completion.ts";
-import { SHELLS, completionScript } from "./domain/completion.ts";
+import type { CommandNode, Shell } from "./completion/completion.ts";
+import { SHELLS, completionScript } from "./completion/completion.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
-
-/** Where a command leaves an exit code that is not an error, e.g. 3: the job failed. */
-export interface Outcome {
-  exitCode: number;
-}
 
 const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anything else.";
 

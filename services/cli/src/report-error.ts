@@ -2,9 +2,9 @@
 /** The one seam from errors to what the user sees: text or JSON, and the exit code. */
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 
-import type { Terminal } from "./adapters/terminal.ts";
-import type { ExitCode, Violation } from "./domain/cli-error.ts";
-import { CliError, EXIT } from "./domain/cli-error.ts";
+import type { Terminal } from "./terminal/terminal.ts";
+import type { ExitCode, Violation } from "./cli-error.ts";
+import { CliError, EXIT } from "./cli-error.ts";
 
 interface Report {
   readonly code: string;

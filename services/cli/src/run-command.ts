@@ -2,9 +2,9 @@
 /** One command line, from words to an exit code. */
 import { CommanderError } from "commander";
 
-import type { CommandContext } from "./commands/context.ts";
-import { EXIT } from "./domain/cli-error.ts";
-import type { Outcome } from "./program.ts";
+import type { CommandContext, Outcome } from "./commands/context.ts";
+import { EXIT } from "./cli-error.ts";
+
 import { buildProgram } from "./program.ts";
 import { reportError } from "./report-error.ts";
 

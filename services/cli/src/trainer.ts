@@ -12,20 +12,20 @@ import type { Job, JobSpec, StepRecord, ValidationResult } from "@whetstone/prot
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import type { JobDocument, StepSummary, TrainRequest, TrainResult, ValidationSummary } from "@whetstone/sdk";
 
-import { lineTerminal } from "./adapters/line-terminal.ts";
-import { followJob } from "./adapters/job-watch.ts";
-import { checkModel } from "./adapters/models-tool.ts";
-import { isRemoteModel } from "./adapters/remote-model.ts";
+import { lineTerminal } from "./terminal/line-terminal.ts";
+import { followJob } from "./jobs/job-watch.ts";
+import { checkModel } from "./models/models-tool.ts";
+import { isRemoteModel } from "./models/remote-model.ts";
 import type { CommandContext } from "./commands/context.ts";
 import { runtimeModel } from "./commands/runtime-model.ts";
 import type { Session } from "./commands/session.ts";
 import { openSession } from "./commands/session.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import { submitJob, suspendCleanly } from "./commands/submit.ts";
-import { readJobSpec } from "./domain/job-file.ts";
-import { jobName } from "./domain/job-name.ts";
-import { stepSummary, validationSummary } from "./domain/summaries.ts";
-import { phaseName } from "./domain/watch-view.ts";
+import { readJobSpec } from "./jobs/job-file.ts";
+import { jobName } from "./jobs/job-name.ts";
+import { stepSummary, validationSummary } from "./jobs/summaries.ts";
+import { phaseName } from "./terminal/watch-view.ts";
 
 /**
  * Trains a job to its end: against WHETSTONE_ENDPOINT, else the running local runtime, else one started for it and stopped after.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** A terminal that remembers: for commands run in-process. */
-import type { Terminal } from "../src/adapters/terminal.ts";
+import type { Terminal } from "../src/terminal/terminal.ts";
 
 export interface FakeTerminal extends Terminal {
   readonly out: string[];

@@ -5,19 +5,19 @@ import { ensureJobStreams, ensurePlatform, requireServerVersion } from "@whetsto
 import { type Callers, type RpcServer, startServer } from "@whetstone/rpc";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
-import { clusterFleets, type FleetDirectory, localFleet } from "./adapters/fleet-directory.ts";
-import { JobMirror } from "./adapters/job-mirror.ts";
-import { checkWorld } from "./adapters/job-world.ts";
-import { clusterPools, fixedPools, type PoolDirectory } from "./adapters/pool-directory.ts";
-import { TrainingJobs } from "./adapters/training-jobs.ts";
+import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
+import { JobMirror } from "./jobs/job-mirror.ts";
+import { checkWorld } from "./jobs/validation/external-checks.ts";
+import { clusterPools, fixedPools, type PoolDirectory } from "./pools/pool-directory.ts";
+import { TrainingJobs } from "./operator/training-job/objects.ts";
 import type { Config } from "./config.ts";
-import { fleetView } from "./handlers/fleet-view.ts";
-import { jobService } from "./handlers/job-service.ts";
-import { poolService } from "./handlers/pool-service.ts";
+import { fleetView } from "./fleet/fleet-view.ts";
+import { jobService } from "./jobs/service/job-service.ts";
+import { poolService } from "./pools/pool-service.ts";
 import { Scheduler } from "./loop/scheduler.ts";
-import { type Duty, holdOffice } from "./operator/office.ts";
+import { type Duty, holdOffice } from "./leading/run-as-leader.ts";
 import { startOperator } from "./operator/operator.ts";
-import { playJob, setPhase } from "./play-job.ts";
+import { playJob, setPhase } from "./loop/play-job.ts";
 import { openNats, openWorld, type World } from "./world.ts";
 
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */

@@ -32,7 +32,7 @@ export const ConfigSchema = z.strictObject({
   tlsPath: z.string().optional(),
   /** Answers gRPC health in plain text, for probes; 0: off. */
   healthPort: port.default(0),
-  /** Certificates that this controller makes and renews, JSON: see operator/certificates.ts. */
+  /** Certificates that this controller makes and renews, JSON: see operator/certificates/plan.ts. */
   certificates: z.string().optional(),
   /** Run on Kubernetes: leader election, and the objects of whetstone.dev. In a pod, or with KUBECONFIG. */
   kube: z.stringbool().default(false),

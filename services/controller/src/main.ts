@@ -5,17 +5,17 @@ import { startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
 
 if (process.argv[2] === "certificates") {
-  const { makeCertificates } = await import("./operator/certificates.ts");
+  const { makeCertificates } = await import("./operator/certificates/reconciler.ts");
   await makeCertificates(process.env, createLogger({ component: "certificates" }));
   process.exit(0);
 }
 if (process.argv[2] === "delete-jobs") {
-  const { deleteJobsBeforeUninstall } = await import("./operator/delete-jobs.ts");
+  const { deleteJobsBeforeUninstall } = await import("./operator/training-job/delete-jobs.ts");
   await deleteJobsBeforeUninstall(process.env, createLogger({ component: "delete-jobs" }));
   process.exit(0);
 }
 if (process.argv[2] === "nats-guard") {
-  const { watchServer } = await import("./operator/nats-guard.ts");
+  const { watchServer } = await import("./nats/nats-guard.ts");
   const [monitor = "", storeDirectory = ""] = process.argv.slice(3);
   const stop = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());

@@ -8,11 +8,11 @@ import type { EnvRunnerConfig } from "./config.ts";
 import { frozenLake } from "./environments/frozenlake.ts";
 import { math, mathRevise } from "./environments/math.ts";
 import { tool } from "./environments/tool.ts";
-import { Drain } from "./handlers/drain.ts";
-import { environmentService } from "./handlers/environment-service.ts";
-import { runnerMetrics } from "./handlers/metrics.ts";
+import { Drain } from "./sessions/drain.ts";
+import { environmentService } from "./sessions/environment-service.ts";
+import { runnerMetrics } from "./sessions/metrics.ts";
 import { ModuleEnvironments } from "./host/module-environments.ts";
-import { Slots } from "./handlers/slots.ts";
+import { Slots } from "./sessions/slots.ts";
 
 export interface EnvRunnerApp extends AsyncDisposable {
   /** Of EnvironmentService, "host:port". */

@@ -4,14 +4,13 @@ import { auditJob, type AuditResult } from "@whetstone/audit";
 import { connectNats } from "@whetstone/messaging";
 import { silentLogger } from "@whetstone/telemetry";
 
-import { remoteAudit } from "../adapters/remote-audit.ts";
-import { namedController, natsUrl } from "../adapters/endpoint.ts";
-import { EXIT } from "../domain/cli-error.ts";
-import { formatCount } from "../domain/format.ts";
-import type { Outcome } from "../program.ts";
+import { remoteAudit } from "../jobs/remote-audit.ts";
+import { namedController, natsUrl } from "../connect/endpoint.ts";
+import { EXIT } from "../cli-error.ts";
+import { formatCount } from "../terminal/format.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
-import type { Terminal } from "../adapters/terminal.ts";
-import type { CommandContext, CommonOptions } from "./context.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
 import { connect } from "./jobs.ts";
 
 export async function audit(

@@ -3,8 +3,8 @@
 import { bundleModule } from "@whetstone/modules/bundle";
 import { JobService } from "@whetstone/proto/jobs/v1/jobs";
 
-import { clientOf, SUBMIT_DEADLINE_MS } from "../adapters/clients.ts";
-import { controllerAddress } from "../adapters/endpoint.ts";
+import { clientOf, SUBMIT_DEADLINE_MS } from "../connect/clients.ts";
+import { controllerAddress } from "../connect/endpoint.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function pushBundle(file: string, flags: CommonOptions, context: CommandContext): Promise<void> {

@@ -2,11 +2,11 @@
 /** `whet status --context …`: the pods of an installation, and what it works on. */
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
-import { jobClient } from "../adapters/clients.ts";
-import { chooseContext } from "../adapters/cluster/kube-config.ts";
-import { releasePods, type RunningJob, runningObjects } from "../adapters/cluster/release-pods.ts";
-import { controllerAddress } from "../adapters/endpoint.ts";
-import { formatTable } from "../domain/format.ts";
+import { jobClient } from "../connect/clients.ts";
+import { chooseContext } from "../cluster/kube-config.ts";
+import { releasePods, type RunningJob, runningObjects } from "../cluster/release-pods.ts";
+import { controllerAddress } from "../connect/endpoint.ts";
+import { formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 const ASK_WITHIN_MS = 5_000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What every command gets. Plain parameters, so that tests can run a command in-process. */
-import type { Terminal } from "../adapters/terminal.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 
 export interface CommandContext {
   readonly terminal: Terminal;
@@ -15,4 +15,9 @@ export interface CommandContext {
 export interface CommonOptions {
   readonly json?: boolean;
   readonly data?: string;
+}
+
+/** Where a command leaves an exit code that is not an error, e.g. 3: the job failed. */
+export interface Outcome {
+  exitCode: number;
 }

@@ -12,9 +12,9 @@ import {
   type SplitInfo,
 } from "@whetstone/sdk";
 
-import { exportDataset, readEvaluation } from "../adapters/dataset-files.ts";
-import { badInput, CliError } from "../domain/cli-error.ts";
-import { formatBytes, formatCount, formatTable } from "../domain/format.ts";
+import { exportDataset, readEvaluation } from "../datasets/dataset-files.ts";
+import { badInput, CliError } from "../cli-error.ts";
+import { formatBytes, formatCount, formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export interface SplitFlags extends CommonOptions {

@@ -3,16 +3,15 @@
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-import { runPython } from "../adapters/models-tool.ts";
-import { EXIT } from "../domain/cli-error.ts";
-import { formatBytes } from "../domain/format.ts";
+import { runPython } from "../models/models-tool.ts";
+import { EXIT } from "../cli-error.ts";
+import { formatBytes } from "../terminal/format.ts";
 import { INSTALLATION, dataDirectory, dataPaths, pythonPath } from "../runtime/layout.ts";
 import { readLock } from "../runtime/lock.ts";
 import { findNatsServer } from "../runtime/nats-server.ts";
 import { freePorts } from "../runtime/ports.ts";
 import { PORT_NAMES } from "../runtime/port-names.ts";
-import type { Outcome } from "../program.ts";
-import type { CommandContext, CommonOptions } from "./context.ts";
+import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
 
 interface Finding {
   readonly check: string;

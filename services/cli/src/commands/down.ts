@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet down`: stops the runtime of a data directory, wherever it was started. */
-import { CliError } from "../domain/cli-error.ts";
+import { CliError } from "../cli-error.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { endLeftovers } from "../runtime/leftovers.ts";
 import { readLock } from "../runtime/lock.ts";

@@ -2,12 +2,12 @@
 /** `whet episodes export`: every sealed episode of a job, with its tokens, in a file. */
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 
-import type { JobClient } from "../adapters/clients.ts";
-import type { EpisodeFile } from "../adapters/episode-files.ts";
-import { openJsonl, openParquet } from "../adapters/episode-files.ts";
-import { badInput } from "../domain/cli-error.ts";
-import type { ExportedEpisode } from "../domain/episode-rows.ts";
-import { formatCount } from "../domain/format.ts";
+import type { JobClient } from "../connect/clients.ts";
+import type { EpisodeFile } from "../episodes/episode-files.ts";
+import { openJsonl, openParquet } from "../episodes/episode-files.ts";
+import { badInput } from "../cli-error.ts";
+import type { ExportedEpisode } from "../episodes/episode-rows.ts";
+import { formatCount } from "../terminal/format.ts";
 import type { CommandContext } from "./context.ts";
 import type { ListFlags } from "./episodes.ts";
 import { wantedEpisodes } from "./episodes.ts";

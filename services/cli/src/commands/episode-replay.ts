@@ -5,11 +5,10 @@ import type { ReplayEpisodeResponse } from "@whetstone/proto/jobs/v1/jobs";
 import type { ReplayDifference } from "@whetstone/proto/types/v1/types";
 import { Purpose, ReplayDifferenceSchema } from "@whetstone/proto/types/v1/types";
 
-import type { JobClient } from "../adapters/clients.ts";
-import { EXIT } from "../domain/cli-error.ts";
-import { printable } from "../domain/episode-text.ts";
-import type { Outcome } from "../program.ts";
-import type { CommandContext, CommonOptions } from "./context.ts";
+import type { JobClient } from "../connect/clients.ts";
+import { EXIT } from "../cli-error.ts";
+import { printable } from "../episodes/episode-text.ts";
+import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
 import type { ListFlags } from "./episodes.ts";
 import { wantedEpisodes } from "./episodes.ts";
 import { connect } from "./jobs.ts";

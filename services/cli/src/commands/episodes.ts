@@ -13,10 +13,10 @@ import {
   TerminationReasonSchema,
 } from "@whetstone/proto/types/v1/types";
 
-import { CliError, badInput } from "../domain/cli-error.ts";
-import { enumShortName, shortNames } from "../domain/enum-names.ts";
-import { episodeText } from "../domain/episode-text.ts";
-import { formatNumber, formatTable } from "../domain/format.ts";
+import { CliError, badInput } from "../cli-error.ts";
+import { enumShortName, shortNames } from "../terminal/enum-names.ts";
+import { episodeText } from "../episodes/episode-text.ts";
+import { formatNumber, formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { connect } from "./jobs.ts";
 

@@ -2,9 +2,9 @@
 /** `whet eval compare`: two evaluations, task by task. */
 import { compareReports } from "@whetstone/sdk";
 
-import { loadReport } from "../adapters/report-files.ts";
-import { badInput } from "../domain/cli-error.ts";
-import { comparisonLines } from "../domain/eval-tables.ts";
+import { loadReport } from "../evaluation/report-files.ts";
+import { badInput } from "../cli-error.ts";
+import { comparisonLines } from "../evaluation/eval-tables.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function compareEvaluations(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Shows an evaluation while it runs: redrawn on a terminal, a line now and then elsewhere, nothing with --json. */
-import type { EvaluationEvents } from "../adapters/evaluation-watch.ts";
-import type { Terminal } from "../adapters/terminal.ts";
-import type { EvalProgress } from "../domain/eval-progress.ts";
-import { phaseName } from "../domain/watch-view.ts";
+import type { EvaluationEvents } from "../evaluation/evaluation-watch.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import type { EvalProgress } from "../evaluation/eval-progress.ts";
+import { phaseName } from "../terminal/watch-view.ts";
 
 export interface EvalView extends EvaluationEvents {
   readonly close: () => void;

@@ -208,7 +208,7 @@ describe("whet eval compare", () => {
 });
 
 it("the page's script is sound JavaScript", async () => {
-  const { SCRIPT } = await import("../domain/eval-style.ts");
+  const { SCRIPT } = await import("../evaluation/eval-style.ts");
   writeFileSync(join(folder, "script.cjs"), SCRIPT);
   execFileSync(process.execPath, ["--check", join(folder, "script.cjs")]);
 });

@@ -11,10 +11,10 @@ import {
 } from "@whetstone/proto/inference/v1/inference";
 import type { RpcClient } from "@whetstone/rpc";
 
-import { clientOf } from "../adapters/clients.ts";
-import { controllerAddress } from "../adapters/endpoint.ts";
-import { badInput } from "../domain/cli-error.ts";
-import { formatTable } from "../domain/format.ts";
+import { clientOf } from "../connect/clients.ts";
+import { controllerAddress } from "../connect/endpoint.ts";
+import { badInput } from "../cli-error.ts";
+import { formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function fleetStatus(flags: CommonOptions, context: CommandContext): Promise<void> {

@@ -5,9 +5,9 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 
 import manifest from "../../package.json" with { type: "json" };
 
-import { ownPackages } from "../adapters/own-packages.ts";
-import { badInput } from "../domain/cli-error.ts";
-import { projectFiles } from "../domain/project.ts";
+import { ownPackages } from "../modules/own-packages.ts";
+import { badInput } from "../cli-error.ts";
+import { projectFiles } from "../modules/project.ts";
 import { INSTALLATION } from "../runtime/layout.ts";
 import { makeFolder } from "../runtime/make-folder.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";

@@ -6,14 +6,13 @@ import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import { CheckpointSchema, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { isAbort } from "@whetstone/core";
 
-import type { JobClient } from "../adapters/clients.ts";
-import { jobClient } from "../adapters/clients.ts";
-import { controllerAddress } from "../adapters/endpoint.ts";
-import { CliError } from "../domain/cli-error.ts";
-import { formatTable } from "../domain/format.ts";
-import { phaseName, validationLine, watchScreen } from "../domain/watch-view.ts";
-import type { Outcome } from "../program.ts";
-import type { CommandContext, CommonOptions } from "./context.ts";
+import type { JobClient } from "../connect/clients.ts";
+import { jobClient } from "../connect/clients.ts";
+import { controllerAddress } from "../connect/endpoint.ts";
+import { CliError } from "../cli-error.ts";
+import { formatTable } from "../terminal/format.ts";
+import { phaseName, validationLine, watchScreen } from "../terminal/watch-view.ts";
+import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
 import { exitCodeOf } from "./submit.ts";
 import { watchJob } from "./watch.ts";
 

@@ -2,8 +2,8 @@
 /** `whet models …`: the models tool, with whet's own errors. */
 import { resolve } from "node:path";
 
-import type { ModelSummary } from "../adapters/models-tool.ts";
-import { checkModel, modelsTool } from "../adapters/models-tool.ts";
+import type { ModelSummary } from "../models/models-tool.ts";
+import { checkModel, modelsTool } from "../models/models-tool.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export interface InitFlags extends CommonOptions {

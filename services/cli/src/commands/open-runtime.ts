@@ -2,9 +2,9 @@
 /** From options to a started runtime; used by `up` and by `train` when none is up. */
 import { resolve } from "node:path";
 
-import { ensureDefaultModel } from "../adapters/models-tool.ts";
-import type { Violation } from "../domain/cli-error.ts";
-import { badInput } from "../domain/cli-error.ts";
+import { ensureDefaultModel } from "../models/models-tool.ts";
+import type { Violation } from "../cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { preflight } from "../runtime/preflight.ts";
 import { Runtime } from "../runtime/runtime.ts";

@@ -4,10 +4,10 @@ import { toJson } from "@bufbuild/protobuf";
 import { type Pool, PoolSchema, PoolService } from "@whetstone/proto/pools/v1/pools";
 import type { RpcClient } from "@whetstone/rpc";
 
-import { clientOf } from "../adapters/clients.ts";
-import { controllerAddress } from "../adapters/endpoint.ts";
-import { badInput, CliError } from "../domain/cli-error.ts";
-import { formatTable } from "../domain/format.ts";
+import { clientOf } from "../connect/clients.ts";
+import { controllerAddress } from "../connect/endpoint.ts";
+import { badInput, CliError } from "../cli-error.ts";
+import { formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function listPools(flags: CommonOptions, context: CommandContext): Promise<void> {

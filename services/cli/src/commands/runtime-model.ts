@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The model of a job that names none: the one that the local runtime has, or will have. */
-import { findController, runningRuntime } from "../adapters/endpoint.ts";
+import { findController, runningRuntime } from "../connect/endpoint.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import type { CommandContext } from "./context.ts";
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** A controller to talk to: the one that is there, or a runtime of our own for as long as the command runs. */
-import type { JobClient } from "../adapters/clients.ts";
-import { jobClient } from "../adapters/clients.ts";
-import { findController } from "../adapters/endpoint.ts";
+import type { JobClient } from "../connect/clients.ts";
+import { jobClient } from "../connect/clients.ts";
+import { findController } from "../connect/endpoint.ts";
 import { HOST } from "../runtime/ports.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { portOf } from "../runtime/state-file.ts";

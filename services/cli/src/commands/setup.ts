@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-import { CliError } from "../domain/cli-error.ts";
+import { CliError } from "../cli-error.ts";
 import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
 import type { RunProgram } from "../runtime/python-setup.ts";
 import { setupPython } from "../runtime/python-setup.ts";

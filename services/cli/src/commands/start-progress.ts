@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The list of services while they start: redrawn on a terminal, one line for each that becomes ready elsewhere. */
-import type { Terminal } from "../adapters/terminal.ts";
-import { formatSeconds } from "../domain/format.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { formatSeconds } from "../terminal/format.ts";
 import type { ServiceState } from "../runtime/state-file.ts";
 
 const SPINNER = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];

@@ -5,11 +5,11 @@ import { statfsSync } from "node:fs";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
-import { fleetClient, jobClient } from "../adapters/clients.ts";
-import { runningRuntime } from "../adapters/endpoint.ts";
-import type { Terminal } from "../adapters/terminal.ts";
-import { formatBytes, formatTable } from "../domain/format.ts";
-import { enumShortName } from "../domain/enum-names.ts";
+import { fleetClient, jobClient } from "../connect/clients.ts";
+import { runningRuntime } from "../connect/endpoint.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { formatBytes, formatTable } from "../terminal/format.ts";
+import { enumShortName } from "../terminal/enum-names.ts";
 import { EngineStateSchema } from "@whetstone/proto/inference/v1/inference";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { residentBytes } from "../runtime/processes.ts";

@@ -4,10 +4,10 @@ import { isAbort, sleep } from "@whetstone/core";
 import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
-import type { JobClient } from "../adapters/clients.ts";
-import { SUBMIT_DEADLINE_MS } from "../adapters/clients.ts";
-import type { ExitCode } from "../domain/cli-error.ts";
-import { CliError, EXIT } from "../domain/cli-error.ts";
+import type { JobClient } from "../connect/clients.ts";
+import { SUBMIT_DEADLINE_MS } from "../connect/clients.ts";
+import type { ExitCode } from "../cli-error.ts";
+import { CliError, EXIT } from "../cli-error.ts";
 import type { CommandContext } from "./context.ts";
 import type { Session } from "./session.ts";
 import { watchJob } from "./watch.ts";

@@ -5,8 +5,8 @@ import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { badInput, CliError } from "../domain/cli-error.ts";
-import { formatSeconds } from "../domain/format.ts";
+import { badInput, CliError } from "../cli-error.ts";
+import { formatSeconds } from "../terminal/format.ts";
 import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
 import { makeFolder } from "../runtime/make-folder.ts";
 import { tailOf } from "../runtime/log-file.ts";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `--context` and WHETSTONE_CONTEXT: the command speaks to the controller of that cluster, as if it ran here. */
-import { badInput } from "../domain/cli-error.ts";
-import type { ClusterWish } from "../domain/cluster-names.ts";
+import { badInput } from "../cli-error.ts";
+import type { ClusterWish } from "../cluster/cluster-names.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface ClusterFlags {
@@ -30,7 +30,7 @@ export async function useCluster(
     if (flags.context === undefined) return undefined;
     throw badInput([{ path: "--context", reason: `\`whet ${name}\` is about this machine; it takes no cluster` }]);
   }
-  const { openCluster } = await import("../adapters/cluster/cluster.ts");
+  const { openCluster } = await import("../cluster/cluster.ts");
   const cluster = await openCluster(wish, environment);
   environment["WHETSTONE_CONTEXT"] = wish.context;
   environment["WHETSTONE_NAMESPACE"] = cluster.namespace;

@@ -4,12 +4,12 @@ import { toJson } from "@bufbuild/protobuf";
 import type { Job, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import { JobPhase, JobSchema, StepRecordSchema, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
 
-import type { JobClient } from "../adapters/clients.ts";
-import type { WatchEvents } from "../adapters/job-watch.ts";
-import { followJob } from "../adapters/job-watch.ts";
-import type { Terminal } from "../adapters/terminal.ts";
-import { formatSeconds } from "../domain/format.ts";
-import { phaseName, stepLine, validationLine, watchScreen } from "../domain/watch-view.ts";
+import type { JobClient } from "../connect/clients.ts";
+import type { WatchEvents } from "../jobs/job-watch.ts";
+import { followJob } from "../jobs/job-watch.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { formatSeconds } from "../terminal/format.ts";
+import { phaseName, stepLine, validationLine, watchScreen } from "../terminal/watch-view.ts";
 import type { CommandContext } from "./context.ts";
 
 /** Returns the finished job; throws when interrupted. */

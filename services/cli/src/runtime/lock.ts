@@ -2,7 +2,7 @@
 /** One runtime a data directory: an exclusive lock file that outlives nobody. */
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 
-import { badInput } from "../domain/cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import { isSameProcess, startTime } from "./processes.ts";
 
 export interface LockHolder {

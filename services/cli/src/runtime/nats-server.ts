@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-import { badInput } from "../domain/cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import { INSTALLATION, pythonFolders } from "./layout.ts";
 import { HOST } from "./ports.ts";
 

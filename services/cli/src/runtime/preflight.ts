@@ -3,9 +3,9 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { checkModel } from "../adapters/models-tool.ts";
-import type { Violation } from "../domain/cli-error.ts";
-import { badInput } from "../domain/cli-error.ts";
+import { checkModel } from "../models/models-tool.ts";
+import type { Violation } from "../cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import type { DataPaths } from "./layout.ts";
 import { makeFolder } from "./make-folder.ts";
 import { readLock } from "./lock.ts";

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { CliError } from "../domain/cli-error.ts";
+import { CliError } from "../cli-error.ts";
 
 export const TORCH = "torch==2.13.0";
 /** PyTorch's own builds without CUDA: a tenth of the default's size. */

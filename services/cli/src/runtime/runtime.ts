@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { guardNats } from "@whetstone/messaging";
 
-import { startLayers } from "../domain/start-order.ts";
+import { startLayers } from "./start-order.ts";
 import type { DataPaths } from "./layout.ts";
 import { endLeftovers } from "./leftovers.ts";
 import type { Lock } from "./lock.ts";

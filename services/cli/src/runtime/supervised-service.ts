@@ -3,8 +3,8 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { crashesAfter, restartDelay } from "../domain/backoff.ts";
-import { CliError } from "../domain/cli-error.ts";
+import { crashesAfter, restartDelay } from "./backoff.ts";
+import { CliError } from "../cli-error.ts";
 import { isHealthy } from "./health.ts";
 import type { LogFile } from "./log-file.ts";
 import { tailOf } from "./log-file.ts";

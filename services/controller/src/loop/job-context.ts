@@ -2,7 +2,7 @@
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { JobSpec, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import type { Notice, TrainProgress } from "@whetstone/proto/trainer/v1/trainer";
-import type { CompiledJob } from "../domain/compiled-job.ts";
+import type { CompiledJob } from "../jobs/compiled-job.ts";
 import type { Fleet } from "./ports.ts";
 
 /** What every part of a running job's loop knows. */

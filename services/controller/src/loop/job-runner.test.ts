@@ -9,7 +9,7 @@ import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/ty
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
-import { listTasks, seedTasks } from "../domain/dataset.ts";
+import { listTasks, seedTasks } from "../datasets/dataset.ts";
 import { type Ending, type JobParts, runJob, stopOrder } from "./job-runner.ts";
 import { type Ledger, WAITING } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";

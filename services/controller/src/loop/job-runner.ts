@@ -13,18 +13,18 @@ import {
   JobWish,
   type StepRecord,
 } from "@whetstone/proto/jobs/v1/jobs";
-import { compileJob } from "../domain/compiled-job.ts";
-import { trainersReason } from "../domain/failure-reason.ts";
-import { DELETED } from "../domain/job-phase.ts";
-import type { TaskList } from "../domain/dataset.ts";
-import { trainEpisodeId } from "../domain/tasks.ts";
-import { NothingLearnedError } from "../domain/trained-batches.ts";
-import { BatchCollector } from "./batch-collector.ts";
+import { compileJob } from "../jobs/compiled-job.ts";
+import { trainersReason } from "./failure-reason.ts";
+import { DELETED } from "../jobs/job-phase.ts";
+import type { TaskList } from "../datasets/dataset.ts";
+import { trainEpisodeId } from "./batch/tasks.ts";
+import { NothingLearnedError } from "./trained-batches.ts";
+import { BatchCollector } from "./batch/batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import type { EpisodeIndex, Fleet, Ledger, TaskQueue, Trainer } from "./ports.ts";
 import type { StatusBoard } from "./status-board.ts";
 import { runTrainingLoop } from "./training-loop.ts";
-import { ValidationRun } from "./validation-run.ts";
+import { ValidationRun } from "./validation/validation-run.ts";
 
 /** What one job's run is made of; opened by the caller and closed by it. */
 export interface JobParts {

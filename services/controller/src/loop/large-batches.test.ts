@@ -13,12 +13,12 @@ import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSummarySchema } from "@whetstone/proto/types/v1/types";
 import { describe, expect, it } from "vitest";
 
-import { compileJob } from "../domain/compiled-job.ts";
-import { seedTasks } from "../domain/dataset.ts";
-import { BatchCollector } from "./batch-collector.ts";
+import { compileJob } from "../jobs/compiled-job.ts";
+import { seedTasks } from "../datasets/dataset.ts";
+import { BatchCollector } from "./batch/batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import type { EpisodeIndex, Ledger, TaskQueue } from "./ports.ts";
-import { ValidationRun } from "./validation-run.ts";
+import { ValidationRun } from "./validation/validation-run.ts";
 
 const never = new AbortController().signal;
 /** Episodes sealed between two wakes of who waits. */

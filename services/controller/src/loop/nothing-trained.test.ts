@@ -20,8 +20,8 @@ import { TrainResultSchema, WeightsSchema } from "@whetstone/proto/trainer/v1/tr
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
 import { describe, expect, it } from "vitest";
-import type { SealedEpisode } from "../domain/batch.ts";
-import { seedTasks } from "../domain/dataset.ts";
+import type { SealedEpisode } from "./batch/batch.ts";
+import { seedTasks } from "../datasets/dataset.ts";
 import { runJob } from "./job-runner.ts";
 import type { EpisodeIndex, Fleet, Ledger, Trainer } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";

@@ -2,7 +2,7 @@
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { DroppedEpisode, JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
-import type { FindEpisode } from "../domain/batch.ts";
+import type { FindEpisode } from "./batch/batch.ts";
 
 /** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
 export interface Ledger {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
-import { DELETED, isFinished } from "../domain/job-phase.ts";
+import { DELETED, isFinished } from "../jobs/job-phase.ts";
 import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";

@@ -2,8 +2,8 @@
 import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { DELETED, isFinished } from "../domain/job-phase.ts";
-import { nextJob } from "../domain/next-job.ts";
+import { DELETED, isFinished } from "../jobs/job-phase.ts";
+import { nextJob } from "./next-job.ts";
 import { type Ending, type RunSignals, stopOrder } from "./job-runner.ts";
 
 export interface SchedulerDeps {

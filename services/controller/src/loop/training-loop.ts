@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { durationOf } from "../domain/duration.ts";
+import { durationOf } from "../jobs/duration.ts";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 import { type Notice, type TrainProgress, type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
-import { validationDue, versionIsServed } from "../domain/plan.ts";
-import { refuseUnscored, TrainedBatches } from "../domain/trained-batches.ts";
-import type { BatchCollector, CollectedBatch } from "./batch-collector.ts";
+import { validationDue, versionIsServed } from "./admission.ts";
+import { refuseUnscored, TrainedBatches } from "./trained-batches.ts";
+import type { BatchCollector, CollectedBatch } from "./batch/batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import { type Ledger, type Trainer, type TrainerState, WAITING } from "./ports.ts";
 import { Stopwatch } from "./stopwatch.ts";
-import type { ValidationRun } from "./validation-run.ts";
+import type { ValidationRun } from "./validation/validation-run.ts";
 
 export interface LoopParts {
   readonly trainer: Trainer;

@@ -17,7 +17,7 @@ import {
   type ResetResult,
   type StepResult,
 } from "@whetstone/sdk";
-import { stepAndGrade } from "../handlers/grade.ts";
+import { stepAndGrade } from "../sessions/grade.ts";
 import type { CloseCall, KindDescription, ResetCall, StepCall } from "./calls.ts";
 
 serveChild(async ({ code }: { readonly code: Uint8Array }): Promise<ChildMethods> => {

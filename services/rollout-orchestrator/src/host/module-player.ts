@@ -8,9 +8,9 @@ import { type Episode, EpisodeSchema, type Module } from "@whetstone/proto/types
 import { EpisodeError, type Failure } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
-import type { PlacedDelivery } from "../adapters/episode-player.ts";
-import { episodeTimeoutMs } from "../domain/limits.ts";
-import { sealFailed } from "../domain/seal.ts";
+import type { PlacedDelivery } from "../play/episode-player.ts";
+import { episodeTimeoutMs } from "../play/limits.ts";
+import { sealFailed } from "../seal/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
 
 // M1: every task of a module is played in its job's process, never here. M2: what was in a process that ended is played again

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What crosses between the orchestrator and the child that plays a job's episodes.
 
-import type { Runners } from "../domain/runners.ts";
+import type { Runners } from "../environments/runners.ts";
 
 export interface PlayerSettings {
   readonly code: Uint8Array;

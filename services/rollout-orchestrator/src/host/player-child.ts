@@ -7,13 +7,13 @@ import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 import { createRegistry, readModule, type RegisteredActor } from "@whetstone/sdk";
 import { silentLogger } from "@whetstone/telemetry";
 import { connectorTo, openTls } from "@whetstone/tls";
-import { EnvironmentModule } from "../adapters/environment-module.ts";
-import { playTask, type PlayerDeps } from "../adapters/episode-player.ts";
-import { ExternalModels } from "../adapters/external-models.ts";
-import { Gateway } from "../adapters/gateway.ts";
-import { RunnerClients } from "../adapters/runner-clients.ts";
+import { EnvironmentModule } from "../environments/environment-module.ts";
+import { playTask, type PlayerDeps } from "../play/episode-player.ts";
+import { ExternalModels } from "../play/external-models.ts";
+import { Gateway } from "../play/gateway.ts";
+import { RunnerClients } from "../environments/runner-clients.ts";
 import { BUILT_IN } from "../agents/built-in.ts";
-import { describeKind } from "../handlers/describe-kind.ts";
+import { describeKind } from "../service/describe-kind.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+import { describe, expect, it } from "vitest";
+
+import { LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
+
+import { CliError } from "../cli-error.ts";
+import { readJobSpec } from "./job-file.ts";
+import { parsePath, setPath } from "./set-path.ts";
+
+const GOOD = {
+  name: "lake",
+  model: { path: "models/tiny" },
+  agent: { kind: "frozenlake", args: { any: [1, "x", null] } },
+  environment: { kind: "frozenlake" },
+  train: { seeds: { first: 0, count: "100" } },
+  algorithm: { grpo: { groupSize: 8, lossAggregation: "TOKEN_MEAN", optimizer: { learningRate: 0.001 } } },
+  loop: { steps: 3, batchGroups: 4, groupPolicy: { partial: { minSize: 2 } } },
+  limits: { episodeTimeout: "30s" },
+};
+
+/** A copy of GOOD with settings changed, by path. */
+function changed(...changes: [path: string, value: unknown][]): unknown {
+  const copy: Record<string, unknown> = structuredClone(GOOD);
+  for (const [path, value] of changes) setPath(copy, parsePath(path) ?? [], value);
+  return copy;
+}
+
+function violationsOf(document: unknown): string[] {
+  try {
+    readJobSpec(document, "/jobs");
+    return [];
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    expect(error.exitCode).toBe(2);
+    return error.violations.map(({ path, reason }) => `${path}: ${reason}`);
+  }
+}
+
+describe("readJobSpec", () => {
+  it("makes the message and takes paths from the job file's folder", () => {
+    const spec = readJobSpec(changed(["validation.dataset.jsonl", "../tasks.jsonl"]), "/jobs");
+    expect(spec.model?.path).toBe("/jobs/models/tiny");
+    expect(spec.validation?.dataset?.source).toEqual({ case: "jsonl", value: "/tasks.jsonl" });
+    expect(spec.train?.source.value).toMatchObject({ first: 0n, count: 100n });
+    expect(spec.limits?.episodeTimeout?.seconds).toBe(30n);
+    expect(spec.algorithm?.kind.value).toMatchObject({ groupSize: 8, lossAggregation: LossAggregation.TOKEN_MEAN });
+  });
+
+  it("leaves absolute paths alone", () => {
+    expect(readJobSpec(changed(["model.path", "/m"]), "/jobs").model?.path).toBe("/m");
+  });
+
+  it.each<[path: string, value: unknown, expected: string]>([
+    ["lop", {}, 'lop: unknown setting; did you mean "loop"?'],
+    ["loop.bachGroups", 1, 'loop.bachGroups: unknown setting; did you mean "batchGroups"?'],
+    ["loop.batch_groups", 1, 'loop.batch_groups: unknown setting; did you mean "batchGroups"?'],
+    ["loop.zzzzz", 1, "loop.zzzzz: unknown setting"],
+    ["loop.steps", "three", 'loop.steps: must be a whole number, not the text "three"'],
+    ["loop.steps", 1.5, "loop.steps: must be a whole number, not 1.5"],
+    ["loop.steps", -1, "loop.steps: must be from 0 to 4294967295, not -1"],
+    ["seed", 2 ** 60, "seed: put quotes around a number this large"],
+    ["name", 7, "name: must be text, not 7"],
+    ["model", ["x"], "model: must be a mapping of settings, not a list"],
+    ["model", null, "model: has no value: give one or remove the setting"],
+    [
+      "algorithm.grpo.normalizeByStd",
+      "yes",
+      'algorithm.grpo.normalizeByStd: must be true or false, not the text "yes"',
+    ],
+    ["timeout", 30, 'timeout: must be a duration in seconds like "30s" or "0.5s", not 30'],
+    ["agent.args", "x", 'agent.args: must be a mapping, not the text "x"'],
+    ["sampling.temperature", Infinity, "sampling.temperature: must be a number, not Infinity"],
+    ["algorithm.grpo.lossAggregation", "TOKEN_MEEN", 'did you mean "TOKEN_MEAN"?'],
+    ["train.jsonl", "x", "train: takes one of jsonl, seeds, not 2 of them"],
+    ["validation.variants", [{ name: "a" }, { nam: "b" }], "validation.variants[1].nam: unknown setting"],
+  ])("refuses %s = %j", (path, value, expected) => {
+    const violations = violationsOf(changed([path, value]));
+    expect(violations).toHaveLength(1);
+    expect(violations[0]).toContain(expected);
+  });
+
+  it("names every violation at once", () => {
+    expect(violationsOf(changed(["lop", 1], ["name", 7], ["loop.steps", "x"]))).toHaveLength(3);
+  });
+
+  it.each([
+    ["a list", []],
+    ["text", "x"],
+    ["nothing", null],
+  ])("refuses %s as a whole", (_, document) => {
+    expect(violationsOf(document)[0]).toMatch(/^\(root\): must be a mapping/);
+  });
+
+  it("takes the enum's full name and large integers as text too", () => {
+    const change: [string, unknown][] = [
+      ["loop.deadlinePolicy", "DEADLINE_POLICY_MASK"],
+      ["seed", "18446744073709551615"],
+    ];
+    expect(readJobSpec(changed(...change), "/")).toMatchObject({ loop: { deadlinePolicy: 3 }, seed: 2n ** 64n - 1n });
+  });
+});

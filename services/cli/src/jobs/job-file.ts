@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/** From a parsed job file to a JobSpec. No I/O: reading and YAML are the adapter's. */
+import { isAbsolute, resolve } from "node:path";
+
+import { fromJson } from "@bufbuild/protobuf";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+
+import { badInput } from "../cli-error.ts";
+import { walkMessage } from "./spec-walker.ts";
+
+/**
+ * Checks a document against the JobSpec and makes the message. Relative paths in it are meant from `folder`, the job
+ * file's own, wherever the command was called. Throws bad input with every violation; what settings mean together is
+ * the controller's to judge.
+ */
+export function readJobSpec(document: unknown, folder: string): JobSpec {
+  const { json, violations } = walkMessage(JobSpecSchema, document);
+  if (violations.length > 0) throw badInput(violations);
+  const spec = fromJson(JobSpecSchema, json);
+  resolvePaths(spec, folder);
+  return spec;
+}
+
+function resolvePaths(spec: JobSpec, folder: string): void {
+  const absolute = (path: string): string => (path === "" || isAbsolute(path) ? path : resolve(folder, path));
+  if (spec.model) spec.model.path = absolute(spec.model.path);
+  for (const dataset of [spec.train, spec.validation?.dataset]) {
+    if (dataset?.source.case === "jsonl") dataset.source.value = absolute(dataset.source.value);
+  }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WhetstoneError } from "@whetstone/core";
+import { Agent, request } from "undici";
+import type { Authority } from "../leading/lead.ts";
+
+/** Deadlines of control calls in milliseconds. A pause waits for the step that runs, a load for the disk. */
+const PAUSE_MS = 300_000;
+const LOAD_MS = 720_000;
+const QUICK_MS = 60_000;
+
+/** Statuses of an engine, or of what stands before it, that is starting, busy or gone. Any other one is its answer. */
+const AWAY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+/**
+ * The control plane of one engine (IEP/1). Each instance has connections of its own, so that control never queues behind
+ * data; after a failure they are dropped, because vLLM closes a connection after a 500 without saying so.
+ */
+export class EngineControl implements AsyncDisposable {
+  readonly #url: string;
+  readonly #agent: Agent;
+  readonly #lead: Authority | undefined;
+
+  /**
+   * @param connect  of an engine with an https:// URL; default: as any server.
+   * @param lead  whose epoch goes with every call.
+   */
+  constructor(url: string, connect?: Agent.Options["connect"], lead?: Authority) {
+    this.#lead = lead;
+    this.#url = url.replace(/\/$/, "");
+    const secured = url.startsWith("https:") && connect ? { connect } : {};
+    this.#agent = new Agent({ connections: 2, keepAliveTimeout: 4000, ...secured });
+  }
+
+  async isPaused(signal: AbortSignal): Promise<boolean> {
+    const body = (await this.#call({ method: "GET", path: "/is_paused", timeoutMs: QUICK_MS }, signal)) as {
+      is_paused?: boolean;
+    };
+    return body.is_paused === true;
+  }
+
+  /** After this no further token is sampled until `resume`; what ran has ended with finish reason "abort". */
+  async pause(signal: AbortSignal): Promise<void> {
+    await this.#call({ method: "POST", path: "/pause?mode=abort&clear_cache=true", timeoutMs: PAUSE_MS }, signal);
+  }
+
+  async resume(signal: AbortSignal): Promise<void> {
+    await this.#call({ method: "POST", path: "/resume", timeoutMs: QUICK_MS }, signal);
+  }
+
+  /** The label the engine reports for its weights. */
+  async label(signal: AbortSignal): Promise<string> {
+    const body = (await this.#call({ method: "GET", path: "/weight_info", timeoutMs: QUICK_MS }, signal)) as {
+      weight_version?: string;
+    };
+    return body.weight_version ?? "";
+  }
+
+  async setLabel(label: string, signal: AbortSignal): Promise<void> {
+    await this.#call({ method: "POST", path: "/update_weight_version", timeoutMs: QUICK_MS }, signal, {
+      new_version: label,
+    });
+  }
+
+  async loadWeights(path: string, signal: AbortSignal): Promise<void> {
+    const body = { method: "reload_weights", kwargs: { weights_path: path } };
+    await this.#call({ method: "POST", path: "/collective_rpc", timeoutMs: LOAD_MS }, signal, body);
+  }
+
+  /** One greedy token from a fixed prompt; throws unless its log-probability is finite and it carries the label. */
+  async canary(label: string, signal: AbortSignal): Promise<void> {
+    const sampling_params = { max_tokens: 1, temperature: 0, logprobs: 0 };
+    const body = { request_id: `canary-${Date.now()}`, token_ids: [1, 2, 3], stream: false, sampling_params };
+    const answer = (await this.#call(
+      { method: "POST", path: "/inference/v1/generate", timeoutMs: QUICK_MS },
+      signal,
+      body,
+    )) as CanaryAnswer;
+    const choice = answer.choices[0];
+    const logprob = choice?.logprobs?.content[0]?.logprob;
+    if (logprob === undefined || !Number.isFinite(logprob) || logprob <= -9999)
+      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${this.#url}: canary has no finite log-probability`);
+    const span = choice?.weight_versions?.[0]?.version;
+    if (span !== undefined && span !== label)
+      throw new WhetstoneError(
+        "CONTRACT_VIOLATION",
+        `engine ${this.#url}: canary is labelled ${span}, expected ${label}`,
+      );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #call(call: ControlCall, signal: AbortSignal, body?: object): Promise<unknown> {
+    const { method, path, timeoutMs } = call;
+    this.#lead?.assert();
+    const answer = await request(this.#url + path, {
+      method,
+      dispatcher: this.#agent,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      headers: {
+        ...(this.#lead && { "whetstone-epoch": String(this.#lead.epoch) }),
+        ...(body && { "content-type": "application/json" }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode === 409 && text.includes("StaleEpoch"))
+      throw new WhetstoneError("STALE_EPOCH", `engine ${this.#url}${path}: ${text.slice(0, 300)}`);
+    if (answer.statusCode !== 200) {
+      const message = `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`;
+      if (AWAY.has(answer.statusCode)) throw new WhetstoneError("UNAVAILABLE", message, { retry: "later" });
+      throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+    }
+    return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
+  }
+}
+
+interface ControlCall {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly timeoutMs: number;
+}
+
+interface CanaryAnswer {
+  choices: {
+    logprobs?: { content: { logprob?: number }[] };
+    weight_versions?: { version: string }[];
+  }[];
+}

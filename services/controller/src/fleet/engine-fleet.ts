@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+import { isAbort, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
+import type { Logger } from "@whetstone/telemetry";
+import type { RpcClient } from "@whetstone/rpc";
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
+import type { FleetService } from "@whetstone/proto/inference/v1/inference";
+import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
+import type { Fleet } from "../loop/ports.ts";
+import { EngineAttempts } from "./engine-attempts.ts";
+import { EngineControl } from "./engine-control.ts";
+import type { Authority } from "../leading/lead.ts";
+
+/** How often engines are looked at between switches. */
+const REPAIR_EVERY_MS = 300;
+const DRAIN_MS = 60_000;
+/** A gateway that does not answer holds up nobody: a policy that it still knows is replaced by the next one. */
+const FORGET_MS = 2_000;
+
+interface Options {
+  readonly client: RpcClient<typeof FleetService>;
+  readonly logger: Logger;
+  readonly onQuarantine: (engine: string, reason: string) => void;
+  /** Of engines with https:// control URLs. */
+  readonly connect?: ConstructorParameters<typeof EngineControl>[1];
+  /** After the first failure of an engine; default 300. */
+  readonly firstWaitMs?: number;
+  /** Whose epoch goes with every call to an engine; `client` says its own. */
+  readonly lead?: Authority;
+}
+
+/**
+ * Brings engines to a policy and keeps them there. One procedure serves the switch after a step, an engine that was
+ * restarted, and a gateway that was (ARCHITECTURE.md, step 10); any error leaves the engine fenced, and it is tried again.
+ */
+export class EngineFleet implements Fleet {
+  readonly #options: Options;
+  readonly #controls = new Map<string, EngineControl>();
+  /** Switches in progress, by engine. */
+  readonly #switches = new Map<string, AbortController>();
+  readonly #attempts: EngineAttempts;
+  #wanted: PolicyRecord | undefined;
+  #keeper: { stop: AbortController; done: Promise<void> } | undefined;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#attempts = new EngineAttempts(options.firstWaitMs);
+  }
+
+  /** What engines are brought to; undefined: no job runs here. */
+  get wanted(): PolicyRecord | undefined {
+    return this.#wanted;
+  }
+
+  /** An engine leaves, or takes too long: a switch that waits for it ends now, so that it does not hold up the others. */
+  abandon(engine: string): void {
+    this.#switches.get(engine)?.abort(new WhetstoneError("CANCELLED", `the switch of engine ${engine} was given up`));
+  }
+
+  /** @throws ENGINE_FAILED with the engines' words when every one of them refuses the policy again and again */
+  async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {
+    this.#wanted = policy;
+    for (;;) {
+      const { serving, verdict } = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
+      this.#keeper ??= this.#keep();
+      if (serving > 0) return serving;
+      if (verdict !== undefined) throw refused(policy, verdict);
+      await sleep(REPAIR_EVERY_MS, signal);
+    }
+  }
+
+  async release(policy: string): Promise<void> {
+    this.#keeper?.stop.abort();
+    await this.#keeper?.done;
+    this.#keeper = undefined;
+    this.#wanted = undefined;
+    // A gateway that is gone has forgotten.
+    await this.#options.client.forgetPolicy({ policy }, { deadlineMs: FORGET_MS }).catch(() => undefined);
+    for (const control of this.#controls.values()) await control[Symbol.asyncDispose]();
+    this.#controls.clear();
+  }
+
+  #keep(): { stop: AbortController; done: Promise<void> } {
+    const stop = new AbortController();
+    const loop = async (): Promise<void> => {
+      while (!stop.signal.aborted) {
+        await sleep(REPAIR_EVERY_MS, stop.signal);
+        await this.#pass(stop.signal).catch((error: unknown) => this.#passFailed(error, stop.signal));
+      }
+    };
+    return { stop, done: loop().catch(() => undefined) };
+  }
+
+  /** One look at all engines; passes never overlap. */
+  async #pass(signal: AbortSignal): Promise<Look> {
+    const turn = this.#turn;
+    const mine = Promise.withResolvers<void>();
+    this.#turn = turn.then(() => mine.promise);
+    try {
+      await raceSignal(turn, signal);
+      const { engines } = await this.#options.client.listEngines({}, { signal, deadlineMs: 10_000 });
+      await this.#closeControlsBut(engines);
+      this.#attempts.keepOnly(engines);
+      const served = await Promise.all(engines.map((engine) => this.#bring(engine, signal)));
+      const verdict = this.#wanted && this.#attempts.verdict(engines, keyOf(this.#wanted));
+      return { serving: served.filter(Boolean).length, verdict };
+    } finally {
+      mine.resolve();
+    }
+  }
+
+  #passFailed(error: unknown, signal: AbortSignal): Look {
+    if (signal.aborted || isOver(error)) throw error;
+    this.#options.logger.warn("fleet_unreachable", { error });
+    return { serving: 0, verdict: undefined };
+  }
+
+  async #bring(engine: Engine, signal: AbortSignal): Promise<boolean> {
+    const policy = this.#wanted;
+    if (!policy) return false;
+    if (serves(engine, policy)) return true;
+    if (!this.#attempts.isDue(engine.id, keyOf(policy), performance.now())) return false;
+    if (engine.state === EngineState.QUARANTINED) this.#options.onQuarantine(engine.id, engine.reason);
+    const leaves = new AbortController();
+    this.#switches.set(engine.id, leaves);
+    try {
+      await this.#switch(engine, policy, AbortSignal.any([signal, leaves.signal]));
+      this.#attempts.succeeded(engine.id);
+      return true;
+    } catch (error) {
+      if ((signal.aborted && isAbort(error)) || isOver(error)) throw error;
+      this.#attempts.failed(engine.id, keyOf(policy), error, performance.now());
+      this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
+      return false;
+    } finally {
+      this.#switches.delete(engine.id);
+    }
+  }
+
+  /** fence → pause → drain → load → label → verify → resume → unfence. */
+  async #switch(engine: Engine, policy: PolicyRecord, signal: AbortSignal): Promise<void> {
+    const { client, logger } = this.#options;
+    const startedAt = performance.now();
+    const control = this.#controlOf(controlUrlOf(engine));
+    const label = labelOf(policy);
+    await client.fenceEngine({ id: engine.id }, { signal });
+    // A repeated pause would abort what was queued meanwhile, so it is only sent to an engine that runs.
+    if (!(await control.isPaused(signal))) await control.pause(signal);
+    await client.drainEngine({ id: engine.id }, { signal, deadlineMs: DRAIN_MS });
+    // The label alone is not enough: a deleted job of the same name may have left it behind.
+    const isLoaded = engine.policy?.modelPath === policy.path && (await control.label(signal)) === label;
+    if (!isLoaded) await this.#load(control, policy, label, signal);
+    await control.resume(signal);
+    if (await control.isPaused(signal))
+      throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
+    await control.canary(label, signal);
+    const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
+    await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
+    logger.debug("engine_switched", { engine: engine.id, label, elapsedMs: performance.now() - startedAt });
+  }
+
+  /** The label changes only after a complete load, and is read back (I7). */
+  async #load(control: EngineControl, policy: PolicyRecord, label: string, signal: AbortSignal): Promise<void> {
+    await control.loadWeights(policy.path, signal);
+    await control.setLabel(label, signal);
+    const reported = await control.label(signal);
+    if (reported !== label)
+      throw new WhetstoneError("CONTRACT_VIOLATION", `the engine reports ${reported} after ${label} was set`);
+  }
+
+  #controlOf(url: string): EngineControl {
+    let control = this.#controls.get(url);
+    if (!control)
+      this.#controls.set(url, (control = new EngineControl(url, this.#options.connect, this.#options.lead)));
+    return control;
+  }
+
+  /** Engines on pods come back under other addresses. */
+  async #closeControlsBut(engines: readonly Engine[]): Promise<void> {
+    const kept = new Set(engines.map(controlUrlOf));
+    for (const [url, control] of this.#controls) {
+      if (kept.has(url)) continue;
+      this.#controls.delete(url);
+      await control[Symbol.asyncDispose]();
+    }
+  }
+}
+
+interface Look {
+  /** Engines that serve the wanted policy now. */
+  readonly serving: number;
+  /** Why none ever will. */
+  readonly verdict: string | undefined;
+}
+
+function refused(policy: PolicyRecord, verdict: string): WhetstoneError {
+  const message = `every engine refuses the weights of version ${policy.policyVersion} (${policy.path}): ${verdict}`;
+  return new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+}
+
+/** Another controller leads: trying again would only disturb it. */
+function isOver(error: unknown): boolean {
+  return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
+}
+
+function controlUrlOf(engine: Engine): string {
+  return engine.controlUrl || engine.url;
+}
+
+function keyOf(policy: PolicyRecord): string {
+  return `${labelOf(policy)} ${policy.path}`;
+}
+
+export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): string {
+  return `${policy.job}:${policy.policyVersion}`;
+}
+
+function serves(engine: Engine, policy: PolicyRecord): boolean {
+  const { state, policy: served } = engine;
+  return state === EngineState.SERVING && served?.label === labelOf(policy) && served.modelPath === policy.path;
+}

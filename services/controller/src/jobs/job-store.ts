@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+import { randomUUID } from "node:crypto";
+import { clone, create } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { ConfigError, isJobId, WhetstoneError } from "@whetstone/core";
+import { JOBS_BUCKET, type KvChange, type KvRecord, type Nats, type TypedKv } from "@whetstone/messaging";
+import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type JobPage, JobPages } from "./job-pages.ts";
+import { openPatientKv } from "../nats/patient-kv.ts";
+
+/** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
+const ATTEMPTS = 20;
+
+type OfObject = "uid" | "createdAt" | "wish" | "generation" | "holdReason" | "maxRestarts" | "trainerAddress";
+export type JobOrigin = Partial<Pick<Job, OfObject>>;
+
+/** Jobs in the KV bucket ws-jobs, each under its name. */
+export class JobStore {
+  readonly #kv: TypedKv<typeof JobSchema>;
+  readonly #pages: JobPages;
+
+  private constructor(kv: TypedKv<typeof JobSchema>) {
+    this.#kv = kv;
+    this.#pages = new JobPages(kv);
+  }
+
+  static async open(nats: Nats): Promise<JobStore> {
+    return new JobStore(await openPatientKv(nats, JOBS_BUCKET, JobSchema));
+  }
+
+  /** @param origin  what another book says of the job, e.g. its object in a cluster */
+  async create(spec: JobSpec, origin: JobOrigin = {}): Promise<Job> {
+    const job = create(JobSchema, {
+      spec,
+      uid: randomUUID(),
+      createdAt: timestampNow(),
+      wish: JobWish.RUN,
+      status: { phase: JobPhase.QUEUED, episodes: {} },
+      ...origin,
+    });
+    await this.#kv.create(spec.name, job);
+    return job;
+  }
+
+  /** Forgets the job of this uid, and only that one. What is not there is no error. */
+  async remove(name: string, uid: string): Promise<void> {
+    const record = await this.#kv.get(name);
+    if (record?.value.uid === uid) await this.#kv.delete(name, { revision: record.revision });
+  }
+
+  /** @throws ConfigError for a text that is no job's name: it would be no key either */
+  async find(name: string): Promise<Job | undefined> {
+    requireName(name);
+    return (await this.#kv.get(name))?.value;
+  }
+
+  async get(name: string): Promise<Job> {
+    const job = await this.find(name);
+    if (!job) throw notFound(name);
+    return job;
+  }
+
+  async all(): Promise<Job[]> {
+    return (await this.records()).map(({ value }) => value);
+  }
+
+  /** Asks for every job, one by one: for now and then, see `JobMirror`. */
+  async records(): Promise<KvRecord<Job>[]> {
+    const records = await Promise.all((await this.#kv.keys()).map((name) => this.#kv.get(name)));
+    return records.filter((record) => record !== undefined);
+  }
+
+  /** Newest first. @param pageToken  of the page before; empty: the first one */
+  list(pageSize: number, pageToken: string): Promise<JobPage> {
+    return this.#pages.page(Math.min(pageSize, 1000), pageToken);
+  }
+
+  /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */
+  async change(name: string, apply: (job: Job) => void): Promise<Job> {
+    return (await this.changeRecord(name, apply)).value;
+  }
+
+  /** As `change`. @returns the record with its new revision */
+  async changeRecord(name: string, apply: (job: Job) => void): Promise<KvRecord<Job>> {
+    requireName(name);
+    for (let attempt = 1; ; attempt++) {
+      const record = await this.#kv.get(name);
+      if (!record) throw notFound(name);
+      const job = clone(JobSchema, record.value);
+      apply(job);
+      try {
+        return { key: name, value: job, revision: await this.#kv.update(name, job, record.revision) };
+      } catch (error) {
+        if (WhetstoneError.from(error).code !== "CONFLICT" || attempt === ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  /** The job now, then after every change. */
+  async *watch(name: string, signal: AbortSignal): AsyncGenerator<Job> {
+    requireName(name); // Empty, it would be every job's.
+    for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
+  }
+
+  /** Every record now, then every change, deletions too. */
+  changes(signal: AbortSignal): AsyncIterable<KvChange<Job>> {
+    return this.#kv.watch("", signal);
+  }
+
+  /** Every job now, then each after every change of it. */
+  async *watchAll(signal: AbortSignal): AsyncGenerator<Job> {
+    for await (const change of this.#kv.watch("", signal)) if (change.kind === "put") yield change.value;
+  }
+}
+
+function requireName(name: string): void {
+  const reason = "must be a job's name: a DNS label of at most 52 characters: a-z, 0-9 and inner dashes";
+  if (!isJobId(name)) throw new ConfigError([{ path: "name", reason }]);
+}
+
+function notFound(name: string): WhetstoneError {
+  return new WhetstoneError("NOT_FOUND", `there is no job "${name}"; \`whet jobs ls\` lists them`);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import type { ModuleCode } from "@whetstone/modules/code";
+import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import {
+  type ResetSchema,
+  type SessionRequest,
+  SessionRequestSchema,
+} from "@whetstone/proto/environments/v1/environments";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { Task } from "@whetstone/proto/types/v1/types";
+import type { RpcClient } from "@whetstone/rpc";
+import type { Violation } from "./validate-job.ts";
+import { ofModule } from "./agent-check.ts";
+
+const REHEARSAL_MS = 60_000;
+
+export interface Rehearsal {
+  readonly spec: JobSpec;
+  /** The job's own code. Absent: built-in kinds only. */
+  readonly module?: ModuleCode | undefined;
+  /** The job's first. */
+  readonly task: Task;
+}
+
+/** Resets the job's environment once with its first task, so that wrong arguments are found before anything starts. */
+export async function rehearseReset(
+  environments: RpcClient<typeof EnvironmentService>,
+  { spec, module, task }: Rehearsal,
+): Promise<Violation[]> {
+  const kind = spec.environment?.kind ?? "";
+  const own = await ofModule(module, (sent) => kindsOf(environments, sent));
+  if ("violation" in own) return [own.violation];
+  const isOwn = own.kinds.includes(kind);
+  const known = [...own.kinds, ...(await kindsOf(environments, undefined))];
+  if (!known.includes(kind))
+    return [
+      { path: "environment.kind", reason: `unknown environment "${kind}"; known: ${known.join(", ")}`, curable: true },
+    ];
+  const args: JsonObject = { ...spec.environment?.args, ...task.payload };
+  const reset = { kind, args, seed: 0n, episodeId: "rehearsal", ...(isOwn && module && { module, job: spec.name }) };
+  for await (const answer of environments.session(resetThenClose(reset), { deadlineMs: REHEARSAL_MS })) {
+    if (answer.kind.case !== "error") continue;
+    const { field, message } = answer.kind.value;
+    return [{ path: `environment.${field || "args"}`, reason: message }];
+  }
+  return [];
+}
+
+async function kindsOf(
+  environments: RpcClient<typeof EnvironmentService>,
+  module: ModuleCode | undefined,
+): Promise<string[]> {
+  const { kinds } = await environments.describe(module ? { module } : {}, { deadlineMs: REHEARSAL_MS });
+  return kinds.map((described) => described.kind);
+}
+
+async function* resetThenClose(value: MessageInitShape<typeof ResetSchema>): AsyncGenerator<SessionRequest> {
+  yield create(SessionRequestSchema, { kind: { case: "reset", value } });
+  yield create(SessionRequestSchema, { kind: { case: "close", value: {} } });
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+import { readFile, readdir } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import { DEFAULT_POOL } from "@whetstone/messaging";
+import type { ModuleCode } from "@whetstone/modules/code";
+import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
+import type { RpcClient } from "@whetstone/rpc";
+import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { Task } from "@whetstone/proto/types/v1/types";
+import { needsAgent, type Violation } from "./validate-job.ts";
+import type { TaskList } from "../../datasets/dataset.ts";
+import { Findings } from "./violation.ts";
+import { checkDemonstrations, checkValidationSize } from "./validate-dataset.ts";
+import { loadDataset } from "../../datasets/dataset-file.ts";
+import { UnreadableFileError } from "../../datasets/file-lines.ts";
+import { checkAgent } from "./agent-check.ts";
+import type { Config } from "../../config.ts";
+import { checkPlayed } from "./validate-players.ts";
+import type { FindHost } from "../../pools/environment-hosts.ts";
+import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
+import { rehearseEpisode } from "./episode-rehearsal.ts";
+import { whereLooked } from "./where-looked.ts";
+
+export interface WorldDeps {
+  readonly findHost: FindHost;
+  readonly rollouts: RpcClient<typeof RolloutService>;
+  /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
+  readonly environmentsLast?: boolean;
+  readonly config?: Pick<Config, "kube" | "dataPath">;
+}
+
+/** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
+export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
+  const { config } = deps;
+  const found = await checkModel(spec.model?.path ?? "", config);
+  const { train, validation } = await checkDatasets(spec, found, config);
+  if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
+  const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
+  return [...found, ...(await checkPlayers({ spec, module, task: await first?.at(0) }, deps, found.length > 0))];
+}
+
+async function checkPlayers(
+  { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
+  { findHost, rollouts, environmentsLast = false }: WorldDeps,
+  isWrong: boolean,
+): Promise<Violation[]> {
+  const found = await checkAgent(spec, module, rollouts);
+  const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
+  const isNotYet = environmentsLast && (isWrong || found.length > 0);
+  if (isBroken || isNotYet || !task) return found;
+  const rehearsal = { spec, module, task };
+  const reset = spec.environment?.kind ? await tryReset(findHost, rehearsal) : [];
+  if (reset === undefined) return found; // What is wrong with its arguments, its first episodes will say.
+  const all = [...found, ...reset];
+  return all.length > 0 ? all : await rehearseEpisode(rollouts, rehearsal);
+}
+
+/** Undefined: no env-runner is there now. */
+async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Violation[] | undefined> {
+  const { client, violation } = await findHost(rehearsal.spec.environment?.pool ?? DEFAULT_POOL);
+  if (violation) return [violation];
+  if (!client) return undefined;
+  await using host = client;
+  return await rehearseReset(host, rehearsal);
+}
+
+async function checkModel(path: string, config: WorldDeps["config"]): Promise<Violation[]> {
+  if (!isAbsolute(path)) return [{ path: "model.path", reason: `must be an absolute path, got "${path}"` }];
+  const at = (reason: string): Violation[] => [{ path: "model.path", reason, curable: true }];
+  const files = await readdir(path).catch(() => undefined);
+  if (!files) return at(`folder ${path} does not exist or cannot be read${await whereLooked(config)}`);
+  for (const needed of ["config.json", "tokenizer.json"])
+    if (!files.includes(needed)) return at(`folder ${path} has no ${needed}: not a model in Hugging Face layout`);
+  if (!files.some((file) => file.endsWith(".safetensors"))) return at(`folder ${path} has no *.safetensors`);
+  if (!(await hasChatTemplate(path, files)))
+    return at(
+      `model in ${path} has no chat template: add chat_template.jinja or chat_template in tokenizer_config.json`,
+    );
+  return [];
+}
+
+async function hasChatTemplate(path: string, files: readonly string[]): Promise<boolean> {
+  if (files.includes("chat_template.jinja")) return true;
+  const text = await readFile(join(path, "tokenizer_config.json"), "utf8").catch(() => "{}");
+  return Boolean((JSON.parse(text) as { chat_template?: unknown }).chat_template);
+}
+
+async function checkDatasets(
+  spec: JobSpec,
+  found: Violation[],
+  config: WorldDeps["config"],
+): Promise<{ train: TaskList | undefined; validation: TaskList | undefined }> {
+  const train = await checkDataset("train", spec.train, found, config);
+  if (spec.algorithm?.kind.case === "sft" && train) found.push(...(await checkDemonstrations(train)));
+  const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, config);
+  const sizes = new Findings();
+  if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
+  found.push(...sizes.violations);
+  return { train, validation };
+}
+
+async function checkDataset(
+  path: string,
+  dataset: Dataset | undefined,
+  found: Violation[],
+  config: WorldDeps["config"],
+): Promise<TaskList | undefined> {
+  if (!dataset) return undefined;
+  try {
+    return await loadDataset(dataset);
+  } catch (error) {
+    found.push({
+      path: `${path}.${dataset.source.case ?? "source"}`,
+      reason: await reasonOf(error, dataset, config),
+      ...(dataset.source.case === "jsonl" && { curable: true }),
+    });
+    return undefined;
+  }
+}
+
+async function reasonOf(error: unknown, { source }: Dataset, config: WorldDeps["config"]): Promise<string> {
+  if (!(error instanceof UnreadableFileError) || source.case !== "jsonl")
+    return error instanceof Error ? error.message : String(error);
+  return `file ${source.value} does not exist or cannot be read${await whereLooked(config)}`;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { create } from "@bufbuild/protobuf";
+import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { afterAll, expect, it } from "vitest";
+import { checkWorld, type WorldDeps } from "./external-checks.ts";
+
+const dataPath = mkdtempSync(join(tmpdir(), "whetstone-where-"));
+mkdirSync(join(dataPath, "models/policy"), { recursive: true });
+afterAll(() => rmSync(dataPath, { recursive: true }));
+
+// Both lie on the machine of whoever submits. Agent and environment are not reached: the job has none.
+const spec = create(JobSpecSchema, {
+  model: { path: "/laptop/models/format" },
+  train: { source: { case: "jsonl", value: "/laptop/train.jsonl" } },
+  algorithm: { kind: { case: "sft", value: {} } },
+});
+const refusals = async (kube: boolean): Promise<string[]> => {
+  const deps = { config: { kube, dataPath } } as unknown as WorldDeps;
+  return (await checkWorld(spec, undefined, deps)).map(({ path, reason }) => `${path}: ${reason}`);
+};
+
+it("says of a folder or file of the user's machine that it was looked for in the cluster, and what to do", async () => {
+  const said = await refusals(true);
+  expect(said).toHaveLength(2);
+  expect(said[0]).toMatch(/^model\.path: folder \/laptop\/models\/format does not exist or cannot be read: it was/);
+  expect(said[1]).toMatch(/^train\.jsonl: file \/laptop\/train\.jsonl does not exist or cannot be read: it was/);
+  for (const one of said) {
+    expect(one).toContain(
+      `looked for in the cluster, on the volume at ${dataPath}, and not on the machine that submits`,
+    );
+    expect(one).toContain("Copy it there");
+    expect(one).toContain(`such as ${dataPath}/models/policy`);
+  }
+});
+
+it("says no more than that on one machine, where there is only one place to look", async () => {
+  for (const one of await refusals(false)) expect(one).toMatch(/does not exist or cannot be read$/);
+});

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
+import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
+import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { planBatch, type SealedEpisode } from "./batch.ts";
+import type { GroupRule } from "../../jobs/compiled-job.ts";
+
+const rules = (groupRule: GroupRule) => ({
+  name: "j",
+  batchGroups: 2,
+  groupSize: 3,
+  groupRule,
+  deadlinePolicy: DeadlinePolicy.VOID,
+  maxPolicyLag: 0,
+});
+
+function sealed(
+  failureClass: FailureClass,
+  more: { minPolicyVersion?: bigint; unlabelledTokens?: number; notTrainable?: string } = {},
+): SealedEpisode {
+  const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
+  return { sequence: 1n, summary };
+}
+
+/** Ids of batch 1: groups 2 and 3. */
+const world = (overrides: Record<string, SealedEpisode | undefined>) => (id: string) =>
+  id in overrides ? overrides[id] : sealed(FailureClass.NONE);
+
+describe("planBatch", () => {
+  it("waits until every dispatched id is sealed", () => {
+    const plan = planBatch(rules({ kind: "drop" }), 1, [3, 3], world({ "j/g2/s1": undefined, "j/g3/s0": undefined }));
+    expect(plan).toEqual({ kind: "waiting", missing: 2 });
+  });
+
+  it.each<[string, GroupRule, number, number]>([
+    ["drop", { kind: "drop" }, 3, 3],
+    ["partial(2)", { kind: "partial", minSize: 2 }, 5, 1],
+    ["partial(3)", { kind: "partial", minSize: 3 }, 3, 3],
+  ])("%s with one failed member of six", (_name, rule, entries, voided) => {
+    const plan = planBatch(rules(rule), 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.ENVIRONMENT) }));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect([plan.entries.length, plan.voided.length]).toEqual([entries, voided]);
+  });
+
+  it("complete asks for one more sample, then trains a full group", () => {
+    const failed = { "j/g2/s1": sealed(FailureClass.INFRASTRUCTURE) };
+    expect(planBatch(rules({ kind: "complete" }), 1, [3, 3], world(failed))).toEqual({
+      kind: "refill",
+      samples: [4, 3],
+    });
+    const plan = planBatch(rules({ kind: "complete" }), 1, [4, 3], world(failed));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.entries.map((entry) => entry.episodeId)).toContain("j/g2/s3");
+    expect(plan.voided.map((entry) => entry.reason)).toEqual(["RetriesExhausted"]);
+  });
+
+  it("complete gives up after a group's worth of refills", () => {
+    const failing = Object.fromEntries([0, 1, 2, 3, 4, 5].map((s) => [`j/g2/s${s}`, sealed(FailureClass.GRADER)]));
+    const plan = planBatch(rules({ kind: "complete" }), 1, [6, 3], world(failing));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect([plan.entries.length, plan.voided.length]).toEqual([3, 6]);
+  });
+
+  it.each([1, 2])("complete never trains a group that stays incomplete: %i of 3 sound", (sound) => {
+    const failing = [0, 1, 2, 3, 4, 5].slice(sound).map((s) => [`j/g2/s${s}`, sealed(FailureClass.GRADER)] as const);
+    const plan = planBatch(rules({ kind: "complete" }), 1, [6, 3], world(Object.fromEntries(failing)));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.entries.filter((entry) => entry.group === "g2")).toEqual([]);
+    expect(plan.voided.filter((entry) => entry.reason === "GroupIncomplete")).toHaveLength(sound);
+  });
+
+  it.each([
+    ["unlabelled tokens (I5)", sealed(FailureClass.NONE, { unlabelledTokens: 1 }), "Unlabelled"],
+    ["a stale token (I3)", sealed(FailureClass.NONE, { minPolicyVersion: 0n }), "Stale"],
+    ["greedy calls only", sealed(FailureClass.NONE, { notTrainable: "every call was greedy" }), "NotTrainable"],
+    ["a deadline", sealed(FailureClass.DEADLINE), "Deadline"],
+    ["a broken task", sealed(FailureClass.TASK), "TaskBroken"],
+  ])("voids an episode with %s", (_name, episode, reason) => {
+    const plan = planBatch(rules({ kind: "partial", minSize: 1 }), 1, [3, 3], world({ "j/g3/s2": episode }));
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    expect(plan.voided).toMatchObject([{ episodeId: "j/g3/s2", reason }]);
+  });
+
+  const VOIDING = [
+    FailureClass.TASK,
+    FailureClass.ENVIRONMENT,
+    FailureClass.INFRASTRUCTURE,
+    FailureClass.GRADER,
+    FailureClass.DEADLINE,
+  ];
+  const POLICIES: [string, GroupRule, (group: string) => readonly string[]][] = [
+    ["complete", { kind: "complete" }, (group) => [`j/${group}/s0`, `j/${group}/s2`, `j/${group}/s3`]],
+    ["partial", { kind: "partial", minSize: 2 }, (group) => [`j/${group}/s0`, `j/${group}/s2`]],
+    ["drop", { kind: "drop" }, () => []],
+  ];
+  const cases = POLICIES.flatMap(([name, rule, kept]) =>
+    VOIDING.map((failureClass) => [name, FailureClass[failureClass], rule, failureClass, kept] as const),
+  );
+
+  it.each(cases)("%s: a member that failed as %s is in no manifest", (...[, , rule, failureClass, kept]) => {
+    const find = world({ "j/g2/s1": sealed(failureClass) });
+    const first = planBatch(rules(rule), 1, [3, 3], find);
+    const plan = first.kind === "refill" ? planBatch(rules(rule), 1, first.samples, find) : first;
+    if (plan.kind !== "complete") throw new Error(plan.kind);
+    const trained = plan.entries.filter((entry) => entry.group === "g2").map((entry) => entry.episodeId);
+    expect(trained).toEqual(kept("g2"));
+    expect(plan.voided.find((entry) => entry.episodeId === "j/g2/s1")).toMatchObject({ failureClass });
+    expect(plan.entries.filter((entry) => entry.group === "g3")).toHaveLength(3);
+  });
+
+  it.each([
+    [DeadlinePolicy.VOID, 5],
+    [DeadlinePolicy.SCORE, 6],
+    [DeadlinePolicy.MASK, 6],
+  ])("deadline policy %i trains %i of six", (deadlinePolicy, trained) => {
+    const job = { ...rules({ kind: "partial", minSize: 2 }), deadlinePolicy };
+    const plan = planBatch(job, 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.DEADLINE) }));
+    expect(plan).toMatchObject({ kind: "complete", entries: { length: trained } });
+  });
+
+  it("an episode whose policy failed is scored as it is", () => {
+    const plan = planBatch(rules({ kind: "drop" }), 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.POLICY) }));
+    expect(plan).toMatchObject({ kind: "complete", entries: { length: 6 }, voided: [] });
+  });
+
+  it("accounts for every dispatched id exactly once, whatever fails (I2)", () => {
+    const rule = fc.constantFrom<GroupRule>({ kind: "drop" }, { kind: "complete" }, { kind: "partial", minSize: 2 });
+    const outcomes = fc.array(fc.constantFrom(...[1, 2, 3, 4, 5, 6, 7]), { minLength: 12, maxLength: 12 });
+    fc.assert(
+      fc.property(rule, outcomes, (groupRule, classes) => {
+        let samples: readonly number[] = [3, 3];
+        for (;;) {
+          const find = (id: string) =>
+            sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
+          const plan = planBatch(rules(groupRule), 1, samples, find);
+          if (plan.kind === "waiting") throw new Error("nothing is missing");
+          if (plan.kind === "refill") samples = plan.samples;
+          else {
+            const ids = [...plan.entries, ...plan.voided].map((entry) => entry.episodeId);
+            expect(new Set(ids).size).toBe(ids.length);
+            expect(ids.length).toBe(samples.reduce((a, b) => a + b, 0));
+            return;
+          }
+        }
+      }),
+    );
+  });
+});

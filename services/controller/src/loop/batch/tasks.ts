@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
+import { deriveSeed } from "@whetstone/core";
+import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { type Episode, Purpose, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
+import type { CompiledJob, CompiledVariant } from "../../jobs/compiled-job.ts";
+
+export function trainEpisodeId(job: string, group: number, sample: number): string {
+  return `${job}/g${group}/s${sample}`;
+}
+
+/** Group name of a validation task. */
+export function validationGroup(step: number, variant: string, task: number): string {
+  return `v${step}-${variant}-${task}`;
+}
+
+/** The task of one sample of a training group; attempts share id and seed (I1). */
+export function trainTask(
+  spec: JobSpec,
+  job: CompiledJob,
+  at: { group: number; sample: number; task: Task },
+): RolloutTask {
+  const group = `g${at.group}`;
+  return create(RolloutTaskSchema, {
+    ...common(spec, job, { group, sample: at.sample, task: at.task }),
+    purpose: job.purpose,
+    ...(spec.sampling && { sampling: spec.sampling }),
+  });
+}
+
+/** The task of one attempt at a validation task. */
+export function validationTask(
+  spec: JobSpec,
+  job: CompiledJob,
+  at: { step: number; variant: CompiledVariant; index: number; attempt: number; task: Task },
+): RolloutTask {
+  const group = validationGroup(at.step, at.variant.name, at.index);
+  return create(RolloutTaskSchema, {
+    ...common(spec, job, { group, sample: at.attempt, task: at.task }),
+    purpose: Purpose.VALIDATION,
+    ...(at.variant.sampling && { sampling: at.variant.sampling }),
+  });
+}
+
+/** The task of a sealed episode once more, for a replay: the model's answers are recorded, so it has no sampling. */
+export function replayTask(spec: JobSpec, job: CompiledJob, episode: Episode): RolloutTask {
+  const { group, sample, seed, purpose, task = create(TaskSchema) } = episode;
+  return create(RolloutTaskSchema, { ...common(spec, job, { group, sample, task }), seed, purpose });
+}
+
+function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: number; task: Task }) {
+  return {
+    episodeId: `${job.name}/${at.group}/s${at.sample}`,
+    job: job.name,
+    group: at.group,
+    sample: at.sample,
+    task: at.task,
+    seed: BigInt(deriveSeed(job.seed, at.group, at.sample)),
+    model: job.name,
+    deadlinePolicy: job.deadlinePolicy,
+    roles: spec.roles,
+    ...(spec.module && { module: { digest: spec.module.digest } }),
+    ...(spec.agent && { agent: spec.agent }),
+    ...(spec.environment && { environment: spec.environment }),
+    ...(spec.limits && { limits: spec.limits }),
+  };
+}

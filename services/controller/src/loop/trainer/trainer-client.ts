@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
+import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
+import type { Logger } from "@whetstone/telemetry";
+import type { RpcClient } from "@whetstone/rpc";
+import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type ConfigureResponse,
+  type Notice,
+  NoticeSchema,
+  type TrainerService,
+  type TrainProgress,
+  TrainProgressSchema,
+  type TrainResult,
+} from "@whetstone/proto/trainer/v1/trainer";
+import { ConfigureProgress } from "./configure-progress.ts";
+import type { Authority } from "../../leading/lead.ts";
+import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../ports.ts";
+
+/** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
+const SILENCE_MS = 120_000;
+const DISK_FULL = "DiskFull";
+/** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
+const CONFIGURE_ANSWER_MS = 30_000;
+/** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
+const CONFIGURE_STALL_MS = 300_000;
+/** Between two questions to a trainer that answers at once. Ours takes a second to say that it is not ready. */
+const CONFIGURE_POLL_MS = 200;
+
+interface Options {
+  readonly client: RpcClient<typeof TrainerService>;
+  readonly runPathOf: (jobUid: string) => string;
+  /** Asked before every call; the calls themselves carry the job's epoch. */
+  readonly lead?: Pick<Authority, "assert">;
+  readonly logger: Logger;
+  /** Milliseconds without change after which a trainer that gets ready has failed. */
+  readonly configureStallMs?: number;
+}
+
+/** The trainer service, with the patience that its restarts need: whatever was lost is configured and asked for again. */
+export class TrainerClient implements Trainer {
+  readonly #options: Options;
+  #job: TrainedJob | undefined;
+  #waitedMs = 0;
+  /** What the trainer found in the run folder: it stays, whatever else is told for a while. */
+  #found: readonly Notice[] = [];
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
+    this.#job = job;
+    this.#found = [];
+    const tell = (notice: Notice): void => this.#tell([notice]);
+    return this.#patiently(() => this.#configureOnce(tell, signal), tell, signal);
+  }
+
+  async trainStep(
+    step: number,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<TrainResult> {
+    let first: number | undefined = step;
+    // It waits as a step of its own does, and may be left as such.
+    const tell = (notice: Notice): void => {
+      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [notice] }));
+    };
+    const work = async (): Promise<TrainResult> => {
+      // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
+      const from = first ?? Math.min(step, (await this.#configureOnce(tell, signal)).step);
+      first = undefined;
+      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
+      return this.#trainOnce(step, onProgress, signal);
+    };
+    return this.#patiently(work, tell, signal);
+  }
+
+  takeWaitedMs(): number {
+    const waited = this.#waitedMs;
+    this.#waitedMs = 0;
+    return waited;
+  }
+
+  /** Asks until the trainer is ready, however long it takes as long as it goes on. */
+  async #configureOnce(tell: (notice: Notice) => void, signal: AbortSignal): Promise<TrainerState> {
+    const { spec, uid: jobUid, ledger } = this.#configuredJob();
+    const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
+    const progress = new ConfigureProgress(this.#options.configureStallMs ?? CONFIGURE_STALL_MS);
+    for (;;) {
+      this.#options.lead?.assert();
+      const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_ANSWER_MS });
+      if (!answer.progress) return this.#ready(answer);
+      tell(progress.notice(answer.progress));
+      await sleep(CONFIGURE_POLL_MS, signal);
+    }
+  }
+
+  #ready({ step, weights, notices }: ConfigureResponse): TrainerState {
+    if (!weights) throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
+    if (notices.length > 0) this.#found = notices;
+    this.#tell([]);
+    return { step, weights };
+  }
+
+  /** What holds now, before what was found in the run folder. */
+  #tell(now: readonly Notice[]): void {
+    this.#job?.onNotices?.([...now, ...this.#found]);
+  }
+
+  async #trainOnce(
+    step: number,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<TrainResult> {
+    const silence = new AbortController();
+    const timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    try {
+      const request = await this.#stepRequest(step);
+      this.#options.lead?.assert();
+      const stream = this.#options.client.trainStep(request, { signal: AbortSignal.any([signal, silence.signal]) });
+      for await (const { kind } of stream) {
+        timer.refresh();
+        if (kind.case === "progress") onProgress(kind.value);
+        if (kind.case === "result") return kind.value;
+      }
+      throw new WhetstoneError("UNAVAILABLE", "the trainer ended a step without a result", { retry: "later" });
+    } catch (error) {
+      if (silence.signal.aborted && !signal.aborted)
+        throw new WhetstoneError("UNAVAILABLE", `the trainer was silent for ${SILENCE_MS} ms`, {
+          retry: "later",
+          cause: error,
+        });
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** A step that is done again leaves out what its record says, so that the weights after it are the same. */
+  async #stepRequest(step: number): Promise<{ epoch: bigint; manifest: Uint8Array; dropped: DroppedEpisode[] }> {
+    const { ledger } = this.#configuredJob();
+    const manifest = await ledger.manifest(step);
+    if (!manifest) throw new WhetstoneError("DATA_LOSS", `the ledger has no manifest of step ${step}`);
+    return { epoch: ledger.epoch, manifest, dropped: await ledger.dropped(step) };
+  }
+
+  #configuredJob(): TrainedJob {
+    if (!this.#job) throw new WhetstoneError("INTERNAL", "the trainer was used before it was configured");
+    return this.#job;
+  }
+
+  /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
+  async #patiently<T>(work: () => Promise<T>, tell: (notice: Notice) => void, signal: AbortSignal): Promise<T> {
+    const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
+    for (let attempt = 1; ; attempt++) {
+      const startedAt = performance.now();
+      try {
+        return await work();
+      } catch (error) {
+        if (signal.aborted || !isTrainerAway(error)) throw error;
+        this.#options.logger.warn("trainer_away", { error });
+        if (saysDiskFull(error)) tell(create(NoticeSchema, { reason: DISK_FULL, message: `${error.message}.` }));
+        await sleep(backoffMs(attempt), signal);
+        this.#waitedMs += performance.now() - startedAt;
+      }
+    }
+  }
+}
+
+/** A trainer whose run folder lies on a full disk answers nothing but that. */
+function saysDiskFull(error: unknown): error is WhetstoneError {
+  return error instanceof WhetstoneError && error.context["reason"] === DISK_FULL;
+}
+
+/** CANCELLED and not by our signal: a server that ends cuts the calls that it still has. */
+function isTrainerAway(error: unknown): boolean {
+  return ["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"].includes(WhetstoneError.from(error).code);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Reconciles EnvironmentPool: its pods, what orchestrators know of them, its size, its status. The decisions are in domain/. */
+import {
+  type Again,
+  type Kube,
+  type Reconciler,
+  recordEvent,
+  reflect,
+  type Reflector,
+  runReconciler,
+} from "@whetstone/kube";
+import { PoolLoads } from "./loads.ts";
+import { PoolRecords } from "./records.ts";
+import { RunnerDrains } from "./runner-drains.ts";
+import { ENVIRONMENT_POOLS, type EnvironmentPool, runnerAddress, type StoredPool } from "./schema.ts";
+import { planPool, type PoolFacts, type PoolPlan, type RunnerPod } from "./plan.ts";
+import { poolPodName, poolTemplateHash, runnerFact } from "./pods.ts";
+import { poolStatus } from "./status.ts";
+import { evictionMarks, SAFE_TO_EVICT } from "./evictions.ts";
+import type { OperatorParts } from "../parts.ts";
+import { unlessOther } from "../gone.ts";
+import { PodWrites } from "./pod-writes.ts";
+import { protectPool } from "./budget.ts";
+import { PoolDrains } from "./drains.ts";
+import { PoolMembers } from "./members.ts";
+import { PoolMemory } from "./memory.ts";
+import { PoolNeeds } from "./needs.ts";
+import { PoolPods } from "./live-pods.ts";
+import { isSameStatus, mayWrite } from "../status-writes.ts";
+
+/** How often a pool is looked at without news. */
+const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
+/** News of pods come in bursts; one look answers many. */
+const GATHER_MS = 200;
+
+export async function startEnvironmentPools(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
+  const pools = new Pools(parts, signal, await PoolRecords.open(parts.nats, parts.lead));
+  await pools.start();
+  return pools;
+}
+
+class Pools implements AsyncDisposable {
+  readonly #parts: OperatorParts;
+  readonly #kube: Kube;
+  readonly #signal: AbortSignal;
+  readonly #records: PoolRecords;
+  readonly #writes: PodWrites;
+  readonly #drains: PoolDrains;
+  readonly #members: PoolMembers;
+  readonly #loads: PoolLoads;
+  readonly #needs: PoolNeeds;
+  readonly #pools: Reflector<EnvironmentPool>;
+  readonly #pods: PoolPods;
+  readonly #reconciler: Reconciler;
+  readonly #memories = new Map<string, PoolMemory>();
+
+  constructor(parts: OperatorParts, signal: AbortSignal, records: PoolRecords) {
+    const { kube, nats, logger, metrics, tls } = parts;
+    this.#parts = parts;
+    this.#kube = kube;
+    this.#signal = signal;
+    this.#records = records;
+    this.#loads = new PoolLoads(nats, logger);
+    this.#reconciler = runReconciler({
+      name: "environment-pool",
+      reconcile: (key, each) => this.#reconcile(key, each),
+      ...{ logger, metrics, signal },
+    });
+    this.#pools = reflect(kube, ENVIRONMENT_POOLS, { signal, onChange: (key) => this.#reconciler.enqueue(key) });
+    this.#pods = new PoolPods(kube, signal, (pool) => this.#reconciler.enqueueAfter(pool, GATHER_MS));
+    this.#writes = new PodWrites(kube, this.#pods);
+    this.#drains = new PoolDrains(this.#writes, new RunnerDrains(tls, logger));
+    this.#members = new PoolMembers(this.#writes, (...news) => this.#tell(...news));
+    this.#needs = new PoolNeeds(parts, signal, {
+      pools: () => this.#pools.all().map(({ metadata }) => metadata.name),
+      onChange: (pool) => this.#reconciler.enqueue(pool),
+    });
+  }
+
+  /** Nothing is decided before both caches are whole: a pod that is not seen yet would be made again. */
+  async start(): Promise<void> {
+    await this.#synced().catch((error: unknown) => {
+      if (!this.#signal.aborted) throw error;
+    });
+    if (this.#signal.aborted) return;
+    await this.#records.keepOnly(new Set(this.#pools.all().map(({ metadata }) => metadata.name)));
+    this.#needs.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#needs[Symbol.dispose]();
+    this.#loads[Symbol.dispose]();
+    this.#pools[Symbol.dispose]();
+    this.#pods[Symbol.dispose]();
+    await this.#reconciler.close();
+  }
+
+  async #synced(): Promise<void> {
+    await Promise.all([this.#pools.synced, this.#pods.synced]);
+  }
+
+  async #reconcile(name: string, signal: AbortSignal): Promise<Again | void> {
+    if (name === "") return;
+    await this.#synced();
+    const pool = this.#pools.get(name);
+    if (!pool || pool.metadata.deletionTimestamp !== undefined) return this.#forget(name);
+    const memory = this.#memoryOf(name);
+    const wanted = await this.#scaled(pool, signal);
+    const facts = this.#facts(pool, memory);
+    const wish = {
+      replicas: wanted,
+      template: poolTemplateHash(pool.spec),
+      drainMs: pool.spec.drain.deadlineSeconds * 1000,
+    };
+    const plan = planPool(wish, facts);
+    if (memory.budgetOf !== pool.metadata.uid) await protectPool(this.#kube, pool, signal);
+    memory.budgetOf = pool.metadata.uid;
+    await this.#drains.mark(plan, signal);
+    await this.#records.write(name, { runners: runnersOf(plan), wantedRunners: wanted }, facts.now);
+    if (await this.#drains.follow(plan, memory, wish.drainMs, signal)) this.#soon();
+    await this.#members.remove(pool, plan, signal);
+    const isAllMade = await this.#members.create(pool, plan, memory, signal);
+    await this.#markEvictions(pool, plan, memory, signal);
+    await this.#writeStatus(pool, { plan, memory, wanted, template: wish.template });
+    this.#pods.forgetOld(facts.now);
+    if (!isAllMade) return { requeueAfterMs: GATHER_MS };
+    return { requeueAfterMs: plan.draining.length > 0 ? LOOK_MS.draining : LOOK_MS.calm };
+  }
+
+  /** What the pool that scales by itself needs now; else what was wished. */
+  async #scaled(pool: StoredPool, signal: AbortSignal): Promise<number> {
+    const { spec, metadata } = pool;
+    const wanted = this.#needs.replicas(pool, Date.now());
+    if (wanted === spec.replicas) return wanted;
+    await this.#kube.patch(
+      ENVIRONMENT_POOLS,
+      metadata.name,
+      { spec: { replicas: wanted } },
+      { subresource: "scale", signal },
+    );
+    this.#tell(
+      pool,
+      "Scaled",
+      `${spec.replicas} to ${wanted} env-runners for ${this.#needs.slots(metadata.name)} wanted slots`,
+    );
+    return wanted;
+  }
+
+  #facts({ metadata: { name } }: StoredPool, memory: PoolMemory): PoolFacts {
+    const now = Date.now();
+    const sessions = this.#loads.sessions(name, now);
+    const pods = this.#pods.of(name, now).flatMap((pod) => runnerFact(pod, sessions.get(pod.metadata.uid) ?? 0) ?? []);
+    const uids = new Set(pods.map(({ uid }) => uid));
+    for (const uid of memory.empty) if (!uids.has(uid)) memory.empty.delete(uid);
+    return { pods, empty: memory.empty, taken: memory.taken, now };
+  }
+
+  /** Cluster autoscalers may take a node away whose env-runners are idle. What the pool's template says itself stands. */
+  async #markEvictions(pool: StoredPool, plan: PoolPlan, memory: PoolMemory, signal: AbortSignal): Promise<void> {
+    if (pool.spec.template.metadata?.annotations?.[SAFE_TO_EVICT] !== undefined) return;
+    const marks = evictionMarks(plan.present, { idleSince: memory.idleSince, now: Date.now() });
+    await Promise.all(
+      marks.map(({ pod, safe }) => this.#writes.annotate(pod, { [SAFE_TO_EVICT]: String(safe) }, signal)),
+    );
+  }
+
+  #soon(): void {
+    for (const { metadata } of this.#pools.all()) this.#reconciler.enqueueAfter(metadata.name, GATHER_MS);
+  }
+
+  async #writeStatus(
+    pool: StoredPool,
+    look: { readonly plan: PoolPlan; readonly memory: PoolMemory; readonly wanted: number; readonly template: string },
+  ): Promise<void> {
+    const { name } = pool.metadata;
+    const { plan, memory, template } = look;
+    const now = Date.now();
+    const taken = [...memory.taken].map((ordinal) => poolPodName(name, ordinal));
+    const wantedSlots = this.#needs.slots(name);
+    const wished = { ...pool, spec: { ...pool.spec, replicas: look.wanted } };
+    const status = poolStatus(wished, plan, { wantedSlots, taken, refused: memory.refused, template, now });
+    this.#needs.show(name, { ready: status.ready ?? 0, busy: status.busySlots ?? 0 });
+    if (isSameStatus(pool.status, status) || !mayWrite(pool.status, status, now - memory.wroteAt)) return;
+    memory.wroteAt = now;
+    await this.#kube.applyStatus(ENVIRONMENT_POOLS, { metadata: { name }, status }).catch(unlessOther);
+  }
+
+  /** The garbage collector deletes the pods of a pool that is gone; they hand back what they have. */
+  async #forget(name: string): Promise<void> {
+    this.#memories.delete(name);
+    this.#needs.forget(name);
+    await this.#records.remove(name);
+  }
+
+  #memoryOf(name: string): PoolMemory {
+    const known = this.#memories.get(name) ?? new PoolMemory();
+    this.#memories.set(name, known);
+    return known;
+  }
+
+  #tell(pool: StoredPool, reason: string, message: string): void {
+    recordEvent(this.#kube, pool, { of: ENVIRONMENT_POOLS, reason, message });
+  }
+}
+
+function runnersOf({ present, draining }: PoolPlan) {
+  const line = (pod: RunnerPod, isDraining: boolean) => ({
+    id: pod.uid,
+    address: runnerAddress(pod),
+    slots: pod.slots,
+    draining: isDraining,
+  });
+  return [
+    ...present.filter(({ ready, ip }) => ready && ip !== "").map((pod) => line(pod, false)),
+    ...draining.filter(({ ip }) => ip !== "").map((pod) => line(pod, true)),
+  ].sort((a, b) => (a.id < b.id ? -1 : 1));
+}

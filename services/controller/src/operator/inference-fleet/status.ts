@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FleetCondition, FleetConditionWish, FleetStatus, StoredFleet } from "./schema.ts";
+import type { FleetFacts, FleetPlan } from "./plan.ts";
+import { engineSelector } from "./pods.ts";
+
+/** The whole status: what is not in it is taken out of the object. */
+export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPlan): FleetStatus {
+  const { generation, name } = fleet.metadata;
+  const versions = plan.replicas.flatMap(({ state, policyVersion }) =>
+    state === "Serving" ? (policyVersion ?? []) : [],
+  );
+  const conditions = plan.conditions.map((wish) => dated(fleet, facts, wish));
+  return {
+    ...(generation !== undefined && { observedGeneration: generation }),
+    replicas: plan.counts.present,
+    readyReplicas: plan.counts.ready,
+    updatedReplicas: plan.counts.updated,
+    selector: engineSelector(name),
+    ready: `${plan.counts.ready}/${fleet.spec.replicas}`,
+    ...summary(plan.conditions),
+    ...(facts.wanted && { policy: facts.wanted.name }),
+    ...(versions.length > 0 && { policyVersion: Math.min(...versions) }),
+    engines: [...plan.replicas],
+    conditions,
+  };
+}
+
+/** The one word and the one sentence of the printer columns. */
+function summary(conditions: readonly FleetConditionWish[]): { state: string; message: string } {
+  const of = (type: string) => conditions.find((condition) => condition.type === type);
+  const [ready, degraded, progressing] = [of("Ready"), of("Degraded"), of("Progressing")];
+  if (degraded?.status === "True") return { state: degraded.reason, message: degraded.message };
+  if (progressing?.status === "True") return { state: progressing.reason, message: progressing.message };
+  if (ready?.reason === "AllReady") return { state: "Ready", message: "" };
+  return { state: ready?.reason ?? "", message: ready?.message ?? "" };
+}
+
+function dated(fleet: StoredFleet, { now }: FleetFacts, wish: FleetConditionWish): FleetCondition {
+  const former = fleet.status?.conditions?.find(({ type }) => type === wish.type);
+  const { generation } = fleet.metadata;
+  const moved = former?.status !== wish.status;
+  return {
+    ...wish,
+    ...(generation !== undefined && { observedGeneration: generation }),
+    lastTransitionTime: moved ? `${new Date(now).toISOString().slice(0, 19)}Z` : former.lastTransitionTime,
+  };
+}

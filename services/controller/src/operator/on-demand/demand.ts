@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Kube } from "@whetstone/kube";
+import type { Job } from "@whetstone/proto/jobs/v1/jobs";
+import type { Placements } from "../kueue/placement.ts";
+import type { Need } from "./need.ts";
+import { needyJobs } from "../../loop/next-job.ts";
+import { TRAINING_JOBS } from "../training-job/schema.ts";
+import { Kueue } from "../kueue/workloads.ts";
+
+interface Deps {
+  readonly kube: Kube;
+  readonly jobs: () => Promise<Job[]>;
+}
+
+const ANYWHERE: Placements = new Map();
+
+/** What is needed of engines and trainer that are there only on demand. */
+export class Demand implements Disposable {
+  readonly #deps: Deps;
+  readonly #kueue: Kueue;
+  #last: { readonly uid: string; readonly placements: Placements } | undefined;
+
+  constructor(deps: Deps, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#kueue = new Kueue(deps.kube, signal, () => undefined);
+  }
+
+  /** Undefined: no job may run. */
+  async now(signal: AbortSignal): Promise<Need | undefined> {
+    const jobs = needyJobs(await this.#deps.jobs());
+    const [first] = jobs;
+    if (!first) return undefined;
+    const trainer = jobs.some(({ trainerAddress }) => trainerAddress === "");
+    return { trainer, placements: await this.#placements(first, signal) };
+  }
+
+  [Symbol.dispose](): void {
+    this.#kueue[Symbol.dispose]();
+  }
+
+  /** Pods stay where they are while a job that has lost its quota comes to a stop. */
+  async #placements(job: Job, signal: AbortSignal): Promise<Placements> {
+    const object = await this.#deps.kube.get(TRAINING_JOBS, job.spec?.name ?? "", { signal });
+    if (!object?.spec.queueName || object.metadata.uid !== job.uid) return ANYWHERE;
+    const found = await this.#kueue.placements(object, signal);
+    if (found.size > 0) this.#last = { uid: job.uid, placements: found };
+    return this.#last?.uid === job.uid ? this.#last.placements : ANYWHERE;
+  }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { addFinalizer, type Kube, removeFinalizer, type Stored } from "@whetstone/kube";
+import { deleteJobStreams } from "@whetstone/messaging";
+import { type Job, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import type { Kueue } from "../kueue/workloads.ts";
+import { eraseLedger } from "../../loop/batch/kv-ledger.ts";
+import { admitJob, jobSpecOf } from "./objects.ts";
+import { DELETED } from "../../jobs/job-phase.ts";
+import { finished, released } from "../kueue/workload.ts";
+import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../ray/ray-cluster.ts";
+import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "./schema.ts";
+import type { Action, RecordOrder } from "./action.ts";
+import type { OperatorParts } from "../parts.ts";
+
+interface Shared {
+  /** The newest known record of each job: what is done here shows at once. */
+  readonly records: Map<string, Job>;
+  readonly kueue: Kueue;
+}
+
+/** Carries out what was planned for a job: in its record, its object, its streams, and at Kueue and Ray. */
+export class JobActions {
+  readonly #parts: OperatorParts;
+  readonly #kube: Kube;
+  readonly #records: Map<string, Job>;
+  readonly #kueue: Kueue;
+
+  constructor(parts: OperatorParts, { records, kueue }: Shared) {
+    this.#parts = parts;
+    this.#kube = parts.kube;
+    this.#records = records;
+    this.#kueue = kueue;
+  }
+
+  async carryOut(object: Stored<TrainingJob>, action: Action, signal: AbortSignal): Promise<void> {
+    const { name, uid } = object.metadata;
+    switch (action.kind) {
+      case "add-finalizer":
+        return void (await addFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER));
+      case "admit":
+        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.order.holdReason)).job);
+      case "order":
+        return this.#order(object, action.order);
+      case "purge":
+        return this.#purge(object, action.runFolder);
+      case "remove-finalizer":
+        return removeFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER);
+      case "delete":
+        return void (await this.#kube.delete(TRAINING_JOBS, name, { uid, signal }));
+      default:
+        return this.#askOthers(object, action, signal);
+    }
+  }
+
+  async #askOthers(
+    object: Stored<TrainingJob>,
+    action: Exclude<Action, { kind: "add-finalizer" | "admit" | "order" | "purge" | "remove-finalizer" | "delete" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { name } = object.metadata;
+    switch (action.kind) {
+      case "make-workload":
+        return this.#kueue.make(object, signal);
+      case "release-workload":
+        return this.#kueue.tell(object, released(action.reason, action.message), signal);
+      case "set-workload-active":
+        return this.#kueue.setActive(object, action.active, signal);
+      case "tell-workload":
+        return this.#kueue.tell(object, [action.news], signal);
+      case "finish-workload":
+        return this.#kueue.tell(object, finished(action.succeeded, action.message), signal);
+      case "make-ray-cluster":
+        return this.#makeRayCluster(object, signal);
+      case "delete-ray-cluster":
+        // It stays until its pods are gone: they take quota as long.
+        return void (await this.#kube.delete(RAY_CLUSTERS, rayClusterName(name), {
+          propagation: "Foreground",
+          signal,
+        }));
+    }
+  }
+
+  async #makeRayCluster(object: Stored<TrainingJob>, signal: AbortSignal): Promise<void> {
+    const placements = object.spec.queueName ? await this.#kueue.placements(object, signal) : undefined;
+    await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object, placements), { signal });
+  }
+
+  /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */
+  async #order(object: Stored<TrainingJob>, order: RecordOrder): Promise<void> {
+    const { name, uid } = object.metadata;
+    this.#parts.lead.assert();
+    const job = await this.#parts.store.change(name, (record) => {
+      if (record.uid === uid && record.generation <= BigInt(order.generation)) obey(record, order, object);
+    });
+    this.#records.set(name, job);
+    this.#parts.logger.info("job_ordered", { job: name, ...order });
+  }
+
+  async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
+    const { nats, store, config, logger } = this.#parts;
+    // Streams go by name: our copy of the object may be older than another one of the same name.
+    const there = await this.#kube.get(TRAINING_JOBS, name);
+    if (there?.metadata.uid !== uid) return;
+    this.#parts.lead.assert();
+    await deleteJobStreams(nats, name);
+    await eraseLedger(nats, name);
+    if (runFolder) await rm(join(config.dataPath, "runs", uid), { recursive: true, force: true });
+    await store.remove(name, uid); // Last: whoever comes after a crash finds what is left to do.
+    this.#records.delete(name);
+    logger.info("job_deleted", { job: name, uid, runFolder });
+  }
+}
+
+const WISHES = { run: JobWish.RUN, suspend: JobWish.SUSPEND, cancel: JobWish.CANCEL } as const;
+
+function obey(record: Job, order: RecordOrder, object: Stored<TrainingJob>): void {
+  record.generation = BigInt(order.generation);
+  if (order.takeSpec) record.spec = jobSpecOf(object);
+  if (record.wish === JobWish.CANCEL && order.endReason !== DELETED) return;
+  record.wish = WISHES[order.wish];
+  record.holdReason = order.holdReason;
+  record.endReason = order.endReason;
+  record.endMessage = order.endMessage;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job's plan where engines and trainer of the installation come only when one needs them.
+import { describe, expect, it } from "vitest";
+import type { PartsFacts } from "./facts.ts";
+import { firstHold } from "./hold.ts";
+import { plan } from "./plan.ts";
+import {
+  condition,
+  ended,
+  facts,
+  given,
+  job,
+  kinds,
+  order,
+  queued,
+  record,
+  running,
+  started,
+  workload,
+} from "./fixtures.ts";
+
+const parts = (over: Partial<PartsFacts> = {}): PartsFacts => ({
+  missing: undefined,
+  pods: 2,
+  neededBy: "fl",
+  ...over,
+});
+const noEngines = parts({ missing: "engines", pods: 0 });
+
+describe("a job whose engines come on demand", () => {
+  it("is held until they are there, says so, and looks every second", () => {
+    const waits = plan(job(), facts({ intake: { kind: "valid" }, parts: { ...noEngines, neededBy: undefined } }));
+    expect(order(waits)?.holdReason).toBe("WaitingForEngines");
+    const held = plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: noEngines }));
+    expect([kinds(held), held.requeueAfterMs, held.status?.message]).toEqual([[], 1000, "Being started: engines."]);
+    const come = plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: parts() }));
+    expect([order(come)?.holdReason, come.requeueAfterMs]).toEqual(["", undefined]);
+  });
+
+  it("is held for the trainer, too", () => {
+    expect(order(plan(job(), facts({ record: record(), parts: parts({ missing: "trainer" }) })))?.holdReason).toBe(
+      "WaitingForTrainer",
+    );
+  });
+
+  it("waits from its first moment, when nobody has looked yet", () => {
+    expect([firstHold(job(), true), firstHold(job(), false)]).toEqual(["WaitingForEngines", ""]);
+    expect(firstHold(job({ spec: queued }), true)).toBe("WaitingForQuota");
+  });
+
+  it("looks less often when it is not the next", () => {
+    const later = { ...noEngines, neededBy: "other" };
+    expect(
+      plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: later })).requeueAfterMs,
+    ).toBe(5000);
+  });
+
+  it("asks for quota before anything else", () => {
+    const waits = plan(
+      job({ spec: queued }),
+      facts({ record: record({ holdReason: "WaitingForQuota" }), workload: workload(), parts: noEngines }),
+    );
+    expect([kinds(waits), waits.status?.message]).toEqual([[], "waits"]);
+  });
+
+  it("is suspended as its user says, whatever it would wait for", () => {
+    const held = {
+      phase: "SUSPENDED",
+      wish: "suspend",
+      holdReason: "WaitingForEngines",
+      reason: "SuspendedByUser",
+    } as const;
+    const made = plan(job({ spec: { suspend: true } }), facts({ record: record(held), parts: noEngines }));
+    expect([kinds(made), condition(made, "Suspended"), made.status?.message, made.requeueAfterMs]).toEqual([
+      [],
+      "True/SuspendedByUser",
+      "",
+      undefined,
+    ]);
+    const resumed = plan(job(), facts({ record: record({ ...held, wish: "run" }), parts: noEngines }));
+    expect(condition(resumed, "Suspended")).toBe("True/WaitingForEngines");
+  });
+});
+
+describe("quota of a job whose engines come on demand", () => {
+  const evicted = workload({ evicted: "Preempted", reserved: true });
+  const stands = record({ phase: "SUSPENDED", holdReason: "Evicted" });
+  const leaves = (over: Partial<PartsFacts>) =>
+    plan(job({ spec: queued }), facts({ record: stands, workload: evicted, parts: parts(over) }));
+
+  it("is given back when the last pod is gone", () => {
+    const waits = leaves({ neededBy: undefined });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+    expect(kinds(leaves({ neededBy: undefined, pods: 0 }))).toEqual(["release-workload"]);
+  });
+
+  it("is not given back while its record lets it run: pods may be made at this moment", () => {
+    const waits = leaves({ pods: 0 });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+  });
+
+  it("is given back by a suspended job, too, which looks until the last pod is gone", () => {
+    const record_ = record({ phase: "SUSPENDED", wish: "suspend", reason: "SuspendedByUser" });
+    const known = { ...given, podsReady: { ready: false, reason: "WaitForRecovery" } };
+    const suspended = (over: Partial<PartsFacts>) =>
+      plan(
+        job({ spec: { ...queued, suspend: true } }),
+        facts({ record: record_, workload: known, parts: parts(over) }),
+      );
+    const waits = suspended({ neededBy: undefined });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+    expect(kinds(suspended({ neededBy: undefined, pods: 0 }))).toEqual(["set-workload-active"]);
+    expect(kinds(suspended({ neededBy: "other" }))).toEqual(["set-workload-active"]);
+  });
+
+  it("is given back at once when they stay for another job, which has quota of its own", () => {
+    expect(kinds(leaves({ neededBy: "other" }))).toEqual(["release-workload"]);
+  });
+
+  it("is given back at its end no sooner than its pods are gone, and the object is not deleted before", () => {
+    const spec = { ...queued, cleanup: { ttlSecondsAfterFinished: 0 } };
+    const ends = (over: Partial<PartsFacts>) =>
+      plan(job({ spec }), facts({ record: ended("SUCCEEDED"), workload: given, parts: parts(over) }));
+    const waits = ends({ neededBy: undefined });
+    expect([kinds(waits), waits.requeueAfterMs]).toEqual([[], 1000]);
+    expect(kinds(ends({ neededBy: undefined, pods: 0 }))).toEqual(["finish-workload", "delete"]);
+    expect(kinds(ends({ neededBy: "other" }))).toEqual(["finish-workload", "delete"]);
+  });
+
+  it("stays while the job runs", () => {
+    const known = { record: running(), workload: { ...given, podsReady: started }, parts: parts() };
+    expect(kinds(plan(job({ spec: queued }), facts(known)))).toEqual([]);
+  });
+});

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import {
+  AgentExecutionEngine,
+  AgentWorkflowEngine,
+  type BaseAgent,
+  type ClientSource,
+  type Environment,
+  EpisodeError,
+  type EpisodeRun,
+  type Info,
+  type RegisteredActor,
+  type Registry,
+} from "@whetstone/sdk";
+import type { Delivery } from "../tasks/delivery.ts";
+import { limitsOf } from "./limits.ts";
+import { recordOf } from "./record.ts";
+import { sessionName } from "./session-name.ts";
+import type { EnvironmentModule } from "../environments/environment-module.ts";
+import type { ExternalModels } from "./external-models.ts";
+import type { Gateway } from "./gateway.ts";
+import { GatewaySession } from "./gateway-session.ts";
+import { RemoteEnvironment } from "../environments/remote-environment.ts";
+import type { RunnerClients } from "../environments/runner-clients.ts";
+import type { RunnerDoor } from "../environments/runner-session.ts";
+
+export interface PlayerDeps {
+  readonly actors: Registry<RegisteredActor>;
+  readonly environments: RunnerClients;
+  readonly gateway: Gateway;
+  readonly externals: ExternalModels;
+  /** The job's code, where it has any. */
+  readonly module?: EnvironmentModule | undefined;
+  /** Gets what workflows log. Absent: nowhere. */
+  readonly log?: ((message: string, fields: Info) => void) | undefined;
+}
+
+/** What one play has beside its task. */
+export interface PlayScope {
+  /** Gets the gateway session of each try. */
+  readonly sessions: GatewaySession[];
+  readonly door: RunnerDoor;
+}
+
+/** The engine for the form of the task's actor. */
+export function engineFor(
+  deps: PlayerDeps,
+  delivery: Delivery,
+  { sessions, door }: PlayScope,
+): Pick<AgentExecutionEngine, "runEpisode"> {
+  const { task, recorded } = delivery;
+  const actor = actorOf(deps, task);
+  const { agent, ...others } = recorded === undefined ? externalClients(deps, task) : { agent: recordOf(recorded) };
+  const shared = {
+    ...limitsOf(task),
+    ...(recorded === undefined ? {} : { retryLimit: 0 }),
+    rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
+    environmentArgs: task.environment?.args,
+  };
+  const openKind = (kind: string, args: Info, run: EpisodeRun) =>
+    openEnvironment(deps, door, { kind, args, job: task.job, run });
+  const kind = task.environment?.kind ?? "";
+  const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
+  if (actor === undefined || actor.form === "agent") {
+    const agentFactory = (args: Info): BaseAgent => agentOf(deps, task, args);
+    return new AgentExecutionEngine({ ...shared, agentFactory, agentArgs: task.agent?.args, environmentFactory });
+  }
+  return new AgentWorkflowEngine({
+    ...shared,
+    workflow: actor,
+    workflowArgs: task.agent?.args,
+    rolloutClients: others,
+    environmentFactory: kind === "" ? undefined : environmentFactory,
+    environments: openKind,
+    log: deps.log,
+  });
+}
+
+/** Undefined: unknown; then the episode fails where the agent is made, with the names of those that are known. */
+export function actorOf({ actors }: Pick<PlayerDeps, "actors">, { agent }: RolloutTask): RegisteredActor | undefined {
+  return actors.kinds.find(({ kind }) => kind === agent?.kind);
+}
+
+function agentOf({ actors }: PlayerDeps, { agent }: RolloutTask, args: Info): BaseAgent {
+  const actor = actors.get(agent?.kind ?? "");
+  if (actor.form !== "agent") throw new EpisodeError("TASK", `agent.kind: "${actor.kind}" is a ${actor.form}`);
+  return actor.create(args);
+}
+
+/** Roles that are answered by other models than the policy. */
+function externalClients({ externals }: PlayerDeps, { roles }: RolloutTask): Record<string, ClientSource> {
+  const clients: Record<string, ClientSource> = {};
+  for (const { name, model } of roles) if (model) clients[name] = () => externals.client(model);
+  return clients;
+}
+
+function openSession(
+  { gateway }: PlayerDeps,
+  { task, attempt, replay }: Delivery,
+  run: EpisodeRun,
+  sessions: GatewaySession[],
+): GatewaySession {
+  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try, replay), task.model);
+  sessions.push(session);
+  return session;
+}
+
+interface Opening {
+  readonly kind: string;
+  readonly args: Info;
+  readonly job: string;
+  readonly run: EpisodeRun;
+}
+
+function openEnvironment({ module }: PlayerDeps, door: RunnerDoor, { kind, args, job, run }: Opening): Environment {
+  if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
+  const own = module?.kinds.has(kind) ? module : undefined;
+  return new RemoteEnvironment(door, { kind, args, job, module: own }, run);
+}

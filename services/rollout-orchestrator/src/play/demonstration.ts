@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
+import type { Episode, ModelCall } from "@whetstone/proto/types/v1/types";
+import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
+import type { Delivery } from "../tasks/delivery.ts";
+import { episodeTimeoutMs } from "./limits.ts";
+import { nothingPlayed, seal } from "../seal/seal.ts";
+import { sessionName } from "./session-name.ts";
+import type { Gateway } from "./gateway.ts";
+
+const DEFAULT_RETRY_LIMIT = 2;
+const BACKOFF = exponentialBackoff({ initialMs: 500, maxMs: 5_000 });
+
+interface Rendered {
+  readonly calls: ModelCall[];
+  readonly failure: Failure;
+}
+
+/** A demonstration becomes an episode without agent and environment: its conversation as the calls that would have sampled it. */
+export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
+  const { task } = delivery;
+  const startedAtMs = Date.now();
+  const startedAt = performance.now();
+  using deadline = Deadline.after(episodeTimeoutMs(task), signal);
+  const { calls, failure } = await render(gateway, delivery, deadline.signal);
+  if (signal.aborted) throw new WhetstoneError("CANCELLED", `episode ${task.episodeId} was cancelled`);
+  const totalMs = performance.now() - startedAt;
+  const played = {
+    ...nothingPlayed(task),
+    terminationReason: failure === NO_FAILURE ? "ENV_DONE" : failure.class === "DEADLINE" ? "DEADLINE" : "ERROR",
+    failure,
+    startedAtMs,
+    timing: { totalMs, modelMs: totalMs, environmentMs: 0, waitingMs: 0 },
+  } as const;
+  return seal(delivery, played, calls);
+}
+
+async function render(gateway: Gateway, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {
+  const messages = task.task?.demonstration ?? [];
+  try {
+    if (!messages.some(({ role }) => role === "assistant")) {
+      throw new EpisodeError("TASK", "task.demonstration: needs at least one assistant message");
+    }
+    const calls = await retry(
+      (n) => gateway.render(sessionName(task.episodeId, attempt, n), task.model, messages, signal),
+      {
+        attempts: 1 + (task.limits?.retryLimit ?? DEFAULT_RETRY_LIMIT),
+        backoff: BACKOFF,
+        signal,
+        isRetryable: (error) => isRetried(classify(error, "model").class),
+      },
+    );
+    return { calls, failure: NO_FAILURE };
+  } catch (error) {
+    const failure = classify(error, "model");
+    return { calls: [], failure: { ...failure, ...(signal.aborted ? { class: "DEADLINE" } : {}), phase: "render" } };
+  }
+}
