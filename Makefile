@@ -20,7 +20,7 @@ LOAD ?= $(E2E_LOAD_IMAGE)
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
-PROTOS := $(shell cd proto && find whetstone -name '*.proto' | sort)
+PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
 .PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs clean
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type DescEnum, type DescField, type DescMessage, type DescOneof, ScalarType } from "@bufbuild/protobuf";
-import { BOUNDS, MUTABLE, NEEDED_ONEOFS, OMITTED, REQUIRED } from "./bounds.ts";
+import { isNeeded, ITEMS, rulesOf, TEXT } from "@whetstone/contract/rules";
 import { commentOf } from "./comments.ts";
 
 export interface CelRule {
@@ -30,24 +30,18 @@ export interface Schema {
   readonly [extra: string]: unknown;
 }
 
-/** Longest text where no bound says otherwise: the API server needs one to know what a rule costs at most. */
-const TEXT = 1024;
-const ITEMS = 64;
 const UINT32 = 2 ** 32 - 1;
 /** protobuf's JSON form: seconds with up to nine decimals. */
 const DURATION = "^[0-9]{1,9}(\\.[0-9]{1,9})?s$";
 const WHOLE_NUMBER = "^[0-9]{1,20}$";
 
-const idOf = (desc: { readonly typeName: string }): string => desc.typeName.replace(/^whetstone\./, "");
-const keyOf = (field: DescField): string => `${idOf(field.parent)}.${field.name}`;
-
 /** The schema of a message in protobuf's JSON form, with its comments as descriptions. */
 export function schemaOf(message: DescMessage): Schema {
   const known = wellKnown(message.typeName);
   if (known) return known;
-  const fields = message.fields.filter((field) => !OMITTED.includes(keyOf(field)));
-  const required = fields.filter((field) => REQUIRED[idOf(message)]?.includes(field.name));
-  const rules = [...message.oneofs.flatMap(oneofRule), ...fields.flatMap(immutableRule)];
+  const fields = message.fields.filter((field) => !rulesOf(field).isNotInObject);
+  const required = fields.filter((field) => rulesOf(field).isRequired);
+  const rules = [...message.oneofs.flatMap(oneofRule), ...immutableRules(message, fields)];
   return {
     type: "object",
     ...(required.length > 0 && { required: required.map((field) => field.jsonName) }),
@@ -65,17 +59,38 @@ function wellKnown(typeName: string): Schema | undefined {
 }
 
 function fieldSchema(field: DescField): Schema {
-  const description =
-    commentOf(field) || (field.message && !wellKnown(field.message.typeName) && commentOf(field.message));
-  const { maxItems, ...bound } = BOUNDS[keyOf(field)] ?? {};
-  return { ...(description && { description }), ...shapeOf(field, bound, maxItems ?? ITEMS) };
+  const meaning = commentOf(field) || (field.message && !wellKnown(field.message.typeName) && commentOf(field.message));
+  const { defaultValue = "{}" } = rulesOf(field);
+  const description = [meaning, defaultValue !== "{}" && `Absent: ${defaultValue}.`].filter(Boolean).join(" ");
+  return { ...(description && { description }), ...shapeOf(field) };
 }
 
-function shapeOf(field: DescField, bound: object, maxItems: number): Schema {
-  if (field.fieldKind === "list") return { type: "array", maxItems, items: { ...itemSchema(field), ...bound } };
-  if (field.fieldKind === "map")
-    return { type: "object", maxProperties: maxItems, additionalProperties: itemSchema(field) };
-  return { ...itemSchema(field), ...bound };
+function shapeOf(field: DescField): Schema {
+  const item = { ...itemSchema(field), ...boundsOf(field) };
+  const { maxItems = ITEMS } = rulesOf(field);
+  if (field.fieldKind === "list") return { type: "array", maxItems, items: item };
+  if (field.fieldKind === "map") return { type: "object", maxProperties: maxItems, additionalProperties: item };
+  return item;
+}
+
+/** Of durations and 64-bit numbers, which are text here, only the controller can judge the range. */
+function boundsOf(field: DescField): Schema {
+  const { range, pattern, minLength, maxLength, isRequired } = rulesOf(field);
+  if (field.scalar === ScalarType.STRING) {
+    const fewest = minLength ?? (isRequired && pattern === undefined ? 1 : undefined);
+    return {
+      ...(fewest !== undefined && { minLength: fewest }),
+      ...(maxLength !== undefined && { maxLength }),
+      ...(pattern !== undefined && { pattern }),
+    };
+  }
+  if (range === undefined || (field.scalar !== ScalarType.DOUBLE && field.scalar !== ScalarType.UINT32)) return {};
+  const { min, max, isAbove } = range;
+  return {
+    ...(min !== undefined && { minimum: min }),
+    ...(max !== undefined && { maximum: max }),
+    ...(isAbove === true && { exclusiveMinimum: true }),
+  };
 }
 
 function itemSchema(field: DescField): Schema {
@@ -115,36 +130,29 @@ function scalarSchema(scalar: ScalarType): Schema {
 
 function oneofRule(oneof: DescOneof): CelRule[] {
   const names = oneof.fields.map((field) => field.jsonName);
-  const isNeeded = NEEDED_ONEOFS.includes(`${idOf(oneof.parent)}.${oneof.name}`);
+  const needed = isNeeded(oneof);
   const count = `[${names.map((name) => `has(self.${name})`).join(", ")}].filter(x, x).size()`;
   return [
     {
-      rule: isNeeded ? `${count} == 1` : `${count} <= 1`,
-      message: `needs ${isNeeded ? "exactly" : "at most"} one of ${names.join(", ")}`,
+      rule: needed ? `${count} == 1` : `${count} <= 1`,
+      message: `needs ${needed ? "exactly" : "at most"} one of ${names.join(", ")}`,
     },
   ];
 }
 
 /** Rules that compare with the old object, at the messages some of whose fields may change. */
-function immutableRule(field: DescField): CelRule[] {
-  const parents = [...MUTABLE].map((key) => key.slice(0, key.lastIndexOf(".")));
-  if (!parents.includes(idOf(field.parent)) || MUTABLE.includes(keyOf(field))) return [];
-  if (field.message && parents.includes(idOf(field.message))) return [];
-  const name = field.jsonName;
-  return [
-    {
-      rule: `has(self.${name}) == has(oldSelf.${name}) && (!has(self.${name}) || self.${name} == oldSelf.${name})`,
-      message: "cannot be changed after submission: submit another job",
-      fieldPath: `.${name}`,
-    },
-  ];
+function immutableRules(message: DescMessage, fields: readonly DescField[]): CelRule[] {
+  if (!isPartlyMutable(message)) return [];
+  const fixed = fields.filter(
+    (field) => !rulesOf(field).isMutable && !(field.message && isPartlyMutable(field.message)),
+  );
+  return fixed.map(({ jsonName: name }) => ({
+    rule: `has(self.${name}) == has(oldSelf.${name}) && (!has(self.${name}) || self.${name} == oldSelf.${name})`,
+    message: "cannot be changed after submission: submit another job",
+    fieldPath: `.${name}`,
+  }));
 }
 
-/** Keys of the tables in bounds.ts that the contract does not have. */
-export function unknownKeys(messages: readonly DescMessage[]): string[] {
-  const fields = new Set(messages.flatMap((message) => message.fields.map(keyOf)));
-  const oneofs = new Set(messages.flatMap((m) => m.oneofs.map((oneof) => `${idOf(m)}.${oneof.name}`)));
-  const required = Object.entries(REQUIRED).flatMap(([id, names]) => names.map((name) => `${id}.${name}`));
-  const used = [...Object.keys(BOUNDS), ...required, ...OMITTED, ...MUTABLE];
-  return [...used.filter((key) => !fields.has(key)), ...NEEDED_ONEOFS.filter((key) => !oneofs.has(key))];
+function isPartlyMutable(message: DescMessage): boolean {
+  return message.fields.some((field) => rulesOf(field).isMutable);
 }

@@ -9,6 +9,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   tls: ["core", "telemetry"],
   rpc: ["core", "telemetry", "tls", "proto"],
   messaging: ["core", "telemetry", "tls", "proto"],
+  contract: ["core", "proto"],
   sdk: ["core"],
   modules: ["core", "telemetry", "sdk"],
   kube: ["core", "telemetry"],

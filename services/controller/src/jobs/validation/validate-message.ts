@@ -2,17 +2,9 @@
 import { type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
 import { type Duration, type Struct, StructSchema, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ITEMS, rulesOf, TEXT } from "@whetstone/contract/rules";
 import type { Findings } from "./violation.ts";
 
-/** Longest text of a field in characters, where the table has no other. */
-const TEXT = 1024;
-const LONGER_TEXT: Readonly<Record<string, number>> = {
-  "whetstone.jobs.v1.ModelSource.path": 4096,
-  "whetstone.jobs.v1.Dataset.jsonl": 4096,
-  "whetstone.types.v1.ExternalModel.base_url": 2048,
-};
-/** Most members of a list. */
-const ITEMS = 64;
 /** Deepest nesting of free-form arguments. */
 const DEPTH = 32;
 /** 10,000 years, as protobuf bounds a Duration. */
@@ -85,7 +77,7 @@ function checkValue(found: Findings, path: string, { kind }: Value, depth: numbe
 }
 
 function checkText(found: Findings, path: string, field: DescField, text: string): void {
-  const longest = LONGER_TEXT[`${field.parent.typeName}.${field.name}`] ?? TEXT;
+  const longest = rulesOf(field).maxLength ?? TEXT;
   if (text.length > longest) report(found, path, `must have at most ${longest} characters, has ${text.length}`);
   if (text.includes("\0")) report(found, path, "must not have the character NUL");
 }

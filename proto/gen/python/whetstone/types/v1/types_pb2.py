@@ -22,70 +22,126 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from whetstone.contract.v1 import options_pb2 as whetstone_dot_contract_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/types/v1/types.proto\x12\x12whetstone.types.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x11\n\x04name\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x30\n\ntool_calls\x18\x04 \x03(\x0b\x32\x1c.whetstone.types.v1.ToolCall\x12\x19\n\x0ctool_call_id\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x16\n\treasoning\x18\x06 \x01(\tH\x02\x88\x01\x01\x42\x07\n\x05_nameB\x0f\n\r_tool_call_idB\x0c\n\n_reasoning\"<\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\"\x84\x01\n\x04Task\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07payload\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x36\n\rdemonstration\x18\x03 \x03(\x0b\x32\x1f.whetstone.types.v1.ChatMessage\x12\x0e\n\x06source\x18\x04 \x01(\t\"&\n\x06Module\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\x0c\"E\n\rExternalModel\x12\x10\n\x08\x62\x61se_url\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x13\n\x0b\x61pi_key_env\x18\x03 \x01(\t\"\x91\x01\n\x04Role\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x39\n\tadvantage\x18\x02 \x01(\x0e\x32&.whetstone.types.v1.AdvantageEstimator\x12\x0e\n\x06\x66rozen\x18\x03 \x01(\x08\x12\x30\n\x05model\x18\x04 \x01(\x0b\x32!.whetstone.types.v1.ExternalModel\"\xe1\x01\n\rPhaseTimeouts\x12(\n\x05reset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05model\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04step\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06reward\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05\x63lose\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x98\x01\n\x08Sampling\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x04 \x01(\rH\x03\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\r\n\x0b_max_tokens\"\xcc\x04\n\rRolloutLimits\x12\x16\n\tmax_steps\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x1e\n\x11max_prompt_tokens\x18\x02 \x01(\rH\x01\x88\x01\x01\x12 \n\x13max_response_tokens\x18\x03 \x01(\rH\x02\x88\x01\x01\x12+\n\x1e\x65nforce_prompt_limit_each_step\x18\x04 \x01(\x08H\x03\x88\x01\x01\x12\x32\n\x0f\x65pisode_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x0bretry_limit\x18\x06 \x01(\rH\x04\x88\x01\x01\x12\x12\n\x05gamma\x18\x07 \x01(\x01H\x05\x88\x01\x01\x12\x1c\n\x0foverlong_filter\x18\x08 \x01(\x08H\x06\x88\x01\x01\x12 \n\x13\x61\x63\x63umulate_thinking\x18\t \x01(\x08H\x07\x88\x01\x01\x12\x1d\n\x10\x64isable_thinking\x18\n \x01(\x08H\x08\x88\x01\x01\x12\x39\n\x0ephase_timeouts\x18\x0b \x01(\x0b\x32!.whetstone.types.v1.PhaseTimeoutsB\x0c\n\n_max_stepsB\x14\n\x12_max_prompt_tokensB\x16\n\x14_max_response_tokensB!\n\x1f_enforce_prompt_limit_each_stepB\x0e\n\x0c_retry_limitB\x08\n\x06_gammaB\x12\n\x10_overlong_filterB\x16\n\x14_accumulate_thinkingB\x13\n\x11_disable_thinking\"A\n\x0bVersionSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x04\"\xfb\x03\n\tModelCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tparent_id\x18\x02 \x01(\t\x12\x12\n\nprompt_ids\x18\x03 \x03(\r\x12\x16\n\x0e\x63ompletion_ids\x18\x04 \x03(\r\x12\x10\n\x08logprobs\x18\x05 \x03(\x02\x12\x36\n\rversion_spans\x18\x06 \x03(\x0b\x32\x1f.whetstone.types.v1.VersionSpan\x12\x15\n\rfinish_reason\x18\x07 \x01(\t\x12.\n\x08sampling\x18\x08 \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x11\n\x04seed\x18\t \x01(\x04H\x00\x88\x01\x01\x12\x0c\n\x04role\x18\n \x01(\t\x12\x0c\n\x04text\x18\x0b \x01(\t\x12\x33\n\x0b\x66ork_reason\x18\x0c \x01(\x0e\x32\x1e.whetstone.types.v1.ForkReason\x12.\n\nstarted_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rresubmissions\x18\x0f \x01(\r\x12\x15\n\rcached_tokens\x18\x10 \x01(\r\x12\x1a\n\x12\x64\x65monstration_mask\x18\x11 \x03(\rB\x07\n\x05_seed\"\xbd\x01\n\x04Step\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x13\n\x0bobservation\x18\x02 \x01(\t\x12\x16\n\x0emodel_response\x18\x03 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x04 \x01(\t\x12\x0f\n\x07thought\x18\x05 \x01(\t\x12\x0e\n\x06reward\x18\x06 \x01(\x01\x12\x0c\n\x04\x64one\x18\x07 \x01(\x08\x12\x11\n\tmc_return\x18\x08 \x01(\x01\x12%\n\x04info\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\"z\n\nTrajectory\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\'\n\x05steps\x18\x03 \x03(\x0b\x32\x18.whetstone.types.v1.Step\x12\x0e\n\x06reward\x18\x04 \x01(\x01\x12\x19\n\x11\x66inal_observation\x18\x05 \x01(\t\"p\n\x07\x46\x61ilure\x12\x37\n\rfailure_class\x18\x01 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\t\"\xbf\x01\n\rEpisodeTiming\x12(\n\x05total\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05model\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07waiting\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8d\x05\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12\x0e\n\x06sample\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12,\n\x07purpose\x18\x06 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12&\n\x04task\x18\x07 \x01(\x0b\x32\x18.whetstone.types.v1.Task\x12\x34\n\x0ctrajectories\x18\x08 \x03(\x0b\x32\x1e.whetstone.types.v1.Trajectory\x12,\n\x05\x63\x61lls\x18\t \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall\x12\x41\n\x12termination_reason\x18\n \x01(\x0e\x32%.whetstone.types.v1.TerminationReason\x12,\n\x07\x66\x61ilure\x18\x0b \x01(\x0b\x32\x1b.whetstone.types.v1.Failure\x12\x0e\n\x06reward\x18\x0c \x01(\x01\x12\x12\n\nis_correct\x18\r \x01(\x08\x12\x39\n\x07metrics\x18\x0e \x03(\x0b\x32(.whetstone.types.v1.Episode.MetricsEntry\x12\x31\n\x06timing\x18\x0f \x01(\x0b\x32!.whetstone.types.v1.EpisodeTiming\x12\x0c\n\x04seed\x18\x10 \x01(\x04\x12.\n\nstarted_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06masked\x18\x12 \x01(\x08\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9a\x05\n\x0e\x45pisodeSummary\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x07purpose\x18\x03 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12\x41\n\x12termination_reason\x18\x04 \x01(\x0e\x32%.whetstone.types.v1.TerminationReason\x12\x37\n\rfailure_class\x18\x05 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\x0e\n\x06reward\x18\x06 \x01(\x01\x12\x12\n\nis_correct\x18\x07 \x01(\x08\x12\x1f\n\x12min_policy_version\x18\x08 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12max_policy_version\x18\t \x01(\x04H\x01\x88\x01\x01\x12\x16\n\x0esampled_tokens\x18\n \x01(\r\x12\x19\n\x11unlabelled_tokens\x18\x0b \x01(\r\x12\x0e\n\x06\x64igest\x18\x0c \x01(\t\x12\r\n\x05steps\x18\r \x01(\r\x12\x15\n\rprompt_tokens\x18\x0e \x01(\r\x12\x31\n\x06timing\x18\x0f \x01(\x0b\x32!.whetstone.types.v1.EpisodeTiming\x12\x1c\n\x14\x64\x65monstration_tokens\x18\x10 \x01(\r\x12\x17\n\x0f\x66\x61ilure_message\x18\x11 \x01(\t\x12\x0f\n\x07task_id\x18\x12 \x01(\t\x12\x13\n\x0btask_source\x18\x13 \x01(\t\x12\x15\n\rfailure_phase\x18\x14 \x01(\t\x12\x15\n\rnot_trainable\x18\x15 \x01(\tB\x15\n\x13_min_policy_versionB\x15\n\x13_max_policy_version\"\x97\x01\n\x10ReplayDifference\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x17\n\ntrajectory\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\x04step\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\r\n\x05\x66ield\x18\x04 \x01(\t\x12\x10\n\x08recorded\x18\x05 \x01(\t\x12\x10\n\x08replayed\x18\x06 \x01(\tB\r\n\x0b_trajectoryB\x07\n\x05_step\"\x9d\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05retry\x18\x02 \x01(\t\x12(\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x36\n\nviolations\x18\x04 \x03(\x0b\x32\".whetstone.types.v1.FieldViolation\x12\x0f\n\x07message\x18\x05 \x01(\t\".\n\x0e\x46ieldViolation\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t*h\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x11\n\rPURPOSE_TRAIN\x10\x01\x12\x16\n\x12PURPOSE_VALIDATION\x10\x02\x12\x19\n\x15PURPOSE_DEMONSTRATION\x10\x03*\xb1\x02\n\x11TerminationReason\x12\"\n\x1eTERMINATION_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1bTERMINATION_REASON_ENV_DONE\x10\x01\x12 \n\x1cTERMINATION_REASON_MAX_TURNS\x10\x02\x12(\n$TERMINATION_REASON_MAX_PROMPT_LENGTH\x10\x03\x12*\n&TERMINATION_REASON_MAX_RESPONSE_LENGTH\x10\x04\x12\x1f\n\x1bTERMINATION_REASON_DEADLINE\x10\x05\x12 \n\x1cTERMINATION_REASON_CANCELLED\x10\x06\x12\x1c\n\x18TERMINATION_REASON_ERROR\x10\x07*\xee\x01\n\x0c\x46\x61ilureClass\x12\x1d\n\x19\x46\x41ILURE_CLASS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46\x41ILURE_CLASS_NONE\x10\x01\x12\x18\n\x14\x46\x41ILURE_CLASS_POLICY\x10\x02\x12\x16\n\x12\x46\x41ILURE_CLASS_TASK\x10\x03\x12\x1d\n\x19\x46\x41ILURE_CLASS_ENVIRONMENT\x10\x04\x12 \n\x1c\x46\x41ILURE_CLASS_INFRASTRUCTURE\x10\x05\x12\x18\n\x14\x46\x41ILURE_CLASS_GRADER\x10\x06\x12\x1a\n\x16\x46\x41ILURE_CLASS_DEADLINE\x10\x07*\\\n\nForkReason\x12\x1b\n\x17\x46ORK_REASON_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46ORK_REASON_NO_PREFIX\x10\x01\x12\x16\n\x12\x46ORK_REASON_BRANCH\x10\x02*\xce\x01\n\x12\x41\x64vantageEstimator\x12#\n\x1f\x41\x44VANTAGE_ESTIMATOR_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x44VANTAGE_ESTIMATOR_GRPO\x10\x01\x12!\n\x1d\x41\x44VANTAGE_ESTIMATOR_REINFORCE\x10\x02\x12\x1c\n\x18\x41\x44VANTAGE_ESTIMATOR_RLOO\x10\x03\x12\x34\n0ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/types/v1/types.proto\x12\x12whetstone.types.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#whetstone/contract/v1/options.proto\"\xcc\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x11\n\x04name\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x30\n\ntool_calls\x18\x04 \x03(\x0b\x32\x1c.whetstone.types.v1.ToolCall\x12\x19\n\x0ctool_call_id\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x16\n\treasoning\x18\x06 \x01(\tH\x02\x88\x01\x01\x42\x07\n\x05_nameB\x0f\n\r_tool_call_idB\x0c\n\n_reasoning\"<\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\"\x84\x01\n\x04Task\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07payload\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x36\n\rdemonstration\x18\x03 \x03(\x0b\x32\x1f.whetstone.types.v1.ChatMessage\x12\x0e\n\x06source\x18\x04 \x01(\t\"g\n\x06Module\x12I\n\x06\x64igest\x18\x01 \x01(\tB9\xbaH\x17r\x12\x18@2\x0e^[0-9a-f]{64}$\xc8\x01\x01\xaa\xbb\x18\x1b\x61 SHA-256 in lower-case hex\x12\x12\n\x04\x63ode\x18\x02 \x01(\x0c\x42\x04\xc0\xbb\x18\x01\"\x83\x03\n\rExternalModel\x12\xb8\x01\n\x08\x62\x61se_url\x18\x01 \x01(\tB\xa5\x01\xbaH\x89\x01r\x19\x18\x80\x10\x32\x11^https?://[^/?#]+\x88\x01\x01\xba\x01h\n\x0fwithout_version\x12$must not end in \"/v1\": that is added\x1a/!this.endsWith(\'/v1\') && !this.endsWith(\'/v1/\')\xc8\x01\x01\xaa\xbb\x18\x14\x61n http or https URL\x12\x34\n\x05model\x18\x02 \x01(\tB%\xbaH\x08r\x03\x18\x80\x02\xc8\x01\x01\xaa\xbb\x18\x16the model\'s name there\x12\x80\x01\n\x0b\x61pi_key_env\x18\x03 \x01(\tBk\xbaH#r\x1e\x18\x80\x01\x32\x19^[A-Z][A-Z0-9_]*_API_KEY$\xd8\x01\x01\xaa\xbb\x18\x41the name of an environment variable like JUDGE_API_KEY, not a key\"\xa8\x03\n\x04Role\x12i\n\x04name\x18\x01 \x01(\tB[\xbaH*r%\x18@2!^[A-Za-z0-9][-_.A-Za-z0-9]{0,63}$\xc8\x01\x01\xaa\xbb\x18*1 to 64 characters: letters, digits, - _ .\x12W\n\tadvantage\x18\x02 \x01(\x0e\x32&.whetstone.types.v1.AdvantageEstimatorB\x1c\xa2\xbb\x18\x18\x41\x44VANTAGE_ESTIMATOR_GRPO\x12\x0e\n\x06\x66rozen\x18\x03 \x01(\x08\x12\x30\n\x05model\x18\x04 \x01(\x0b\x32!.whetstone.types.v1.ExternalModel:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n\x07trained\x12Ladvantage: a role that is frozen or has a model of its own has no advantages\x1a\x39this.advantage == 0 || (!this.frozen && !has(this.model))\"\xc5\x02\n\rPhaseTimeouts\x12<\n\x05reset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12<\n\x05model\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12;\n\x04step\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12=\n\x06reward\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12<\n\x05\x63lose\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\"\xd4\x02\n\x08Sampling\x12\x97\x01\n\x0btemperature\x18\x01 \x01(\x01\x42}\xbaHu\x12\x12\x19\x00\x00\x00\x00\x00\x00\x00@)\x00\x00\x00\x00\x00\x00\x00\x00\xba\x01^\n\x05\x64rawn\x1aUthis == 0.0 || this >= 0.01 ? \'\' : \'must be 0 or from 0.01 to 2, got \' + string(this)\xa2\xbb\x18\x01\x31H\x00\x88\x01\x01\x12\x30\n\x05top_p\x18\x02 \x01(\x01\x42\x1c\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x8d\xed\xb5\xa0\xf7\xc6\xb0>\xa2\xbb\x18\x01\x31H\x01\x88\x01\x01\x12\"\n\x05top_k\x18\x03 \x01(\rB\x0e\xbaH\x06*\x04\x18\xc0\x84=\xa2\xbb\x18\x01\x30H\x02\x88\x01\x01\x12%\n\nmax_tokens\x18\x04 \x01(\rB\x0c\xbaH\t*\x07\x18\x80\xad\xe2\x04(\x01H\x03\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\r\n\x0b_max_tokens\"\xfd\x05\n\rRolloutLimits\x12(\n\tmax_steps\x18\x01 \x01(\rB\x10\xbaH\x08*\x06\x18\xa0\x8d\x06(\x01\xa2\xbb\x18\x01\x35H\x00\x88\x01\x01\x12\x34\n\x11max_prompt_tokens\x18\x02 \x01(\rB\x14\xbaH\t*\x07\x18\x80\xad\xe2\x04(\x01\xa2\xbb\x18\x04\x31\x30\x32\x34H\x01\x88\x01\x01\x12\x36\n\x13max_response_tokens\x18\x03 \x01(\rB\x14\xbaH\t*\x07\x18\x80\xad\xe2\x04(\x01\xa2\xbb\x18\x04\x38\x31\x39\x32H\x02\x88\x01\x01\x12\x36\n\x1e\x65nforce_prompt_limit_each_step\x18\x04 \x01(\x08\x42\t\xa2\xbb\x18\x05\x66\x61lseH\x03\x88\x01\x01\x12N\n\x0f\x65pisode_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x1a\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\xa2\xbb\x18\x04\x33\x30\x30s\x12&\n\x0bretry_limit\x18\x06 \x01(\rB\x0c\xbaH\x04*\x02\x18\x64\xa2\xbb\x18\x01\x32H\x04\x88\x01\x01\x12\x30\n\x05gamma\x18\x07 \x01(\x01\x42\x1c\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xa2\xbb\x18\x01\x31H\x05\x88\x01\x01\x12\'\n\x0foverlong_filter\x18\x08 \x01(\x08\x42\t\xa2\xbb\x18\x05\x66\x61lseH\x06\x88\x01\x01\x12*\n\x13\x61\x63\x63umulate_thinking\x18\t \x01(\x08\x42\x08\xa2\xbb\x18\x04trueH\x07\x88\x01\x01\x12(\n\x10\x64isable_thinking\x18\n \x01(\x08\x42\t\xa2\xbb\x18\x05\x66\x61lseH\x08\x88\x01\x01\x12\x39\n\x0ephase_timeouts\x18\x0b \x01(\x0b\x32!.whetstone.types.v1.PhaseTimeoutsB\x0c\n\n_max_stepsB\x14\n\x12_max_prompt_tokensB\x16\n\x14_max_response_tokensB!\n\x1f_enforce_prompt_limit_each_stepB\x0e\n\x0c_retry_limitB\x08\n\x06_gammaB\x12\n\x10_overlong_filterB\x16\n\x14_accumulate_thinkingB\x13\n\x11_disable_thinking\"A\n\x0bVersionSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x04\"\xfb\x03\n\tModelCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tparent_id\x18\x02 \x01(\t\x12\x12\n\nprompt_ids\x18\x03 \x03(\r\x12\x16\n\x0e\x63ompletion_ids\x18\x04 \x03(\r\x12\x10\n\x08logprobs\x18\x05 \x03(\x02\x12\x36\n\rversion_spans\x18\x06 \x03(\x0b\x32\x1f.whetstone.types.v1.VersionSpan\x12\x15\n\rfinish_reason\x18\x07 \x01(\t\x12.\n\x08sampling\x18\x08 \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x11\n\x04seed\x18\t \x01(\x04H\x00\x88\x01\x01\x12\x0c\n\x04role\x18\n \x01(\t\x12\x0c\n\x04text\x18\x0b \x01(\t\x12\x33\n\x0b\x66ork_reason\x18\x0c \x01(\x0e\x32\x1e.whetstone.types.v1.ForkReason\x12.\n\nstarted_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rresubmissions\x18\x0f \x01(\r\x12\x15\n\rcached_tokens\x18\x10 \x01(\r\x12\x1a\n\x12\x64\x65monstration_mask\x18\x11 \x03(\rB\x07\n\x05_seed\"\xbd\x01\n\x04Step\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x13\n\x0bobservation\x18\x02 \x01(\t\x12\x16\n\x0emodel_response\x18\x03 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x04 \x01(\t\x12\x0f\n\x07thought\x18\x05 \x01(\t\x12\x0e\n\x06reward\x18\x06 \x01(\x01\x12\x0c\n\x04\x64one\x18\x07 \x01(\x08\x12\x11\n\tmc_return\x18\x08 \x01(\x01\x12%\n\x04info\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\"z\n\nTrajectory\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\'\n\x05steps\x18\x03 \x03(\x0b\x32\x18.whetstone.types.v1.Step\x12\x0e\n\x06reward\x18\x04 \x01(\x01\x12\x19\n\x11\x66inal_observation\x18\x05 \x01(\t\"p\n\x07\x46\x61ilure\x12\x37\n\rfailure_class\x18\x01 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\t\"\xbf\x01\n\rEpisodeTiming\x12(\n\x05total\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05model\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07waiting\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8d\x05\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12\x0e\n\x06sample\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12,\n\x07purpose\x18\x06 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12&\n\x04task\x18\x07 \x01(\x0b\x32\x18.whetstone.types.v1.Task\x12\x34\n\x0ctrajectories\x18\x08 \x03(\x0b\x32\x1e.whetstone.types.v1.Trajectory\x12,\n\x05\x63\x61lls\x18\t \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall\x12\x41\n\x12termination_reason\x18\n \x01(\x0e\x32%.whetstone.types.v1.TerminationReason\x12,\n\x07\x66\x61ilure\x18\x0b \x01(\x0b\x32\x1b.whetstone.types.v1.Failure\x12\x0e\n\x06reward\x18\x0c \x01(\x01\x12\x12\n\nis_correct\x18\r \x01(\x08\x12\x39\n\x07metrics\x18\x0e \x03(\x0b\x32(.whetstone.types.v1.Episode.MetricsEntry\x12\x31\n\x06timing\x18\x0f \x01(\x0b\x32!.whetstone.types.v1.EpisodeTiming\x12\x0c\n\x04seed\x18\x10 \x01(\x04\x12.\n\nstarted_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06masked\x18\x12 \x01(\x08\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9a\x05\n\x0e\x45pisodeSummary\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x07purpose\x18\x03 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12\x41\n\x12termination_reason\x18\x04 \x01(\x0e\x32%.whetstone.types.v1.TerminationReason\x12\x37\n\rfailure_class\x18\x05 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\x0e\n\x06reward\x18\x06 \x01(\x01\x12\x12\n\nis_correct\x18\x07 \x01(\x08\x12\x1f\n\x12min_policy_version\x18\x08 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12max_policy_version\x18\t \x01(\x04H\x01\x88\x01\x01\x12\x16\n\x0esampled_tokens\x18\n \x01(\r\x12\x19\n\x11unlabelled_tokens\x18\x0b \x01(\r\x12\x0e\n\x06\x64igest\x18\x0c \x01(\t\x12\r\n\x05steps\x18\r \x01(\r\x12\x15\n\rprompt_tokens\x18\x0e \x01(\r\x12\x31\n\x06timing\x18\x0f \x01(\x0b\x32!.whetstone.types.v1.EpisodeTiming\x12\x1c\n\x14\x64\x65monstration_tokens\x18\x10 \x01(\r\x12\x17\n\x0f\x66\x61ilure_message\x18\x11 \x01(\t\x12\x0f\n\x07task_id\x18\x12 \x01(\t\x12\x13\n\x0btask_source\x18\x13 \x01(\t\x12\x15\n\rfailure_phase\x18\x14 \x01(\t\x12\x15\n\rnot_trainable\x18\x15 \x01(\tB\x15\n\x13_min_policy_versionB\x15\n\x13_max_policy_version\"\x97\x01\n\x10ReplayDifference\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x17\n\ntrajectory\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\x04step\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\r\n\x05\x66ield\x18\x04 \x01(\t\x12\x10\n\x08recorded\x18\x05 \x01(\t\x12\x10\n\x08replayed\x18\x06 \x01(\tB\r\n\x0b_trajectoryB\x07\n\x05_step\"\x9d\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05retry\x18\x02 \x01(\t\x12(\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x36\n\nviolations\x18\x04 \x03(\x0b\x32\".whetstone.types.v1.FieldViolation\x12\x0f\n\x07message\x18\x05 \x01(\t\".\n\x0e\x46ieldViolation\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t*h\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x11\n\rPURPOSE_TRAIN\x10\x01\x12\x16\n\x12PURPOSE_VALIDATION\x10\x02\x12\x19\n\x15PURPOSE_DEMONSTRATION\x10\x03*\xb1\x02\n\x11TerminationReason\x12\"\n\x1eTERMINATION_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1bTERMINATION_REASON_ENV_DONE\x10\x01\x12 \n\x1cTERMINATION_REASON_MAX_TURNS\x10\x02\x12(\n$TERMINATION_REASON_MAX_PROMPT_LENGTH\x10\x03\x12*\n&TERMINATION_REASON_MAX_RESPONSE_LENGTH\x10\x04\x12\x1f\n\x1bTERMINATION_REASON_DEADLINE\x10\x05\x12 \n\x1cTERMINATION_REASON_CANCELLED\x10\x06\x12\x1c\n\x18TERMINATION_REASON_ERROR\x10\x07*\xee\x01\n\x0c\x46\x61ilureClass\x12\x1d\n\x19\x46\x41ILURE_CLASS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46\x41ILURE_CLASS_NONE\x10\x01\x12\x18\n\x14\x46\x41ILURE_CLASS_POLICY\x10\x02\x12\x16\n\x12\x46\x41ILURE_CLASS_TASK\x10\x03\x12\x1d\n\x19\x46\x41ILURE_CLASS_ENVIRONMENT\x10\x04\x12 \n\x1c\x46\x41ILURE_CLASS_INFRASTRUCTURE\x10\x05\x12\x18\n\x14\x46\x41ILURE_CLASS_GRADER\x10\x06\x12\x1a\n\x16\x46\x41ILURE_CLASS_DEADLINE\x10\x07*\\\n\nForkReason\x12\x1b\n\x17\x46ORK_REASON_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46ORK_REASON_NO_PREFIX\x10\x01\x12\x16\n\x12\x46ORK_REASON_BRANCH\x10\x02*\xce\x01\n\x12\x41\x64vantageEstimator\x12#\n\x1f\x41\x44VANTAGE_ESTIMATOR_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x44VANTAGE_ESTIMATOR_GRPO\x10\x01\x12!\n\x1d\x41\x44VANTAGE_ESTIMATOR_REINFORCE\x10\x02\x12\x1c\n\x18\x41\x44VANTAGE_ESTIMATOR_RLOO\x10\x03\x12\x34\n0ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.types.v1.types_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_MODULE'].fields_by_name['digest']._loaded_options = None
+  _globals['_MODULE'].fields_by_name['digest']._serialized_options = b'\272H\027r\022\030@2\016^[0-9a-f]{64}$\310\001\001\252\273\030\033a SHA-256 in lower-case hex'
+  _globals['_MODULE'].fields_by_name['code']._loaded_options = None
+  _globals['_MODULE'].fields_by_name['code']._serialized_options = b'\300\273\030\001'
+  _globals['_EXTERNALMODEL'].fields_by_name['base_url']._loaded_options = None
+  _globals['_EXTERNALMODEL'].fields_by_name['base_url']._serialized_options = b'\272H\211\001r\031\030\200\0202\021^https?://[^/?#]+\210\001\001\272\001h\n\017without_version\022$must not end in \"/v1\": that is added\032/!this.endsWith(\'/v1\') && !this.endsWith(\'/v1/\')\310\001\001\252\273\030\024an http or https URL'
+  _globals['_EXTERNALMODEL'].fields_by_name['model']._loaded_options = None
+  _globals['_EXTERNALMODEL'].fields_by_name['model']._serialized_options = b'\272H\010r\003\030\200\002\310\001\001\252\273\030\026the model\'s name there'
+  _globals['_EXTERNALMODEL'].fields_by_name['api_key_env']._loaded_options = None
+  _globals['_EXTERNALMODEL'].fields_by_name['api_key_env']._serialized_options = b'\272H#r\036\030\200\0012\031^[A-Z][A-Z0-9_]*_API_KEY$\330\001\001\252\273\030Athe name of an environment variable like JUDGE_API_KEY, not a key'
+  _globals['_ROLE'].fields_by_name['name']._loaded_options = None
+  _globals['_ROLE'].fields_by_name['name']._serialized_options = b'\272H*r%\030@2!^[A-Za-z0-9][-_.A-Za-z0-9]{0,63}$\310\001\001\252\273\030*1 to 64 characters: letters, digits, - _ .'
+  _globals['_ROLE'].fields_by_name['advantage']._loaded_options = None
+  _globals['_ROLE'].fields_by_name['advantage']._serialized_options = b'\242\273\030\030ADVANTAGE_ESTIMATOR_GRPO'
+  _globals['_ROLE']._loaded_options = None
+  _globals['_ROLE']._serialized_options = b'\272H\225\001\032\222\001\n\007trained\022Ladvantage: a role that is frozen or has a model of its own has no advantages\0329this.advantage == 0 || (!this.frozen && !has(this.model))'
+  _globals['_PHASETIMEOUTS'].fields_by_name['reset']._loaded_options = None
+  _globals['_PHASETIMEOUTS'].fields_by_name['reset']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204='
+  _globals['_PHASETIMEOUTS'].fields_by_name['model']._loaded_options = None
+  _globals['_PHASETIMEOUTS'].fields_by_name['model']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204='
+  _globals['_PHASETIMEOUTS'].fields_by_name['step']._loaded_options = None
+  _globals['_PHASETIMEOUTS'].fields_by_name['step']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204='
+  _globals['_PHASETIMEOUTS'].fields_by_name['reward']._loaded_options = None
+  _globals['_PHASETIMEOUTS'].fields_by_name['reward']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204='
+  _globals['_PHASETIMEOUTS'].fields_by_name['close']._loaded_options = None
+  _globals['_PHASETIMEOUTS'].fields_by_name['close']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204='
+  _globals['_SAMPLING'].fields_by_name['temperature']._loaded_options = None
+  _globals['_SAMPLING'].fields_by_name['temperature']._serialized_options = b'\272Hu\022\022\031\000\000\000\000\000\000\000@)\000\000\000\000\000\000\000\000\272\001^\n\005drawn\032Uthis == 0.0 || this >= 0.01 ? \'\' : \'must be 0 or from 0.01 to 2, got \' + string(this)\242\273\030\0011'
+  _globals['_SAMPLING'].fields_by_name['top_p']._loaded_options = None
+  _globals['_SAMPLING'].fields_by_name['top_p']._serialized_options = b'\272H\024\022\022\031\000\000\000\000\000\000\360?)\215\355\265\240\367\306\260>\242\273\030\0011'
+  _globals['_SAMPLING'].fields_by_name['top_k']._loaded_options = None
+  _globals['_SAMPLING'].fields_by_name['top_k']._serialized_options = b'\272H\006*\004\030\300\204=\242\273\030\0010'
+  _globals['_SAMPLING'].fields_by_name['max_tokens']._loaded_options = None
+  _globals['_SAMPLING'].fields_by_name['max_tokens']._serialized_options = b'\272H\t*\007\030\200\255\342\004(\001'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_steps']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_steps']._serialized_options = b'\272H\010*\006\030\240\215\006(\001\242\273\030\0015'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_prompt_tokens']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_prompt_tokens']._serialized_options = b'\272H\t*\007\030\200\255\342\004(\001\242\273\030\0041024'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_response_tokens']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['max_response_tokens']._serialized_options = b'\272H\t*\007\030\200\255\342\004(\001\242\273\030\0048192'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['enforce_prompt_limit_each_step']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['enforce_prompt_limit_each_step']._serialized_options = b'\242\273\030\005false'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['episode_timeout']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['episode_timeout']._serialized_options = b'\272H\017\252\001\014\"\004\010\200\243\0052\004\020\300\204=\242\273\030\004300s'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['retry_limit']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['retry_limit']._serialized_options = b'\272H\004*\002\030d\242\273\030\0012'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['gamma']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['gamma']._serialized_options = b'\272H\024\022\022\031\000\000\000\000\000\000\360?)\000\000\000\000\000\000\000\000\242\273\030\0011'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['overlong_filter']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['overlong_filter']._serialized_options = b'\242\273\030\005false'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['accumulate_thinking']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['accumulate_thinking']._serialized_options = b'\242\273\030\004true'
+  _globals['_ROLLOUTLIMITS'].fields_by_name['disable_thinking']._loaded_options = None
+  _globals['_ROLLOUTLIMITS'].fields_by_name['disable_thinking']._serialized_options = b'\242\273\030\005false'
   _globals['_EPISODE_METRICSENTRY']._loaded_options = None
   _globals['_EPISODE_METRICSENTRY']._serialized_options = b'8\001'
-  _globals['_PURPOSE']._serialized_start=4674
-  _globals['_PURPOSE']._serialized_end=4778
-  _globals['_TERMINATIONREASON']._serialized_start=4781
-  _globals['_TERMINATIONREASON']._serialized_end=5086
-  _globals['_FAILURECLASS']._serialized_start=5089
-  _globals['_FAILURECLASS']._serialized_end=5327
-  _globals['_FORKREASON']._serialized_start=5329
-  _globals['_FORKREASON']._serialized_end=5421
-  _globals['_ADVANTAGEESTIMATOR']._serialized_start=5424
-  _globals['_ADVANTAGEESTIMATOR']._serialized_end=5630
-  _globals['_CHATMESSAGE']._serialized_start=150
-  _globals['_CHATMESSAGE']._serialized_end=354
-  _globals['_TOOLCALL']._serialized_start=356
-  _globals['_TOOLCALL']._serialized_end=416
-  _globals['_TASK']._serialized_start=419
-  _globals['_TASK']._serialized_end=551
-  _globals['_MODULE']._serialized_start=553
-  _globals['_MODULE']._serialized_end=591
-  _globals['_EXTERNALMODEL']._serialized_start=593
-  _globals['_EXTERNALMODEL']._serialized_end=662
-  _globals['_ROLE']._serialized_start=665
-  _globals['_ROLE']._serialized_end=810
-  _globals['_PHASETIMEOUTS']._serialized_start=813
-  _globals['_PHASETIMEOUTS']._serialized_end=1038
-  _globals['_SAMPLING']._serialized_start=1041
-  _globals['_SAMPLING']._serialized_end=1193
-  _globals['_ROLLOUTLIMITS']._serialized_start=1196
-  _globals['_ROLLOUTLIMITS']._serialized_end=1784
-  _globals['_VERSIONSPAN']._serialized_start=1786
-  _globals['_VERSIONSPAN']._serialized_end=1851
-  _globals['_MODELCALL']._serialized_start=1854
-  _globals['_MODELCALL']._serialized_end=2361
-  _globals['_STEP']._serialized_start=2364
-  _globals['_STEP']._serialized_end=2553
-  _globals['_TRAJECTORY']._serialized_start=2555
-  _globals['_TRAJECTORY']._serialized_end=2677
-  _globals['_FAILURE']._serialized_start=2679
-  _globals['_FAILURE']._serialized_end=2791
-  _globals['_EPISODETIMING']._serialized_start=2794
-  _globals['_EPISODETIMING']._serialized_end=2985
-  _globals['_EPISODE']._serialized_start=2988
-  _globals['_EPISODE']._serialized_end=3641
-  _globals['_EPISODE_METRICSENTRY']._serialized_start=3595
-  _globals['_EPISODE_METRICSENTRY']._serialized_end=3641
-  _globals['_EPISODESUMMARY']._serialized_start=3644
-  _globals['_EPISODESUMMARY']._serialized_end=4310
-  _globals['_REPLAYDIFFERENCE']._serialized_start=4313
-  _globals['_REPLAYDIFFERENCE']._serialized_end=4464
-  _globals['_ERRORDETAIL']._serialized_start=4467
-  _globals['_ERRORDETAIL']._serialized_end=4624
-  _globals['_FIELDVIOLATION']._serialized_start=4626
-  _globals['_FIELDVIOLATION']._serialized_end=4672
+  _globals['_PURPOSE']._serialized_start=5868
+  _globals['_PURPOSE']._serialized_end=5972
+  _globals['_TERMINATIONREASON']._serialized_start=5975
+  _globals['_TERMINATIONREASON']._serialized_end=6280
+  _globals['_FAILURECLASS']._serialized_start=6283
+  _globals['_FAILURECLASS']._serialized_end=6521
+  _globals['_FORKREASON']._serialized_start=6523
+  _globals['_FORKREASON']._serialized_end=6615
+  _globals['_ADVANTAGEESTIMATOR']._serialized_start=6618
+  _globals['_ADVANTAGEESTIMATOR']._serialized_end=6824
+  _globals['_CHATMESSAGE']._serialized_start=216
+  _globals['_CHATMESSAGE']._serialized_end=420
+  _globals['_TOOLCALL']._serialized_start=422
+  _globals['_TOOLCALL']._serialized_end=482
+  _globals['_TASK']._serialized_start=485
+  _globals['_TASK']._serialized_end=617
+  _globals['_MODULE']._serialized_start=619
+  _globals['_MODULE']._serialized_end=722
+  _globals['_EXTERNALMODEL']._serialized_start=725
+  _globals['_EXTERNALMODEL']._serialized_end=1112
+  _globals['_ROLE']._serialized_start=1115
+  _globals['_ROLE']._serialized_end=1539
+  _globals['_PHASETIMEOUTS']._serialized_start=1542
+  _globals['_PHASETIMEOUTS']._serialized_end=1867
+  _globals['_SAMPLING']._serialized_start=1870
+  _globals['_SAMPLING']._serialized_end=2210
+  _globals['_ROLLOUTLIMITS']._serialized_start=2213
+  _globals['_ROLLOUTLIMITS']._serialized_end=2978
+  _globals['_VERSIONSPAN']._serialized_start=2980
+  _globals['_VERSIONSPAN']._serialized_end=3045
+  _globals['_MODELCALL']._serialized_start=3048
+  _globals['_MODELCALL']._serialized_end=3555
+  _globals['_STEP']._serialized_start=3558
+  _globals['_STEP']._serialized_end=3747
+  _globals['_TRAJECTORY']._serialized_start=3749
+  _globals['_TRAJECTORY']._serialized_end=3871
+  _globals['_FAILURE']._serialized_start=3873
+  _globals['_FAILURE']._serialized_end=3985
+  _globals['_EPISODETIMING']._serialized_start=3988
+  _globals['_EPISODETIMING']._serialized_end=4179
+  _globals['_EPISODE']._serialized_start=4182
+  _globals['_EPISODE']._serialized_end=4835
+  _globals['_EPISODE_METRICSENTRY']._serialized_start=4789
+  _globals['_EPISODE_METRICSENTRY']._serialized_end=4835
+  _globals['_EPISODESUMMARY']._serialized_start=4838
+  _globals['_EPISODESUMMARY']._serialized_end=5504
+  _globals['_REPLAYDIFFERENCE']._serialized_start=5507
+  _globals['_REPLAYDIFFERENCE']._serialized_end=5658
+  _globals['_ERRORDETAIL']._serialized_start=5661
+  _globals['_ERRORDETAIL']._serialized_end=5818
+  _globals['_FIELDVIOLATION']._serialized_start=5820
+  _globals['_FIELDVIOLATION']._serialized_end=5866
 # @@protoc_insertion_point(module_scope)

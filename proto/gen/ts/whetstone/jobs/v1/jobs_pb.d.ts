@@ -21,8 +21,7 @@ export declare const file_whetstone_jobs_v1_jobs: GenFile;
  */
 export declare type ModelSource = Message<"whetstone.jobs.v1.ModelSource"> & {
   /**
-   * A folder in Hugging Face layout that every engine and the trainer can read: config.json, tokenizer.json, a chat
-   * template, *.safetensors. Required.
+   * Every engine and the trainer can read it: config.json, tokenizer.json, a chat template, *.safetensors.
    *
    * @generated from field: string path = 1;
    */
@@ -43,7 +42,7 @@ export declare const ModelSourceSchema: GenMessage<ModelSource>;
 export declare type AgentSpec = Message<"whetstone.jobs.v1.AgentSpec"> & {
   /**
    * An agent, workflow or rollout: one of the job's module, or a built-in one ("frozenlake", "math", "tool", "command",
-   * "http"). Required unless the job is SFT.
+   * "http").
    *
    * @generated from field: string kind = 1;
    */
@@ -70,8 +69,7 @@ export declare const AgentSpecSchema: GenMessage<AgentSpec>;
  */
 export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec"> & {
   /**
-   * An environment of the job's module, or a built-in one ("frozenlake", "math", "tool"). Required where an agent plays;
-   * workflows and rollouts may do without.
+   * An environment of the job's module, or a built-in one ("frozenlake", "math", "tool").
    *
    * @generated from field: string kind = 1;
    */
@@ -85,7 +83,7 @@ export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec
   args?: JsonObject | undefined;
 
   /**
-   * The pool whose env-runners host it. Absent: "default", the only one outside Kubernetes.
+   * The pool whose env-runners host it; outside Kubernetes there is only the default one.
    *
    * @generated from field: optional string pool = 3;
    */
@@ -105,14 +103,14 @@ export declare const EnvironmentSpecSchema: GenMessage<EnvironmentSpec>;
  */
 export declare type SeedRange = Message<"whetstone.jobs.v1.SeedRange"> & {
   /**
-   * First seed; first + count is at most 2^53 - 1.
+   * First seed; first + count is at most 2^53 - 1, as numbers beyond are not exact.
    *
    * @generated from field: uint64 first = 1;
    */
   first: bigint;
 
   /**
-   * Number of seeds, at least 1; at most 5,000,000 where they are shuffled.
+   * Number of seeds; at most 5,000,000 where they are shuffled.
    *
    * @generated from field: uint64 count = 2;
    */
@@ -158,14 +156,14 @@ export declare type Dataset = Message<"whetstone.jobs.v1.Dataset"> & {
   shuffleSeed?: bigint | undefined;
 
   /**
-   * Only the first n tasks of the list, before shuffling; at least 1. Absent: all.
+   * Only the first n tasks of the list, before shuffling. Absent: all.
    *
    * @generated from field: optional uint64 take = 4;
    */
   take?: bigint | undefined;
 
   /**
-   * Each task so many times in a row, after shuffling, at least 1; the copies' ids get "#2", "#3", … Absent: 1.
+   * Each task so many times in a row, after shuffling; the copies' ids get "#2", "#3", …
    *
    * @generated from field: optional uint32 repeat = 5;
    */
@@ -185,19 +183,21 @@ export declare const DatasetSchema: GenMessage<Dataset>;
  */
 export declare type ValidationVariant = Message<"whetstone.jobs.v1.ValidationVariant"> & {
   /**
-   * Lower-case word, unique in the job: "greedy".
+   * Unique in the job: "greedy".
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
+   * Absent: the job's own.
+   *
    * @generated from field: whetstone.types.v1.Sampling sampling = 2;
    */
   sampling?: Sampling | undefined;
 
   /**
-   * Episodes a task, at least 1, for pass@k. Absent: 1.
+   * Episodes a task, for pass@k.
    *
    * @generated from field: optional uint32 attempts = 3;
    */
@@ -217,28 +217,28 @@ export declare const ValidationVariantSchema: GenMessage<ValidationVariant>;
  */
 export declare type Validation = Message<"whetstone.jobs.v1.Validation"> & {
   /**
-   * Every task of it is played. Required. Tasks times attempts are at most 2,000,000.
+   * Every task of it is played. Tasks times attempts are at most 2,000,000.
    *
    * @generated from field: whetstone.jobs.v1.Dataset dataset = 1;
    */
   dataset?: Dataset | undefined;
 
   /**
-   * Also after every n-th step, up to 1,000,000. Absent or 0: only as the two flags below say.
+   * Also after every n-th step; 0: only as the two flags below say.
    *
    * @generated from field: optional uint32 every_steps = 2;
    */
   everySteps?: number | undefined;
 
   /**
-   * Before the first step. Absent: true.
+   * Before the first step.
    *
    * @generated from field: optional bool at_start = 3;
    */
   atStart?: boolean | undefined;
 
   /**
-   * After the last step. Absent: true.
+   * After the last step.
    *
    * @generated from field: optional bool at_end = 4;
    */
@@ -252,7 +252,7 @@ export declare type Validation = Message<"whetstone.jobs.v1.Validation"> & {
   variants: ValidationVariant[];
 
   /**
-   * Most validation episodes dispatched at a time, at least 1. Absent: all, and the orchestrators' slots bound them.
+   * Most validation episodes dispatched at a time. Absent: all, and the orchestrators' slots bound them.
    *
    * @generated from field: optional uint32 concurrency = 6;
    */
@@ -272,49 +272,49 @@ export declare const ValidationSchema: GenMessage<Validation>;
  */
 export declare type Optimizer = Message<"whetstone.jobs.v1.Optimizer"> & {
   /**
-   * Above 0, at most 1. Absent: 1e-5.
+   * How far one step goes.
    *
    * @generated from field: optional double learning_rate = 1;
    */
   learningRate?: number | undefined;
 
   /**
-   * [0, 1). Absent: 0.9.
+   * Decay of the mean of the gradients.
    *
    * @generated from field: optional double beta1 = 2;
    */
   beta1?: number | undefined;
 
   /**
-   * [0, 1). Absent: 0.95.
+   * Decay of the mean of their squares.
    *
    * @generated from field: optional double beta2 = 3;
    */
   beta2?: number | undefined;
 
   /**
-   * 0 to 100. Absent: 0.
+   * Share of itself that a weight loses at a step, times learning_rate.
    *
    * @generated from field: optional double weight_decay = 4;
    */
   weightDecay?: number | undefined;
 
   /**
-   * Norm that the gradient is clipped to, above 0, at most 1e9. Absent: 1.
+   * Norm that the gradient is clipped to.
    *
    * @generated from field: optional double gradient_clip = 5;
    */
   gradientClip?: number | undefined;
 
   /**
-   * Batches over which the rate grows from 0, up to 1,000,000. Absent: 0.
+   * Batches over which the rate grows from 0.
    *
    * @generated from field: optional uint32 warmup_steps = 6;
    */
   warmupSteps?: number | undefined;
 
   /**
-   * What the rate falls to, linearly, at the job's last step, as a share of learning_rate, [0, 1]. Absent: 1 (constant).
+   * What the rate falls to, linearly, at the job's last step, as a share of learning_rate; 1 is constant.
    *
    * @generated from field: optional double final_rate_share = 7;
    */
@@ -334,21 +334,21 @@ export declare const OptimizerSchema: GenMessage<Optimizer>;
  */
 export declare type Batching = Message<"whetstone.jobs.v1.Batching"> & {
   /**
-   * Optimizer steps a pass over the batch; rows are shuffled among them. Absent: 1.
+   * Optimizer steps a pass over the batch; rows are shuffled among them.
    *
    * @generated from field: optional uint32 mini_batches = 1;
    */
   miniBatches?: number | undefined;
 
   /**
-   * Passes over the batch. Absent: 1.
+   * Passes over the batch.
    *
    * @generated from field: optional uint32 epochs = 2;
    */
   epochs?: number | undefined;
 
   /**
-   * Most tokens of one forward pass, padding included. Absent: 16384.
+   * Most tokens of one forward pass, padding included.
    *
    * @generated from field: optional uint32 micro_batch_tokens = 3;
    */
@@ -391,48 +391,50 @@ export declare const SftSchema: GenMessage<Sft>;
  */
 export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   /**
-   * Episodes a task, 2 to 1024. Required. Times batch_groups, a batch has at most 32,768 episodes.
+   * Episodes a task. Times batch_groups, a batch has at most 32,768 episodes.
    *
    * @generated from field: uint32 group_size = 1;
    */
   groupSize: number;
 
   /**
-   * Divide the advantage by the group's standard deviation (ddof 1, + 1e-6). Absent: true. False: Dr.GRPO's advantage.
+   * Divide the advantage by the group's standard deviation (ddof 1, + 1e-6). False: Dr.GRPO's advantage.
    *
    * @generated from field: optional bool normalize_by_std = 2;
    */
   normalizeByStd?: boolean | undefined;
 
   /**
-   * The ratio is clipped to [1 - clip_low, 1 + clip_high]. Absent: 0.2.
+   * The ratio is clipped to [1 - clip_low, 1 + clip_high].
    *
    * @generated from field: optional double clip_low = 3;
    */
   clipLow?: number | undefined;
 
   /**
-   * Absent: 0.2.
+   * See clip_low.
    *
    * @generated from field: optional double clip_high = 4;
    */
   clipHigh?: number | undefined;
 
   /**
-   * Bound of the loss of a negative advantage (dual clip), above 1, at most 1e6, or 0 for off. Absent: 0.
+   * Bound of the loss of a negative advantage (dual clip), above 1, or 0 for off.
    *
    * @generated from field: optional double clip_dual = 5;
    */
   clipDual?: number | undefined;
 
   /**
-   * Weight of the entropy bonus, 0 to 10. Absent: 0.
+   * Weight of the entropy bonus.
    *
    * @generated from field: optional double entropy_coefficient = 6;
    */
   entropyCoefficient?: number | undefined;
 
   /**
+   * How token losses become one number.
+   *
    * @generated from field: whetstone.jobs.v1.LossAggregation loss_aggregation = 7;
    */
   lossAggregation: LossAggregation;
@@ -448,7 +450,7 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   batching?: Batching | undefined;
 
   /**
-   * Only for LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM, above 0, at most 1e9. Absent: the batch's longest row.
+   * Only for LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM. Absent: the batch's longest row.
    *
    * @generated from field: optional double loss_scale_factor = 10;
    */
@@ -457,7 +459,7 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   /**
    * Decoupled PPO for tokens of an older version (max_policy_lag above 0): they are clipped around the policy at the
    * batch's start and weighted by min(that policy / the one that sampled, importance_cap). 0: off, the ratio is taken to
-   * the policy that sampled. Absent: 2. Source: arXiv 2505.24298.
+   * the policy that sampled. Source: arXiv 2505.24298.
    *
    * @generated from field: optional double importance_cap = 11;
    */
@@ -592,14 +594,14 @@ export declare const GroupPolicy_DropSchema: GenMessage<GroupPolicy_Drop>;
  */
 export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
   /**
-   * Batches to train on; 0 only evaluates. Required (0 to 1,000,000).
+   * Batches to train on; 0 only evaluates.
    *
    * @generated from field: optional uint32 steps = 1;
    */
   steps?: number | undefined;
 
   /**
-   * Groups a batch, 1 to 32,768. Required unless steps is 0.
+   * Groups a batch, at least 1 unless steps is 0.
    *
    * @generated from field: uint32 batch_groups = 2;
    */
@@ -607,21 +609,21 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
 
   /**
    * How many versions older than the one being trained a token may be (I3): 0 is synchronous, 1 samples the next batch
-   * while this one trains. Absent: 0. At most 8.
+   * while this one trains.
    *
    * @generated from field: optional uint32 max_policy_lag = 3;
    */
   maxPolicyLag?: number | undefined;
 
   /**
-   * A checkpoint every n steps, and after the last. Absent: 1.
+   * A checkpoint every n steps, and after the last.
    *
    * @generated from field: optional uint32 checkpoint_every = 4;
    */
   checkpointEvery?: number | undefined;
 
   /**
-   * Checkpoints kept, at least 1; weights older than the lag needs go with them. Absent: 2.
+   * Checkpoints kept; weights older than the lag needs go with them.
    *
    * @generated from field: optional uint32 checkpoints_kept = 5;
    */
@@ -645,7 +647,7 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
   onMismatch: MismatchPolicy;
 
   /**
-   * Nats, 1e-6 to 1000. Absent: 1.
+   * In nats.
    *
    * @generated from field: optional double mismatch_bound = 9;
    */
@@ -665,7 +667,7 @@ export declare const LoopSchema: GenMessage<Loop>;
  */
 export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   /**
-   * The job's name and request id in one: a DNS label of at most 52 characters. Required.
+   * The job's name and request id in one.
    *
    * @generated from field: string name = 1;
    */
@@ -723,14 +725,14 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   limits?: RolloutLimits | undefined;
 
   /**
-   * Every random choice of the job follows from it; at most 2^53 - 1. Absent: 0.
+   * Every random choice of the job follows from it.
    *
    * @generated from field: optional uint64 seed = 11;
    */
   seed?: bigint | undefined;
 
   /**
-   * The whole job's deadline, above 0, at most 366 days. Absent: none.
+   * The whole job's deadline, at most 366 days. Absent: none.
    *
    * @generated from field: google.protobuf.Duration timeout = 12;
    */
@@ -745,14 +747,14 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
 
   /**
    * Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique; an agent and a
-   * demonstration play one role, "agent". At most 16.
+   * demonstration play one role, "agent".
    *
    * @generated from field: repeated whetstone.types.v1.Role roles = 14;
    */
   roles: Role[];
 
   /**
-   * Share of an orchestrator's slots beside other jobs, 1 to 1000. Absent: 1.
+   * Share of an orchestrator's slots beside other jobs.
    *
    * @generated from field: optional uint32 weight = 15;
    */

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+import {
+  clone,
+  type DescField,
+  type DescMessage,
+  type JsonValue,
+  mergeFromJson,
+  type MessageShape,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
+import { rulesOf } from "./rules.ts";
+
+/** A copy with every default of the contract filled in, at every depth. What is absent then has a meaning by its absence. */
+export function withDefaults<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
+  const copy = clone(schema, message);
+  fill(reflect(schema, copy));
+  return copy;
+}
+
+function fill(message: ReflectMessage): void {
+  for (const field of message.fields) {
+    if (!message.isSet(field)) setDefault(message, field);
+    if (!message.isSet(field) || !isOurs(field)) continue;
+    if (field.fieldKind === "message") fill(message.get(field));
+    if (field.fieldKind === "list") for (const item of message.get(field)) fill(item as ReflectMessage);
+  }
+}
+
+function setDefault(message: ReflectMessage, field: DescField): void {
+  const { defaultValue } = rulesOf(field);
+  if (defaultValue === undefined) return;
+  mergeFromJson(message.desc, message.message, { [field.jsonName]: jsonOf(field, defaultValue) });
+}
+
+/** Text, enums and durations are text in JSON, too. */
+function jsonOf(field: DescField, text: string): JsonValue {
+  const isText = field.enum || field.scalar === ScalarType.STRING || (field.message && !isOurs(field));
+  return isText ? text : (JSON.parse(text) as JsonValue);
+}
+
+function isOurs(field: DescField): boolean {
+  return field.message !== undefined && !field.message.typeName.startsWith("google.protobuf.");
+}
