@@ -26,11 +26,11 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
 from whetstone_models.init import init_model
-from whetstone_trainer.checkpoint import RunFolder
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.ingest import EpisodeReader
-from whetstone_trainer.run import JobRun
-from whetstone_trainer.settings import parse_settings
+from whetstone_trainer.batch.ingest import EpisodeReader
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import parse_settings
+from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.weights.checkpoint import RunFolder
 
 JOB, GROUPS, SAMPLES, TURNS = "bench", 64, 8, 5
 ACTIONS = [85, 68, 76, 82]

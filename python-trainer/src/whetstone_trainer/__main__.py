@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import torch
 
 from whetstone_tls import TlsIdentity
-from whetstone_trainer.server import ServerConfig, start_server
+from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
 # Of services/libs/telemetry.

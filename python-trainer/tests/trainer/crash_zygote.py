@@ -20,9 +20,9 @@ import torch
 from trainer_kit import UID, Sampler, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
 
-from whetstone_trainer.checkpoint import RunFolder
-from whetstone_trainer.run import JobRun
-from whetstone_trainer.settings import parse_settings
+from whetstone_trainer.contract.settings import parse_settings
+from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.weights.checkpoint import RunFolder
 
 
 def kill_at(module: str, path: str, when: str, calls: int) -> None:

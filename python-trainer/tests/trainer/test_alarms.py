@@ -20,9 +20,9 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.errors import SettingsError
-from whetstone_trainer.learner import train_rows
-from whetstone_trainer.settings import parse_settings
+from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.contract.errors import SettingsError
+from whetstone_trainer.contract.settings import parse_settings
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> str:
@@ -48,7 +48,7 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
     else:
         manifest = await stream.manifest(0, group(sampler))
         not_a_number = torch.tensor(float("nan"))
-        monkeypatch.setattr("whetstone_trainer.logprob_check.score", _adds(not_a_number))
+        monkeypatch.setattr("whetstone_trainer.batch.logprob_check.score", _adds(not_a_number))
     error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     assert reason_of(error) == "LogprobMismatch"
     words = "step 0: toy/g0/s2 call c0 token 1, labelled version 0" if value == -1.5 else "as recomputed"
@@ -58,7 +58,7 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
 
 
 def _adds(value: torch.Tensor):
-    from whetstone_trainer.scoring import score
+    from whetstone_trainer.backends.local.scoring import score
 
     def wrong(*arguments, **named):
         logprobs, entropies = score(*arguments, **named)
@@ -117,7 +117,7 @@ async def test_weights_that_a_step_made_useless_are_not_published(
 
     manifest = await stream.manifest(0, group(sampler))
     with monkeypatch.context() as patch:
-        patch.setattr("whetstone_trainer.run.train_rows", overflows)
+        patch.setattr("whetstone_trainer.service.run.train_rows", overflows)
         error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     assert reason_of(error) == "NonFiniteWeights"
     assert "step 0: after an update with learning rate 0.003" in (error.details() or "")

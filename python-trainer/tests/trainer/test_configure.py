@@ -15,7 +15,7 @@ from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, un
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models import folder
-from whetstone_trainer import run as run_module
+from whetstone_trainer.service import run as run_module
 
 # The first load of a process imports much of PyTorch.
 WAIT_S = 60.0
@@ -53,7 +53,7 @@ class SlowLoad:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoad]:
-    monkeypatch.setattr("whetstone_trainer.session.ANSWER_AFTER_S", 0.05)
+    monkeypatch.setattr("whetstone_trainer.service.session.ANSWER_AFTER_S", 0.05)
     load = SlowLoad(monkeypatch)
     yield load
     load.open()
@@ -137,7 +137,7 @@ async def _not_at_work(trainer: Trainer) -> bool:
 async def test_a_failure_that_nobody_asked_for_is_forgotten_in_time(
     trainer: Trainer, model_path: Path, slow: SlowLoad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whetstone_trainer.configuring.KEPT_S", 0.0)
+    monkeypatch.setattr("whetstone_trainer.service.configuring.KEPT_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "check_finite", lambda *_: (_ for _ in ()).throw(OSError("the disk went away")))
         await trainer.stub.Configure(configure_request(grpo_spec(model_path), trainer.run_path))
@@ -185,7 +185,7 @@ async def test_a_checkpoint_is_restored_with_progress(
 async def test_a_trainer_that_is_told_to_end_while_it_loads_ends_at_once(
     trainer: Trainer, model_path: Path, slow: SlowLoad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whetstone_trainer.session.ANSWER_AFTER_S", 30.0)
+    monkeypatch.setattr("whetstone_trainer.service.session.ANSWER_AFTER_S", 30.0)
     call = trainer.stub.Configure(configure_request(grpo_spec(model_path), trainer.run_path))
     await until(lambda: _has_begun(slow), WAIT_S)
     assert await _at_work(trainer)

@@ -23,8 +23,8 @@ from trainer_client import Trainer, refused, start
 from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until_configured
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
-from whetstone_trainer.disk_space import is_out_of_space, mount_point
-from whetstone_trainer.learner import train_rows
+from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.weights.disk_space import is_out_of_space, mount_point
 
 
 def flip(path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_full_disk_is_waited_out_and_the_step_is_trained_once(
 ) -> None:
     trained = []
     monkeypatch.setattr(
-        "whetstone_trainer.run.train_rows", lambda *arguments: trained.append(1) or train_rows(*arguments)
+        "whetstone_trainer.service.run.train_rows", lambda *arguments: trained.append(1) or train_rows(*arguments)
     )
     async with successor(nats_url, volume / "run") as trainer:
         await trainer.configure(grpo_spec(model_path))

@@ -20,7 +20,7 @@ from whetstone_models.folder import load_model
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whetstone_trainer.ingest.BEHIND_S", 0.3)
+    monkeypatch.setattr("whetstone_trainer.batch.ingest.BEHIND_S", 0.3)
 
 
 def unlabelled(episode: types.Episode) -> None:

@@ -16,9 +16,9 @@ from google.protobuf.json_format import ParseDict
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput, agg_loss, estimate_advantages
-from whetstone_trainer.errors import ContractError
-from whetstone_trainer.rows import episode_rows
-from whetstone_trainer.settings import AlgorithmSettings
+from whetstone_trainer.batch.rows import episode_rows
+from whetstone_trainer.contract.errors import ContractError
+from whetstone_trainer.contract.settings import AlgorithmSettings
 
 GOLDEN = Path(__file__).parents[3] / "proto" / "golden"
 GRPO = AlgorithmSettings("grpo", "grpo", "clipped")

@@ -12,15 +12,15 @@ import torch
 
 from whetstone_models.folder import load_model
 from whetstone_models.transformer import Transformer
-from whetstone_trainer import packing
 from whetstone_trainer.algorithms import agg_loss
-from whetstone_trainer.batch import micro_batches, mini_batches, row_weights
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.learner import Tally, accumulate, train_rows
-from whetstone_trainer.optimizer import learning_rate, make_optimizer
-from whetstone_trainer.rows import Row
-from whetstone_trainer.scoring import score
-from whetstone_trainer.settings import (
+from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
+from whetstone_trainer.backends.local.micro_batches import micro_batches, mini_batches, row_weights
+from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
+from whetstone_trainer.backends.local.scoring import score
+from whetstone_trainer.batch import packing
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import (
     AGGREGATIONS,
     AlgorithmSettings,
     BatchingSettings,
@@ -111,7 +111,7 @@ def test_packed_trees_score_as_plain_causal_sequences(model: Transformer, monkey
     assert max(len(tree.branches) for tree in trees) > 2
     packed, packed_gradient = scores(model, rows), gradient(model, [rows], GRPO)
     monkeypatch.setattr(packing, "TREE_TOKENS", 0)
-    monkeypatch.setattr("whetstone_trainer.batch.TREE_TOKENS", 0)
+    monkeypatch.setattr("whetstone_trainer.backends.local.micro_batches.TREE_TOKENS", 0)
     plain, plain_gradient = scores(model, rows), gradient(model, [rows], GRPO)
     for index, row in enumerate(rows):
         assert packed[index].shape == (len(row.positions),)
@@ -158,7 +158,7 @@ def test_what_follows_the_last_trained_token_changes_nothing(model: Transformer)
 def test_large_vocabularies_are_scored_in_chunks(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(12)
     whole = gradient(model, [rows], GRPO)
-    monkeypatch.setattr("whetstone_trainer.scoring.MAX_LOGITS", 262 * 5)
+    monkeypatch.setattr("whetstone_trainer.backends.local.scoring.MAX_LOGITS", 262 * 5)
     assert (gradient(model, [rows], GRPO) - whole).abs().max() < 1e-6
 
 

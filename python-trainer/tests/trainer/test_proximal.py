@@ -12,11 +12,11 @@ from test_gradients import make_rows
 
 from whetstone_models.folder import load_model
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.batch import micro_batches
-from whetstone_trainer.memory import TokenBudget
-from whetstone_trainer.proximal import anchor
-from whetstone_trainer.rows import Row
-from whetstone_trainer.scoring import score
+from whetstone_trainer.algorithms.proximal import anchor
+from whetstone_trainer.backends.local.memory import TokenBudget
+from whetstone_trainer.backends.local.micro_batches import micro_batches
+from whetstone_trainer.backends.local.scoring import score
+from whetstone_trainer.batch.rows import Row
 
 
 @pytest.fixture(name="model")

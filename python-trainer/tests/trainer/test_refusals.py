@@ -75,7 +75,7 @@ async def test_a_failure_while_training_leaves_no_trace(
 
     manifest = await stream.manifest(1, group(sampler, 1))
     with monkeypatch.context() as patch:
-        patch.setattr("whetstone_trainer.run.save_weights", fails)
+        patch.setattr("whetstone_trainer.service.run.save_weights", fails)
         error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     assert (error.code(), "disk full" in (error.details() or "")) == (grpc.StatusCode.INTERNAL, False)
     assert await probability(trainer, 70) == before
@@ -133,7 +133,7 @@ async def test_a_restarted_trainer_still_knows_the_epoch(trainer: Trainer, model
 async def test_without_nats_a_step_is_unavailable(
     model_path: Path, stream: Stream, sampler: Sampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whetstone_trainer.ingest.CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("whetstone_trainer.batch.ingest.CONNECT_TIMEOUT_S", 0.1)
     trainer, channel = await start(f"nats://127.0.0.1:{free_port()}", tmp_path / "run")
     try:
         await trainer.configure(grpo_spec(model_path))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.errors import ContractError
-from whetstone_trainer.rows import Row, episode_rows
+from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.contract.errors import ContractError
 
 
 def call(name: str, prompt: list[int], completion: list[int], parent: str = "", version: int = 0) -> types.ModelCall:

@@ -30,7 +30,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.folder import save_weights
 from whetstone_models.manifest import verify_manifest
-from whetstone_trainer.learner import train_rows
+from whetstone_trainer.backends.local.learner import train_rows
 
 
 async def test_grpo_raises_the_probability_of_rewarded_tokens(
@@ -242,7 +242,7 @@ async def test_progress_comes_at_least_every_second(
         time.sleep(1.5)
         return train_rows(*arguments)
 
-    monkeypatch.setattr("whetstone_trainer.run.train_rows", slow)
+    monkeypatch.setattr("whetstone_trainer.service.run.train_rows", slow)
     await trainer.configure(grpo_spec(model_path))
     request = wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler)))
     heard, phases = [time.monotonic()], set()

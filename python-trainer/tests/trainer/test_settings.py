@@ -16,8 +16,8 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.__main__ import parse_arguments
 from whetstone_trainer.algorithms import estimate_advantages
-from whetstone_trainer.errors import SettingsError
-from whetstone_trainer.settings import (
+from whetstone_trainer.contract.errors import SettingsError
+from whetstone_trainer.contract.settings import (
     AlgorithmSettings,
     BatchingSettings,
     OptimizerSettings,

@@ -13,8 +13,8 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms import trajectory_advantages
-from whetstone_trainer.settings import AlgorithmSettings, RoleSettings
-from whetstone_trainer.trajectories import Trajectory, split_episode
+from whetstone_trainer.batch.trajectories import Trajectory, split_episode
+from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
 GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2)
 

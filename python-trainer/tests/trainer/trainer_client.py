@@ -20,7 +20,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
-from whetstone_trainer.server import ServerConfig, TrainerServer, start_server
+from whetstone_trainer.service.server import ServerConfig, TrainerServer, start_server
 
 
 @dataclass

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from whetstone_trainer.settings import AlgorithmSettings, RoleSettings
-from whetstone_trainer.trajectories import Trajectory
+from whetstone_trainer.batch.trajectories import Trajectory
+from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
 STD_EPSILON = 1e-6
 VARIANCE_EPSILON = 1e-8

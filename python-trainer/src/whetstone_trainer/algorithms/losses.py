@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from whetstone_trainer.settings import AlgorithmSettings
+from whetstone_trainer.contract.settings import AlgorithmSettings
 
 LOG_RATIO_BOUND = 20.0
 

@@ -24,19 +24,19 @@ from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import trajectory_advantages
-from whetstone_trainer.checkpoint import RunFolder, State, manifest_digest
-from whetstone_trainer.configuring import LOADING, RESTORING, ReadShare
-from whetstone_trainer.disk_space import patiently_write
-from whetstone_trainer.errors import SettingsError, TrainerError
-from whetstone_trainer.learner import train_rows
-from whetstone_trainer.logprob_check import Mismatch, check_logprobs
-from whetstone_trainer.memory import TokenBudget
-from whetstone_trainer.optimizer import make_optimizer, optimizer_tensors
-from whetstone_trainer.proximal import anchor
-from whetstone_trainer.rows import Row
-from whetstone_trainer.settings import TrainSettings
-from whetstone_trainer.step_metrics import Clock, batch_metrics, role_metrics
-from whetstone_trainer.usable import Batch, notices_of, usable_episodes
+from whetstone_trainer.algorithms.proximal import anchor
+from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.backends.local.memory import TokenBudget
+from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
+from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
+from whetstone_trainer.contract.errors import SettingsError, TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
+from whetstone_trainer.service.step_metrics import Clock, batch_metrics, role_metrics
+from whetstone_trainer.weights.checkpoint import RunFolder, State, manifest_digest
+from whetstone_trainer.weights.disk_space import patiently_write
 
 # (phase, share in [0, 1], notices that hold now); may raise to stop the step.
 OnProgress = Callable[..., None]

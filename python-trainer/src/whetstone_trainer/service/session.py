@@ -21,12 +21,12 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
-from whetstone_trainer.checkpoint import RunFolder
-from whetstone_trainer.configuring import Configuring, RunId
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.ingest import EpisodeReader, parse_manifest
-from whetstone_trainer.run import JobRun
-from whetstone_trainer.settings import TrainSettings, parse_settings
+from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import TrainSettings, parse_settings
+from whetstone_trainer.service.configuring import Configuring, RunId
+from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.weights.checkpoint import RunFolder
 
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.learner import OnShare
-from whetstone_trainer.memory import TokenBudget, each_that_fits
-from whetstone_trainer.rows import UNSAMPLED, Row
-from whetstone_trainer.scoring import model_device, score
+from whetstone_trainer.backends.local.learner import OnShare
+from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
+from whetstone_trainer.backends.local.scoring import model_device, score
+from whetstone_trainer.batch.rows import UNSAMPLED, Row
 
 TOLERANCE = 1e-4
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.settings import TrainSettings
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from whetstone_trainer.run import JobRun
+    from whetstone_trainer.service.run import JobRun
 
 LOADING, RESTORING = "loading", "restoring"
 # A failure that nobody has asked for by then is forgotten: what it says may not be true any more.

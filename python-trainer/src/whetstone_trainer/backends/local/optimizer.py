@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.settings import OptimizerSettings
+from whetstone_trainer.contract.settings import OptimizerSettings
 
 
 def make_optimizer(model: Transformer, settings: OptimizerSettings) -> torch.optim.AdamW:

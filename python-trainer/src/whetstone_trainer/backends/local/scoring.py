@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.batch import MicroBatch
+from whetstone_trainer.backends.local.micro_batches import MicroBatch
 
 # Logits of at most this many elements at a time (256 MiB as float32); more are recomputed in the backward pass.
 MAX_LOGITS = 64 * 1024 * 1024

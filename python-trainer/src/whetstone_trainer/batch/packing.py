@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from whetstone_trainer.rows import Row
+from whetstone_trainer.batch.rows import Row
 
 # Longest tree, in tokens. Beyond, a dense mask costs more than the shared prompt saves.
 TREE_TOKENS = 256

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.rows import UNSAMPLED, Row
-from whetstone_trainer.trajectories import Trajectory
+from whetstone_trainer.batch.rows import UNSAMPLED, Row
+from whetstone_trainer.batch.trajectories import Trajectory
 
 # Roles with metrics of their own. User code names roles; beyond this many the names are no roles.
 MAX_ROLES = 32

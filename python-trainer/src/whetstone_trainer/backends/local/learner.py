@@ -13,13 +13,13 @@ from torch import Tensor
 
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput
-from whetstone_trainer.batch import MicroBatch, micro_batches, mini_batches, row_weights
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.memory import TokenBudget, is_out_of_memory
-from whetstone_trainer.optimizer import apply_settings
-from whetstone_trainer.rows import Row
-from whetstone_trainer.scoring import model_device, score
-from whetstone_trainer.settings import TrainSettings
+from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
+from whetstone_trainer.backends.local.optimizer import apply_settings
+from whetstone_trainer.backends.local.scoring import model_device, score
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
 
 # Called between micro-batches with the share done; may raise to stop.
 OnShare = Callable[[float], None]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.settings import RoleSettings
+from whetstone_trainer.contract.settings import RoleSettings
 
 DEFAULT_ROLE = "agent"
 

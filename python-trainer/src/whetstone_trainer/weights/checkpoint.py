@@ -27,7 +27,7 @@ import torch
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, verify_manifest
 from whetstone_models.reading import OnBytes, file_digest, open_followed, unheard
-from whetstone_trainer.errors import TrainerError
+from whetstone_trainer.contract.errors import TrainerError
 
 FORMAT, RUN_FORMAT, STATE = "whetstone.checkpoint/v1", "whetstone.run/v1", "state.json"
 

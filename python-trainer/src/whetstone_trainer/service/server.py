@@ -20,9 +20,9 @@ from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_tls import TlsIdentity
 from whetstone_tls.grpc_server import Callers, server_credentials
-from whetstone_trainer.ingest import EpisodeReader
-from whetstone_trainer.service import TrainerServicer
-from whetstone_trainer.session import TrainerSession
+from whetstone_trainer.batch.ingest import EpisodeReader
+from whetstone_trainer.service.servicer import TrainerServicer
+from whetstone_trainer.service.session import TrainerSession
 
 log = logging.getLogger("whetstone_trainer")
 CALLERS = frozenset({"controller"})

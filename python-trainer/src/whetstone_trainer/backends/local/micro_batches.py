@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from whetstone_trainer.algorithms import token_weights
-from whetstone_trainer.packing import TREE_TOKENS, Tree, build_trees, cut_by_tokens
-from whetstone_trainer.rows import Row
-from whetstone_trainer.settings import AlgorithmSettings
+from whetstone_trainer.batch.packing import TREE_TOKENS, Tree, build_trees, cut_by_tokens
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.settings import AlgorithmSettings
 
 # On a CPU a pass that stays in the cache is faster, measured: 4,096 tokens take 15 % less time than 16,384.
 CPU_TOKENS = 4096

@@ -16,11 +16,11 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.errors import ContractError, TrainerError
-from whetstone_trainer.ingest import parse_episode
-from whetstone_trainer.rows import Row, episode_rows
-from whetstone_trainer.settings import TrainSettings
-from whetstone_trainer.trajectories import Trajectory, split_episode
+from whetstone_trainer.batch.ingest import parse_episode
+from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.batch.trajectories import Trajectory, split_episode
+from whetstone_trainer.contract.errors import ContractError, TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
 
 UNREADABLE, NOT_TRAINABLE, GROUP_INCOMPLETE = "Unreadable", "NotTrainable", "GroupIncomplete"
 MAX_MESSAGE = 200

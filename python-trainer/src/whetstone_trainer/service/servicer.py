@@ -19,14 +19,14 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
-from whetstone_trainer.configuring import Configuring
-from whetstone_trainer.disk_space import is_out_of_space
-from whetstone_trainer.errors import SettingsError, TrainerError
-from whetstone_trainer.memory import each_that_fits
-from whetstone_trainer.rows import Row
-from whetstone_trainer.run import JobRun
-from whetstone_trainer.scoring import model_device, score
-from whetstone_trainer.session import RunningStep, TrainerSession
+from whetstone_trainer.backends.local.memory import each_that_fits
+from whetstone_trainer.backends.local.scoring import model_device, score
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.errors import SettingsError, TrainerError
+from whetstone_trainer.service.configuring import Configuring
+from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.service.session import RunningStep, TrainerSession
+from whetstone_trainer.weights.disk_space import is_out_of_space
 
 log = logging.getLogger("whetstone_trainer")
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.errors import ContractError
+from whetstone_trainer.contract.errors import ContractError
 
 UNSAMPLED = -1
 

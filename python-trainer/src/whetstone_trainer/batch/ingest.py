@@ -20,7 +20,7 @@ from nats.aio.msg import Msg
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.errors import ContractError, TrainerError
+from whetstone_trainer.contract.errors import ContractError, TrainerError
 
 # As in services/libs/messaging/src/claim-check.ts.
 CLAIM_HEADER, CLAIMS_BUCKET = "Whetstone-Claim", "ws-claims"

@@ -11,7 +11,7 @@ from typing import Any
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.errors import SettingsError
+from whetstone_trainer.contract.errors import SettingsError
 
 AGGREGATIONS = {
     jobs.LOSS_AGGREGATION_UNSPECIFIED: "token-mean",

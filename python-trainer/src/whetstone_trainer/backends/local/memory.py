@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import torch
 
-from whetstone_trainer.batch import MicroBatch, micro_batches
-from whetstone_trainer.errors import TrainerError
-from whetstone_trainer.rows import Row
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.errors import TrainerError
 
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")

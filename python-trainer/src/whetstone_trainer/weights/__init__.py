@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run folder: published weights, checkpoints, and waiting for disk space."""
