@@ -10,6 +10,7 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { listTasks, seedTasks } from "../datasets/dataset.ts";
+import { keptSummary } from "./batch/sealed-episode.ts";
 import { type Ending, type JobParts, runJob, stopOrder } from "./job-runner.ts";
 import { type Ledger, WAITING } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";
@@ -27,6 +28,7 @@ function memoryLedger() {
     verify: () => Promise.resolve(),
     dispatches: () => Promise.resolve([...dispatches]),
     saveDispatch: (record) => Promise.resolve(void (dispatches[record.step] = record)),
+    collected: () => Promise.resolve(new Set(manifests.keys())),
     manifest: (step) => Promise.resolve(manifests.get(step)),
     createManifest: (manifest) => {
       const stored = manifests.get(manifest.step) ?? toBinary(BatchManifestSchema, manifest);
@@ -75,12 +77,9 @@ function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
     episodes: {
       find: (episodeId: string) => ({
         sequence: 1n,
-        summary: create(EpisodeSummarySchema, {
-          episodeId,
-          failureClass: FailureClass.NONE,
-          sampledTokens: 1,
-          reward: 1,
-        }),
+        summary: keptSummary(
+          create(EpisodeSummarySchema, { episodeId, failureClass: FailureClass.NONE, sampledTokens: 1, reward: 1 }),
+        ),
       }),
       size: 0,
       grown: (_seen: number, signal: AbortSignal) => hangs(signal),

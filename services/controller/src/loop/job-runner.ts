@@ -2,9 +2,6 @@
 import type { Logger } from "@whetstone/telemetry";
 import { Deadline, isAbort, WhetstoneError } from "@whetstone/core";
 import { create } from "@bufbuild/protobuf";
-import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { BatchManifestSchema } from "@whetstone/proto/events/v1/events";
-import { FailureClass } from "@whetstone/proto/types/v1/types";
 import {
   type EpisodeCounts,
   EpisodeCountsSchema,
@@ -17,7 +14,6 @@ import { compileJob } from "../jobs/compiled-job.ts";
 import { trainersReason } from "./failure-reason.ts";
 import { DELETED } from "../jobs/job-phase.ts";
 import type { TaskList } from "../datasets/dataset.ts";
-import { trainEpisodeId } from "./batch/tasks.ts";
 import { NothingLearnedError } from "./trained-batches.ts";
 import { BatchCollector } from "./batch/batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
@@ -69,7 +65,7 @@ export async function runJob(record: Job, parts: JobParts, signals: RunSignals):
   const context = contextOf(record, parts, leave);
   const batches = new BatchCollector(context, { ...parts, tasks: parts.train });
   const validations = new ValidationRun(context, { ...parts, tasks: parts.validation, known: parts.board.validations });
-  const countsOf = (): Promise<EpisodeCounts> => countEpisodes(context, batches, parts);
+  const countsOf = (): Promise<EpisodeCounts> => countEpisodes(batches, parts);
   parts.board.countWith(countsOf);
   const stop = AbortSignal.any([signals.wish, leave]);
   try {
@@ -78,7 +74,7 @@ export async function runJob(record: Job, parts: JobParts, signals: RunSignals):
     await runTrainingLoop(context, { ...parts, batches, validations }, stop);
     return { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
   } catch (error) {
-    return await endingOf(error, { context, batches, parts, signals, timeout: timeout.signal });
+    return await endingOf(error, { batches, parts, signals, timeout: timeout.signal });
   } finally {
     await parts.board.flush().catch((error: unknown) => parts.logger.warn("status_not_written", { error }));
   }
@@ -141,21 +137,19 @@ function ended({ endReason, endMessage }: Order): Ending {
 }
 
 interface Stopped {
-  readonly context: JobContext;
   readonly batches: BatchCollector;
   readonly parts: JobParts;
   readonly signals: RunSignals;
   readonly timeout: AbortSignal;
 }
 
-async function endingOf(error: unknown, stopped: Stopped): Promise<Ending> {
-  const { parts, signals, timeout } = stopped;
+async function endingOf(error: unknown, { batches, parts, signals, timeout }: Stopped): Promise<Ending> {
   if (signals.shutdown.aborted || (await wasTakenOver(error, parts.ledger))) return { phase: "left" };
   await parts.queue.purge();
   const order = orderOf(error, signals);
   if (order?.wish === JobWish.SUSPEND) return suspended(order.holdReason);
   const ending = order ? ended(order) : failure(error, parts, timeout);
-  if (ending.phase !== JobPhase.QUEUED) await voidInFlight(stopped);
+  if (ending.phase !== JobPhase.QUEUED) await batches.voidInFlight();
   return ending;
 }
 
@@ -180,43 +174,12 @@ function failure(error: unknown, parts: JobParts, timeout: AbortSignal): Ending 
   return { phase: JobPhase.FAILED, reason: error instanceof NothingLearnedError ? error.reason : "Failed", message };
 }
 
-/** I2: what was dispatched and will never be trained is voided, by manifests without entries. */
-async function voidInFlight({ context, batches, parts }: Stopped): Promise<void> {
-  const { job } = context;
-  for (const record of batches.dispatched) {
-    if (await parts.ledger.manifest(record.step)) continue;
-    const voided = idsOf(job.name, record.step * job.batchGroups, record.samples).map((episodeId) => ({
-      episodeId,
-      failureClass: FailureClass.NONE,
-      reason: "Cancelled",
-    }));
-    const { epoch } = parts.ledger;
-    const { step } = record;
-    const manifest = {
-      job: job.name,
-      step,
-      epoch,
-      entries: [],
-      voided,
-      maxPolicyLag: job.maxPolicyLag,
-      createdAt: timestampNow(),
-    };
-    await parts.ledger.createManifest(create(BatchManifestSchema, manifest));
-  }
-}
-
-function idsOf(job: string, firstGroup: number, samples: readonly number[]): string[] {
-  return samples.flatMap((count, i) =>
-    Array.from({ length: count }, (_, sample) => trainEpisodeId(job, firstGroup + i, sample)),
-  );
-}
-
 /** The books (I2), from dispatch records and manifests. */
-async function countEpisodes(context: JobContext, batches: BatchCollector, parts: JobParts): Promise<EpisodeCounts> {
-  const dispatched = batches.dispatched.reduce((sum, record) => sum + record.samples.reduce((a, b) => a + b, 0), 0);
+async function countEpisodes(batches: BatchCollector, parts: JobParts): Promise<EpisodeCounts> {
   const { trained, voided } = await parts.board.settled(batches.dispatched.length, (step) =>
     parts.ledger.manifest(step),
   );
+  const dispatched = batches.dispatchedEpisodes;
   return create(EpisodeCountsSchema, {
     dispatched: BigInt(dispatched),
     trained: BigInt(trained),

@@ -11,36 +11,35 @@ import {
 } from "@whetstone/proto/events/v1/events";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSummarySchema } from "@whetstone/proto/types/v1/types";
+import { countTurns } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 
 import { compileJob } from "../jobs/compiled-job.ts";
 import { seedTasks } from "../datasets/dataset.ts";
+import { EpisodeTable } from "./batch/episode-table.ts";
 import { BatchCollector } from "./batch/batch-collector.ts";
 import type { JobContext } from "./job-context.ts";
 import type { EpisodeIndex, Ledger, TaskQueue } from "./ports.ts";
 import { ValidationRun } from "./validation/validation-run.ts";
 
 const never = new AbortController().signal;
-/** Episodes sealed between two wakes of who waits. */
-const SEALED_AT_ONCE = 10;
-
-/** Seals what was queued, a few at a time, and counts how often the index is asked. */
-function stage() {
-  const sealed = new Map<string, ReturnType<typeof sealOf>>();
+/** Seals what was queued, `sealedAtOnce` between two wakes of who waits, and counts how often the index is asked. */
+function stage(sealedAtOnce = 10) {
+  const sealed = new EpisodeTable();
   const open: string[] = [];
   const seen = { finds: 0, ahead: 0, published: 0, turns: 0 };
   const episodes: EpisodeIndex = {
     find: (id) => {
       seen.finds++;
-      return sealed.get(id);
+      return sealed.find(id);
     },
     get size() {
       return sealed.size;
     },
-    sealedAfter: (from) => [...sealed.keys()].slice(from),
+    sealedAfter: (from) => sealed.idsAfter(from),
     grown: async () => {
       await turn();
-      for (const id of open.splice(0, SEALED_AT_ONCE)) sealed.set(id, sealOf(id));
+      for (const id of open.splice(0, sealedAtOnce)) sealed.add(1, sealOf(id));
     },
   };
   const queue: TaskQueue = {
@@ -57,10 +56,8 @@ function stage() {
   return { sealed, episodes, queue, seen };
 }
 
-const sealOf = (episodeId: string) => ({
-  sequence: 1n,
-  summary: create(EpisodeSummarySchema, { episodeId, sampledTokens: 1, isCorrect: true, failureClass: 1 }),
-});
+const sealOf = (episodeId: string) =>
+  create(EpisodeSummarySchema, { episodeId, sampledTokens: 1, isCorrect: true, failureClass: 1 });
 
 /** Looks at the index in an evaluation of so many tasks. */
 async function evaluate(count: number, concurrency?: number) {
@@ -75,23 +72,25 @@ async function evaluate(count: number, concurrency?: number) {
   return seen;
 }
 
-/** Looks at the index while a batch of so many groups of 8 is collected. */
-async function collect(groups: number) {
-  const { episodes, queue, seen } = stage();
+/** A dispatched batch of so many groups of 8. */
+async function dispatched(groups: number, sealedAtOnce?: number) {
+  const { episodes, queue, seen } = stage(sealedAtOnce);
   const kind = { case: "grpo" as const, value: { groupSize: 8 } };
   const spec = create(JobSpecSchema, { name: "large", algorithm: { kind }, loop: { steps: 1, batchGroups: groups } });
-  let stored = new Uint8Array();
+  const manifests: BatchManifest[] = [];
   const ledger = {
     epoch: 1n,
+    collected: () => Promise.resolve(new Set()),
     saveDispatch: (_record: DispatchRecord) => Promise.resolve(),
-    createManifest: (manifest: BatchManifest) => Promise.resolve((stored = toBinary(BatchManifestSchema, manifest))),
+    createManifest: (manifest: BatchManifest) => {
+      manifests.push(manifest);
+      return Promise.resolve(toBinary(BatchManifestSchema, manifest));
+    },
   } as unknown as Ledger;
   const context = { spec, job: compileJob(spec), onCounts: () => undefined } as unknown as JobContext;
   const batches = new BatchCollector(context, { ledger, queue, episodes, tasks: seedTasks(0, groups) });
   await batches.admit(0, never);
-  const { manifest } = await batches.collect(0, never);
-  expect([manifest.entries.length + manifest.voided.length, stored.length > 0]).toEqual([groups * 8, true]);
-  return seen;
+  return { batches, episodes, seen, manifests };
 }
 
 describe("an evaluation of many tasks", () => {
@@ -110,8 +109,23 @@ describe("an evaluation of many tasks", () => {
 describe("a batch of many episodes", () => {
   it("asks for each episode a fixed number of times, however often episodes are sealed", async () => {
     for (const groups of [100, 400]) {
-      const { finds } = await collect(groups);
-      expect(finds / (groups * 8)).toBeLessThan(6);
+      const { batches, seen } = await dispatched(groups);
+      const { manifest } = await batches.collect(0, never);
+      expect(manifest.entries.length + manifest.voided.length).toBe(groups * 8);
+      expect(seen.finds / (groups * 8)).toBeLessThan(6);
     }
+  });
+
+  it("lets others have their turn while it is looked through, planned, read back and counted", async () => {
+    const { batches, episodes } = await dispatched(1_000, Infinity);
+    await episodes.grown(0, never);
+    // Five passes over 8,000 episodes.
+    expect(await countTurns(() => batches.collect(0, never))).toBeGreaterThanOrEqual(5 * 8 - 2);
+  });
+
+  it("lets others have their turn while it is voided", async () => {
+    const { batches, manifests } = await dispatched(1_000);
+    expect(await countTurns(() => batches.voidInFlight())).toBeGreaterThanOrEqual(8 - 1);
+    expect(manifests[0]?.voided).toHaveLength(8_000);
   });
 });

@@ -20,8 +20,8 @@ import { TrainResultSchema, WeightsSchema } from "@whetstone/proto/trainer/v1/tr
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
 import { describe, expect, it } from "vitest";
-import type { SealedEpisode } from "./batch/batch.ts";
 import { seedTasks } from "../datasets/dataset.ts";
+import { EpisodeTable } from "./batch/episode-table.ts";
 import { runJob } from "./job-runner.ts";
 import type { EpisodeIndex, Fleet, Ledger, Trainer } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";
@@ -38,6 +38,7 @@ function memoryLedger() {
     dropped: () => Promise.resolve([]),
     dispatches: () => Promise.resolve([...dispatches]),
     saveDispatch: (record) => Promise.resolve(void (dispatches[record.step] = record)),
+    collected: () => Promise.resolve(new Set(manifests.keys())),
     manifest: (step) => Promise.resolve(manifests.get(step)),
     createManifest: (manifest: BatchManifest) => {
       const bytes = manifests.get(manifest.step) ?? toBinary(BatchManifestSchema, manifest);
@@ -54,17 +55,17 @@ function memoryLedger() {
 
 /** Seals every task at once; `fails` says which training steps' episodes fail. */
 async function run(spec: object, fails: (step: number) => boolean, failureClass = FailureClass.ENVIRONMENT) {
-  const sealed = new Map<string, SealedEpisode>();
+  const sealed = new EpisodeTable();
   const seal = ({ episodeId, group }: RolloutTask): void => {
     const step = group.startsWith("g") ? Number(group.slice(1)) : 0;
     const failure = fails(step)
       ? { failureClass, failurePhase: "step", failureMessage: MESSAGE }
       : { failureClass: FailureClass.NONE };
     const summary = create(EpisodeSummarySchema, { episodeId, sampledTokens: 5, minPolicyVersion: 9n, ...failure });
-    sealed.set(episodeId, { sequence: BigInt(sealed.size + 1), summary });
+    sealed.add(sealed.size + 1, summary);
   };
   const episodes = {
-    find: (id: string) => sealed.get(id),
+    find: sealed.find,
     get size() {
       return sealed.size;
     },

@@ -2,7 +2,7 @@
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { DroppedEpisode, JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
-import type { FindEpisode } from "./batch/batch.ts";
+import type { FindEpisode } from "./batch/sealed-episode.ts";
 
 /** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
 export interface Ledger {
@@ -11,6 +11,8 @@ export interface Ledger {
   verify(): Promise<void>;
   dispatches(): Promise<DispatchRecord[]>;
   saveDispatch(record: DispatchRecord): Promise<void>;
+  /** Steps that have a manifest. */
+  collected(): Promise<ReadonlySet<number>>;
   /** The manifest's bytes as stored; undefined when the batch has none yet. */
   manifest(step: number): Promise<Uint8Array | undefined>;
   /** Create-if-absent: returns what is stored, which is the former one when there was one. */
@@ -30,7 +32,7 @@ export interface EpisodeIndex {
   /** Resolves when something was sealed since `size` was `seen`. */
   grown(seen: number, signal: AbortSignal): Promise<void>;
   /** Ids in the order of their seals, without the first `seen`. */
-  sealedAfter(seen: number): readonly string[];
+  sealedAfter(seen: number): Iterable<string>;
 }
 
 export interface TaskQueue {

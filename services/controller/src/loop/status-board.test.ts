@@ -59,7 +59,7 @@ it("a job that does not run keeps its own reason", async () => {
 it("counts what a step dropped as voided, once, whoever did the step", async () => {
   const { board } = openBoard();
   const dropped = [{ episodeId: "j/g0/s1", reason: "Unreadable" }];
-  const done = create(StepRecordSchema, { step: 0, dropped });
+  const done = create(StepRecordSchema, { step: 0, episodes: 1, voided: 2, dropped });
   const manifest = toBinary(
     BatchManifestSchema,
     create(BatchManifestSchema, {
@@ -72,4 +72,17 @@ it("counts what a step dropped as voided, once, whoever did the step", async () 
   board.recorded([done]);
   await board.step(done);
   expect(await count()).toEqual({ trained: 1, voided: 2 });
+});
+
+it("counts a step by its record, and reads its manifest once while it has none", async () => {
+  const { board } = openBoard();
+  const bytes = (entries: object[]) => toBinary(BatchManifestSchema, create(BatchManifestSchema, { entries }));
+  const read: number[] = [];
+  const manifest = (step: number) => {
+    read.push(step);
+    return Promise.resolve(step < 3 ? bytes([{}, {}]) : undefined);
+  };
+  board.recorded([0, 1].map((step) => create(StepRecordSchema, { step, episodes: 5, voided: 1 })));
+  for (let i = 0; i < 2; i++) expect(await board.settled(4, manifest)).toEqual({ trained: 12, voided: 2 });
+  expect(read).toEqual([2, 3, 3]);
 });

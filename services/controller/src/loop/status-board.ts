@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { fromBinary } from "@bufbuild/protobuf";
-import { BatchManifestSchema, type PolicyRecord } from "@whetstone/proto/events/v1/events";
+import { runInTurns } from "@whetstone/core";
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import {
   type EpisodeCounts,
   type JobStatus,
@@ -8,6 +8,7 @@ import {
   JobPhase,
   type ValidationResult,
 } from "@whetstone/proto/jobs/v1/jobs";
+import { countManifest } from "./batch/manifest-bytes.ts";
 import type { Notice } from "@whetstone/proto/trainer/v1/trainer";
 
 /** At most one write of counts in this time; steps and validations are written at once. */
@@ -20,6 +21,11 @@ export interface BoardSinks {
   onValidation(result: ValidationResult): Promise<void>;
 }
 
+interface Settled {
+  readonly trained: number;
+  readonly voided: number;
+}
+
 /** Writes a running job's progress into its record, rarely enough for thousands of episodes a second. */
 export class StatusBoard {
   readonly #sinks: BoardSinks;
@@ -29,9 +35,9 @@ export class StatusBoard {
   #writing: Promise<void> = Promise.resolve();
   /** By who said them, the latest last. */
   readonly #notices = new Map<string, readonly Notice[]>();
-  #settled = { batches: 0, trained: 0, voided: 0 };
-  /** How many entries of its manifest each step dropped. */
-  readonly #dropped = new Map<number, number>();
+  /** Episodes of each step: as its record says, or as its manifest does while it has none. */
+  readonly #steps = new Map<number, Settled>();
+  readonly #settled = { trained: 0, voided: 0 };
 
   constructor(sinks: BoardSinks, known: readonly ValidationResult[]) {
     this.#sinks = sinks;
@@ -48,7 +54,7 @@ export class StatusBoard {
 
   /** The records of steps that were done before. */
   recorded(records: readonly StepRecord[]): void {
-    for (const { step, dropped } of records) if (dropped.length > 0) this.#dropped.set(step, dropped.length);
+    for (const { step, episodes, voided } of records) this.#settle(step, { trained: episodes, voided });
   }
 
   async step(record: StepRecord): Promise<void> {
@@ -101,23 +107,25 @@ export class StatusBoard {
   }
 
   /**
-   * Entries and voided ids of all manifests so far, those that a step dropped among the voided. Each manifest is read once,
-   * since it never changes.
+   * Trained and voided episodes of all steps whose manifests are there, those that a step dropped among the voided. A manifest
+   * never changes, so that it is read once, and not at all where the step's record says the same.
    */
-  async settled(
-    batches: number,
-    manifest: (step: number) => Promise<Uint8Array | undefined>,
-  ): Promise<{ trained: number; voided: number }> {
-    while (this.#settled.batches < batches) {
-      const bytes = await manifest(this.#settled.batches);
+  async settled(batches: number, manifest: (step: number) => Promise<Uint8Array | undefined>): Promise<Settled> {
+    while (this.#steps.size < batches) {
+      const step = this.#steps.size;
+      const bytes = await manifest(step);
       if (!bytes) break;
-      const { entries, voided } = fromBinary(BatchManifestSchema, bytes);
-      this.#settled.trained += entries.length;
-      this.#settled.voided += voided.length;
-      this.#settled.batches++;
+      const { entries, voided } = await runInTurns(countManifest(bytes));
+      if (!this.#steps.has(step)) this.#settle(step, { trained: entries, voided });
     }
-    const dropped = [...this.#dropped.values()].reduce((sum, count) => sum + count, 0);
-    return { trained: this.#settled.trained - dropped, voided: this.#settled.voided + dropped };
+    return { ...this.#settled };
+  }
+
+  #settle(step: number, { trained, voided }: Settled): void {
+    const former = this.#steps.get(step) ?? { trained: 0, voided: 0 };
+    this.#settled.trained += trained - former.trained;
+    this.#settled.voided += voided - former.voided;
+    this.#steps.set(step, { trained, voided });
   }
 
   #write(change: (status: JobStatus) => void): Promise<void> {

@@ -15,7 +15,9 @@ export async function openPatientKv<D extends DescMessage>(nats: Nats, bucket: s
   const kv = await openKv(nats, bucket, schema);
   return {
     get: (...args) => patiently(() => kv.get(...args)),
+    getBytes: (...args) => patiently(() => kv.getBytes(...args)),
     create: (...args) => patiently(() => kv.create(...args)),
+    createBytes: (...args) => patiently(() => kv.createBytes(...args)),
     update: (...args) => patiently(() => kv.update(...args)),
     put: (...args) => patiently(() => kv.put(...args)),
     delete: (...args) => patiently(() => kv.delete(...args)),

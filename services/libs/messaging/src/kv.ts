@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { jetstream, type JsMsg } from "@nats-io/jetstream";
-import { type KV, Kvm } from "@nats-io/kv";
+import { type KV, type KvEntry, Kvm } from "@nats-io/kv";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { WhetstoneError, withTimeout } from "@whetstone/core";
 import { type Logger, silentLogger } from "@whetstone/telemetry";
@@ -29,8 +29,12 @@ export interface KvCallOptions {
 /** A bucket whose values, at the keys you touch with it, are of one message type. */
 export interface TypedKv<D extends DescMessage> {
   get(key: string, options?: KvCallOptions): Promise<KvRecord<MessageShape<D>> | undefined>;
+  /** The value as stored, undecoded. */
+  getBytes(key: string, options?: KvCallOptions): Promise<Uint8Array | undefined>;
   /** @returns the revision. @throws ALREADY_EXISTS */
   create(key: string, value: MessageInitShape<D>, options?: KvCallOptions): Promise<number>;
+  /** As `create`, of a value that is encoded already. */
+  createBytes(key: string, value: Uint8Array, options?: KvCallOptions): Promise<number>;
   /** Compare and set. @throws CONFLICT when `revision` is not the newest */
   update(key: string, value: MessageInitShape<D>, revision: number, options?: KvCallOptions): Promise<number>;
   /** Last writer wins. */
@@ -60,12 +64,15 @@ export async function openKv<D extends DescMessage>(
   await call(`open bucket ${bucket}`, () => kv.status(), options);
   const encode = (value: MessageInitShape<D>): Uint8Array => toBinary(schema, create(schema, value));
   const at = (key: string): string => `${bucket}/${key}`;
+  const createBytes = (key: string, value: Uint8Array, o?: KvCallOptions): Promise<number> =>
+    call(`create ${at(key)}`, () => kv.create(key, value), o).catch((error: unknown) => {
+      throw alreadyExists(error, at(key));
+    });
   return {
     get: (key, o) => get(kv, schema, key, o),
-    create: (key, value, o) =>
-      call(`create ${at(key)}`, () => kv.create(key, encode(value)), o).catch((error: unknown) => {
-        throw alreadyExists(error, at(key));
-      }),
+    getBytes: async (key, o) => (await stored(kv, key, o))?.value,
+    create: (key, value, o) => createBytes(key, encode(value), o),
+    createBytes,
     update: (key, value, revision, o) => call(`update ${at(key)}`, () => kv.update(key, encode(value), revision), o),
     put: (key, value, o) => call(`put ${at(key)}`, () => kv.put(key, encode(value)), o),
     delete: (key, o) => {
@@ -98,9 +105,13 @@ async function get<D extends DescMessage>(
   key: string,
   options?: KvCallOptions,
 ): Promise<KvRecord<MessageShape<D>> | undefined> {
+  const entry = await stored(kv, key, options);
+  return entry && { key, value: decode(schema, entry.value, `key ${key}`), revision: entry.revision };
+}
+
+async function stored(kv: KV, key: string, options?: KvCallOptions): Promise<KvEntry | undefined> {
   const entry = await call(`get ${key}`, () => kv.get(key), options);
-  if (entry?.operation !== "PUT") return undefined;
-  return { key, value: decode(schema, entry.value, `key ${key}`), revision: entry.revision };
+  return entry?.operation === "PUT" ? entry : undefined;
 }
 
 function filtersOf(prefix: string): string[] {

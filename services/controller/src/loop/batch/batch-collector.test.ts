@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import type { DispatchRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
+import { type DispatchRecord, DispatchRecordSchema, type RolloutTask } from "@whetstone/proto/events/v1/events";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
 import { compileJob } from "../../jobs/compiled-job.ts";
@@ -34,7 +34,7 @@ function stage(refuse = false) {
   };
   const episodes = { find: () => undefined, size: 0 } as unknown as EpisodeIndex;
   const context = { spec, job: compileJob(spec), onCounts: () => undefined } as unknown as JobContext;
-  return { order, batches: new BatchCollector(context, { ledger, queue, episodes, tasks: seedTasks(0, 4) }) };
+  return { order, ledger, batches: new BatchCollector(context, { ledger, queue, episodes, tasks: seedTasks(0, 4) }) };
 }
 
 describe("BatchCollector", () => {
@@ -49,5 +49,18 @@ describe("BatchCollector", () => {
     await expect(batches.admit(0, never)).rejects.toThrow("the ledger is away");
     expect(order).toEqual([]);
     expect(batches.dispatched).toEqual([]);
+  });
+
+  it("puts back what was never sealed, by the list of manifests alone, and knows how much was dispatched", async () => {
+    const { order, ledger, batches } = stage();
+    const record = (step: number, samples: number[]) => create(DispatchRecordSchema, { step, samples });
+    const books = {
+      dispatches: () => Promise.resolve([record(0, [2, 2]), record(1, [2, 3])]),
+      collected: () => Promise.resolve(new Set([0])),
+      manifest: () => Promise.reject(new Error("read a manifest")),
+    };
+    Object.assign(ledger, books);
+    await batches.restore(never);
+    expect([order, batches.dispatchedEpisodes]).toEqual([["5 tasks"], 9]);
   });
 });

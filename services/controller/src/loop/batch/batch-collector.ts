@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create, fromBinary } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { inTurns } from "@whetstone/core";
+import { inTurns, runInTurns } from "@whetstone/core";
 import {
   type BatchManifest,
   BatchManifestSchema,
   type DispatchRecord,
   DispatchRecordSchema,
   type RolloutTask,
+  type VoidedEntry,
+  VoidedEntrySchema,
 } from "@whetstone/proto/events/v1/events";
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
+import { FailureClass } from "@whetstone/proto/types/v1/types";
 import { type BatchPlan, planBatch } from "./batch.ts";
-import { batchMetrics } from "./batch-metrics.ts";
-import { commonestFailure } from "./commonest-failure.ts";
+import { BatchMetrics } from "./batch-metrics.ts";
+import { FailureTally } from "./commonest-failure.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
+import { decodeManifest } from "./manifest-bytes.ts";
 import { admissibleBatches } from "../admission.ts";
-import { trainEpisodeId, trainTask } from "./tasks.ts";
+import type { KeptSummary } from "./sealed-episode.ts";
+import { type TrainPlace, trainPlaces, trainTask } from "./tasks.ts";
 import type { JobContext } from "../job-context.ts";
 import type { EpisodeIndex, Ledger, TaskQueue } from "../ports.ts";
 
@@ -42,6 +46,7 @@ export class BatchCollector {
   readonly #context: JobContext;
   readonly #parts: Parts;
   #dispatches: DispatchRecord[] = [];
+  #dispatchedEpisodes = 0;
   #liveVersion = 0;
 
   constructor(context: JobContext, parts: Parts) {
@@ -51,9 +56,9 @@ export class BatchCollector {
 
   /** Reads former dispatches and puts back into the queue what was never sealed. */
   async restore(signal: AbortSignal): Promise<void> {
-    this.#dispatches = await this.#parts.ledger.dispatches();
-    for (const record of this.#dispatches)
-      if (!(await this.#parts.ledger.manifest(record.step))) await this.#publish(record, signal);
+    for (const record of await this.#parts.ledger.dispatches()) this.#keep(record);
+    const collected = await this.#parts.ledger.collected();
+    for (const record of this.#dispatches) if (!collected.has(record.step)) await this.#publish(record, signal);
   }
 
   live(version: number): void {
@@ -63,6 +68,11 @@ export class BatchCollector {
   /** Samples dispatched so far, by batch. */
   get dispatched(): readonly DispatchRecord[] {
     return this.#dispatches;
+  }
+
+  /** In all batches together. */
+  get dispatchedEpisodes(): number {
+    return this.#dispatchedEpisodes;
   }
 
   /** Dispatches what the staleness budget allows while `step` is next. */
@@ -78,7 +88,7 @@ export class BatchCollector {
   async collect(step: number, signal: AbortSignal): Promise<CollectedBatch> {
     for (;;) {
       await this.#sealed(step, signal);
-      const plan = this.#plan(step);
+      const plan = await this.#plan(step);
       if (plan.kind === "complete") return this.#seal(step, plan);
       if (plan.kind === "refill") await this.#dispatch(step, plan.samples, signal);
       this.#context.onCounts();
@@ -103,8 +113,21 @@ export class BatchCollector {
     return this.#collectedFrom(bytes);
   }
 
-  #plan(step: number): BatchPlan {
-    return planBatch(this.#context.job, step, this.#recordOf(step).samples, this.#parts.episodes.find);
+  /** I2: what was dispatched and will never be trained is voided, by manifests without entries. */
+  async voidInFlight(): Promise<void> {
+    const { ledger } = this.#parts;
+    const collected = await ledger.collected();
+    for (const record of this.#dispatches) {
+      if (collected.has(record.step)) continue;
+      const manifest = this.#manifest(record.step);
+      for await (const { id } of inTurns(this.#places(record))) manifest.voided.push(cancelled(id));
+      await ledger.createManifest(manifest);
+    }
+  }
+
+  #plan(step: number): Promise<BatchPlan> {
+    const { samples } = this.#recordOf(step);
+    return runInTurns(planBatch(this.#context.job, step, samples, this.#parts.episodes.find));
   }
 
   #recordOf(step: number): DispatchRecord {
@@ -113,31 +136,44 @@ export class BatchCollector {
     return record;
   }
 
-  async #seal(step: number, plan: Extract<BatchPlan, { kind: "complete" }>): Promise<CollectedBatch> {
-    const { job } = this.#context;
-    const manifest = create(BatchManifestSchema, {
-      job: job.name,
-      step,
-      epoch: this.#parts.ledger.epoch,
-      entries: plan.entries,
-      voided: plan.voided,
-      maxPolicyLag: job.maxPolicyLag,
-      createdAt: timestampNow(),
-    });
+  async #seal(step: number, { entries, voided }: Extract<BatchPlan, { kind: "complete" }>): Promise<CollectedBatch> {
+    const manifest = Object.assign(this.#manifest(step), { entries, voided });
     return this.#collectedFrom(await this.#parts.ledger.createManifest(manifest));
   }
 
-  #collectedFrom(bytes: Uint8Array): CollectedBatch {
-    const manifest = fromBinary(BatchManifestSchema, bytes);
-    const summaries = manifest.entries.flatMap(({ episodeId }) => this.#summaryOf(episodeId) ?? []);
-    const tokensSampled = summaries.reduce((sum, summary) => sum + summary.sampledTokens, 0);
-    const voided = manifest.voided.map(({ episodeId, reason }) => ({ summary: this.#summaryOf(episodeId), reason }));
-    const metrics = batchMetrics(summaries, manifest.voided);
-    return { manifest, tokensSampled, metrics, commonestFailure: commonestFailure(voided) };
+  /** Without any episodes. */
+  #manifest(step: number): BatchManifest {
+    const { name: job, maxPolicyLag } = this.#context.job;
+    const { epoch } = this.#parts.ledger;
+    return create(BatchManifestSchema, { job, step, epoch, maxPolicyLag, createdAt: timestampNow() });
   }
 
-  #summaryOf(episodeId: string): EpisodeSummary | undefined {
+  async #collectedFrom(bytes: Uint8Array): Promise<CollectedBatch> {
+    const manifest = await runInTurns(decodeManifest(bytes));
+    const metrics = new BatchMetrics();
+    const failures = new FailureTally();
+    let tokensSampled = 0;
+    for await (const { episodeId } of inTurns(manifest.entries)) {
+      const summary = this.#summaryOf(episodeId);
+      if (!summary) continue;
+      metrics.add(summary);
+      tokensSampled += summary.sampledTokens;
+    }
+    for await (const voided of inTurns(manifest.voided)) {
+      metrics.addVoided(voided);
+      failures.add({ summary: this.#summaryOf(voided.episodeId), reason: voided.reason });
+    }
+    return { manifest, tokensSampled, metrics: metrics.metrics(), commonestFailure: failures.commonest() };
+  }
+
+  #summaryOf(episodeId: string): KeptSummary | undefined {
     return this.#parts.episodes.find(episodeId)?.summary;
+  }
+
+  #keep(record: DispatchRecord): void {
+    const episodes = (samples: readonly number[] = []): number => samples.reduce((sum, count) => sum + count, 0);
+    this.#dispatchedEpisodes += episodes(record.samples) - episodes(this.#dispatches[record.step]?.samples);
+    this.#dispatches[record.step] = record;
   }
 
   /** The record goes first: an id that was ever queued is in the books (I2). */
@@ -150,7 +186,7 @@ export class BatchCollector {
       policyVersion,
     });
     await this.#parts.ledger.saveDispatch(record);
-    this.#dispatches[step] = record;
+    this.#keep(record);
     await this.#publish(record, signal);
   }
 
@@ -167,12 +203,11 @@ export class BatchCollector {
     }
   }
 
-  /** The places of a batch, in order. */
-  *#places({ step, samples }: DispatchRecord): Generator<{ id: string; group: number; sample: number }> {
-    const { name, batchGroups } = this.#context.job;
-    for (const [i, count] of samples.entries()) {
-      const group = step * batchGroups + i;
-      for (let sample = 0; sample < count; sample++) yield { id: trainEpisodeId(name, group, sample), group, sample };
-    }
+  #places(record: DispatchRecord): Generator<TrainPlace> {
+    return trainPlaces(this.#context.job, record);
   }
+}
+
+function cancelled(episodeId: string): VoidedEntry {
+  return create(VoidedEntrySchema, { episodeId, failureClass: FailureClass.NONE, reason: "Cancelled" });
 }

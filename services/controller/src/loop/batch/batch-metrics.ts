@@ -1,51 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-import { durationMs } from "../../jobs/duration.ts";
 import type { VoidedEntry } from "@whetstone/proto/events/v1/events";
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
+import type { KeptSummary } from "./sealed-episode.ts";
 
-/** What the controller knows of a batch from its summaries; the trainer's metrics join them in the step's record. */
-export function batchMetrics(
-  summaries: readonly EpisodeSummary[],
-  voided: readonly VoidedEntry[],
-): Record<string, number> {
-  const counts = { "rollout/episodes": summaries.length, "rollout/voided": voided.length, ...voidedMetrics(voided) };
-  if (summaries.length === 0) return counts; // Of nothing there is no mean, and 0 would be one.
-  const metrics: Record<string, number> = {
-    ...counts,
-    "rollout/success": mean(summaries, (s) => (s.isCorrect ? 1 : 0)),
-    "rollout/reward": mean(summaries, (s) => s.reward),
-    "rollout/steps": mean(summaries, (s) => s.steps),
-    "rollout/sampled_tokens": mean(summaries, (s) => s.sampledTokens),
-    "rollout/prompt_tokens": mean(summaries, (s) => s.promptTokens),
-    "rollout/seconds": mean(summaries, (s) => (s.timing?.total ? durationMs(s.timing.total) / 1000 : 0)),
-    "rollout/model_seconds": mean(summaries, (s) => (s.timing?.model ? durationMs(s.timing.model) / 1000 : 0)),
-    "rollout/retried": mean(summaries, (s) => (s.attempt > 1 ? 1 : 0)),
-  };
-  for (const [reason, share] of reasonShares(summaries)) metrics[`rollout/ended/${reason}`] = share;
-  return metrics;
-}
+/** Means over the episodes of a batch. */
+const MEANS: Readonly<Record<string, (summary: KeptSummary) => number>> = {
+  "rollout/success": (s) => (s.isCorrect ? 1 : 0),
+  "rollout/reward": (s) => s.reward,
+  "rollout/steps": (s) => s.steps,
+  "rollout/sampled_tokens": (s) => s.sampledTokens,
+  "rollout/prompt_tokens": (s) => s.promptTokens,
+  "rollout/seconds": (s) => s.totalMs / 1000,
+  "rollout/model_seconds": (s) => s.modelMs / 1000,
+  "rollout/retried": (s) => (s.attempt > 1 ? 1 : 0),
+};
 
-/** How many were voided, by failure class and by reason; only those that occur. */
-function voidedMetrics(voided: readonly VoidedEntry[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  const count = (name: string): void => void (counts[name] = (counts[name] ?? 0) + 1);
-  for (const { failureClass, reason } of voided) {
-    if (failureClass !== FailureClass.NONE) count(`voided/${FailureClass[failureClass].toLowerCase()}`);
-    count(`voided/reason/${reason}`);
+/** What the controller knows of a batch from its summaries, added one by one; the trainer's metrics join them in the step's record. */
+export class BatchMetrics {
+  readonly #sums = new Counts();
+  readonly #endings = new Counts();
+  readonly #voided = new Counts();
+  #episodes = 0;
+
+  add(summary: KeptSummary): void {
+    this.#episodes++;
+    for (const [name, of] of Object.entries(MEANS)) this.#sums.add(name, of(summary));
+    this.#endings.add(`rollout/ended/${TerminationReason[summary.terminationReason].toLowerCase()}`);
   }
-  return counts;
-}
 
-function reasonShares(summaries: readonly EpisodeSummary[]): Map<string, number> {
-  const shares = new Map<string, number>();
-  for (const summary of summaries) {
-    const reason = TerminationReason[summary.terminationReason].toLowerCase();
-    shares.set(reason, (shares.get(reason) ?? 0) + 1 / summaries.length);
+  /** By failure class and by reason. */
+  addVoided({ failureClass, reason }: VoidedEntry): void {
+    this.#voided.add("rollout/voided");
+    if (failureClass !== FailureClass.NONE) this.#voided.add(`voided/${FailureClass[failureClass].toLowerCase()}`);
+    this.#voided.add(`voided/reason/${reason}`);
   }
-  return shares;
+
+  /** Of nothing there is no mean, and 0 would be one. */
+  metrics(): Record<string, number> {
+    const counts = { "rollout/episodes": this.#episodes, "rollout/voided": 0, ...this.#voided.over(1) };
+    return { ...counts, ...this.#sums.over(this.#episodes), ...this.#endings.over(this.#episodes) };
+  }
 }
 
-function mean(summaries: readonly EpisodeSummary[], value: (summary: EpisodeSummary) => number): number {
-  return summaries.reduce((sum, summary) => sum + value(summary), 0) / summaries.length;
+/** Sums by name; only those that something was added to. */
+class Counts {
+  readonly #sums = new Map<string, number>();
+
+  add(name: string, value = 1): void {
+    this.#sums.set(name, (this.#sums.get(name) ?? 0) + value);
+  }
+
+  over(divisor: number): Record<string, number> {
+    return Object.fromEntries(this.#sums.entries().map(([name, sum]) => [name, sum / divisor]));
+  }
 }

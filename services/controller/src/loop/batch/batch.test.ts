@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
+import { runAtOnce } from "@whetstone/core";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { planBatch, type SealedEpisode } from "./batch.ts";
+import { planBatch as planInSteps } from "./batch.ts";
 import type { GroupRule } from "../../jobs/compiled-job.ts";
+import { keptSummary, type SealedEpisode } from "./sealed-episode.ts";
+
+const planBatch = (...given: Parameters<typeof planInSteps>) => runAtOnce(planInSteps(...given));
 
 const rules = (groupRule: GroupRule) => ({
   name: "j",
@@ -21,7 +25,7 @@ function sealed(
   more: { minPolicyVersion?: bigint; unlabelledTokens?: number; notTrainable?: string } = {},
 ): SealedEpisode {
   const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
-  return { sequence: 1n, summary };
+  return { sequence: 1n, summary: keptSummary(summary) };
 }
 
 /** Ids of batch 1: groups 2 and 3. */

@@ -7,17 +7,10 @@ import {
   VoidedEntrySchema,
 } from "@whetstone/proto/events/v1/events";
 import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
-import { type EpisodeSummary, FailureClass } from "@whetstone/proto/types/v1/types";
+import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob } from "../../jobs/compiled-job.ts";
+import type { FindEpisode, SealedEpisode } from "./sealed-episode.ts";
 import { trainEpisodeId } from "./tasks.ts";
-
-/** A sealed episode as the controller knows it: never its token ids. */
-export interface SealedEpisode {
-  readonly sequence: bigint;
-  readonly summary: EpisodeSummary;
-}
-
-export type FindEpisode = (episodeId: string) => SealedEpisode | undefined;
 
 /** What is to be done about a batch now. */
 export type BatchPlan =
@@ -33,21 +26,33 @@ type Member =
   | { readonly kind: "void"; readonly id: string; readonly failureClass: FailureClass; readonly reason: string };
 
 /**
- * Decides from what is sealed whether a batch is complete. Every dispatched id ends as an entry or as voided (I2).
+ * Decides from what is sealed whether a batch is complete. Every dispatched id ends as an entry or as voided (I2). A batch may
+ * have tens of thousands of them: this yields after each.
  * @param samples samples dispatched so far, one number a group of the batch.
  */
-export function planBatch(job: Rules, step: number, samples: readonly number[], find: FindEpisode): BatchPlan {
-  const judged = (id: string): Member => judge(job, step, id, find(id));
-  const groups = samples.map((count, i) => idsOf(job, step * job.batchGroups + i, count).map(judged));
-  const missing = groups.flat().filter((member) => member.kind === "pending").length;
+export function* planBatch(
+  job: Rules,
+  step: number,
+  samples: readonly number[],
+  find: FindEpisode,
+): Generator<void, BatchPlan> {
+  const groups: Member[][] = [];
+  let missing = 0;
+  for (const [i, count] of samples.entries()) {
+    const members: Member[] = [];
+    for (let sample = 0; sample < count; sample++) {
+      const id = trainEpisodeId(job.name, step * job.batchGroups + i, sample);
+      const member = judge(job, step, id, find(id));
+      if (member.kind === "pending") missing++;
+      members.push(member);
+      yield;
+    }
+    groups.push(members);
+  }
   if (missing > 0) return { kind: "waiting", missing };
   const wanted = groups.map((members) => members.length + refillsFor(job, members));
   if (wanted.some((count, i) => count > (samples[i] ?? 0))) return { kind: "refill", samples: wanted };
-  return settle(job, step, groups);
-}
-
-function idsOf(job: Rules, group: number, count: number): string[] {
-  return Array.from({ length: count }, (_, sample) => trainEpisodeId(job.name, group, sample));
+  return yield* settle(job, step, groups);
 }
 
 function judge(job: Rules, step: number, id: string, episode: SealedEpisode | undefined): Member {
@@ -82,16 +87,17 @@ function refillsFor(job: Rules, members: readonly Member[]): number {
   return Math.max(0, Math.min(lacking, 2 * job.groupSize - members.length));
 }
 
-function settle(job: Rules, step: number, groups: readonly Member[][]): BatchPlan {
+function* settle(job: Rules, step: number, groups: readonly Member[][]): Generator<void, BatchPlan> {
   const entries: BatchEntry[] = [];
   const voided: VoidedEntry[] = [];
-  groups.forEach((members, i) => {
+  for (const [i, members] of groups.entries()) {
     const kept = keepsGroup(job, members);
     for (const member of members) {
       if (member.kind === "sound" && kept) entries.push(entryOf(member, `g${step * job.batchGroups + i}`));
       else voided.push(voidedOf(member));
+      yield;
     }
-  });
+  }
   return { kind: "complete", entries, voided };
 }
 

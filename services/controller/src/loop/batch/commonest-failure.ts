@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
+import type { KeptSummary } from "./sealed-episode.ts";
 
 /** One voided episode: what its summary says, and why the books left it out. */
 export interface Voided {
-  readonly summary: EpisodeSummary | undefined;
+  readonly summary: Pick<KeptSummary, "failureClass" | "failurePhase" | "failureMessage"> | undefined;
   /** One word, as in a manifest. */
   readonly reason: string;
 }
@@ -25,13 +25,6 @@ export class FailureTally {
     const [words, count] = first;
     return `${words} (${count === 1 ? "once" : `${count} times`})`;
   }
-}
-
-/** The commonest of a batch's. */
-export function commonestFailure(voided: readonly Voided[]): string {
-  const tally = new FailureTally();
-  for (const one of voided) tally.add(one);
-  return tally.commonest();
 }
 
 function wordsOf({ summary, reason }: Voided): string {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create, fromBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { ensurePlatform, type Nats } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { startNats, type TestNats } from "@whetstone/testkit";
@@ -44,6 +44,18 @@ describe("KvLedger", () => {
     const again = await second.createManifest(manifest(0, second.epoch));
     expect(Buffer.from(again).equals(Buffer.from(bytes))).toBe(true);
     expect(fromBinary(BatchManifestSchema, again).epoch).toBe(first.epoch);
+  });
+
+  it("names the steps that have a manifest, and gives its bytes as they were stored", async () => {
+    const ledger = await KvLedger.take(nats, "many", "a");
+    expect(await ledger.collected()).toEqual(new Set());
+    const entries = Array.from({ length: 3_000 }, (_, i) => ({ episodeId: `many/g${i}/s0`, sequence: BigInt(i) }));
+    const large = create(BatchManifestSchema, { job: "many", step: 10, epoch: ledger.epoch, entries });
+    const bytes = await ledger.createManifest(large);
+    await ledger.createManifest(manifest(9, ledger.epoch));
+    expect(await ledger.collected()).toEqual(new Set([9, 10]));
+    expect(Buffer.from(bytes).equals(toBinary(BatchManifestSchema, large))).toBe(true);
+    expect(await ledger.manifest(11)).toBeUndefined();
   });
 
   it("reads dispatches in order of their steps, up to the first gap", async () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { WhetstoneError } from "@whetstone/core";
+import { runInTurns, WhetstoneError } from "@whetstone/core";
 import { LEDGER_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
 import {
   type BatchManifest,
@@ -13,6 +13,7 @@ import {
   PolicyRecordSchema,
 } from "@whetstone/proto/events/v1/events";
 import { type DroppedEpisode, type StepRecord, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { encodeManifest } from "./manifest-bytes.ts";
 import type { Ledger } from "../ports.ts";
 import type { Authority } from "../../leading/lead.ts";
 import { openPatientKv } from "../../nats/patient-kv.ts";
@@ -86,16 +87,21 @@ export class KvLedger implements Ledger {
     await this.#write(this.#books.dispatches, `${this.#job}.dispatch.${record.step}`, record);
   }
 
-  async manifest(step: number): Promise<Uint8Array | undefined> {
-    const stored = await this.#books.batches.get(`${this.#job}.batch.${step}`);
-    // Encoding is canonical for this message (no maps, no unknown fields), so these are the stored bytes.
-    return stored && toBinary(BatchManifestSchema, stored.value);
+  async collected(): Promise<ReadonlySet<number>> {
+    const prefix = `${this.#job}.batch`;
+    const keys = await this.#books.batches.keys(prefix);
+    return new Set(keys.map((key) => Number(key.slice(prefix.length + 1))));
+  }
+
+  manifest(step: number): Promise<Uint8Array | undefined> {
+    return this.#books.batches.getBytes(`${this.#job}.batch.${step}`);
   }
 
   async createManifest(manifest: BatchManifest): Promise<Uint8Array> {
+    const bytes = await runInTurns(encodeManifest(manifest));
     await this.verify();
     try {
-      await this.#books.batches.create(`${this.#job}.batch.${manifest.step}`, manifest);
+      await this.#books.batches.createBytes(`${this.#job}.batch.${manifest.step}`, bytes);
     } catch (error) {
       if (WhetstoneError.from(error).code !== "ALREADY_EXISTS") throw error;
     }

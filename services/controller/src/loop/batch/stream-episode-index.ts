@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { fromBinary } from "@bufbuild/protobuf";
-import { raceSignal } from "@whetstone/core";
+import { inTurns, raceSignal } from "@whetstone/core";
 import { episodeStream, type TypedStreams } from "@whetstone/messaging";
 import { EpisodeSchema, type EpisodeSummary, EpisodeSummarySchema } from "@whetstone/proto/types/v1/types";
 import type { Logger } from "@whetstone/telemetry";
-import type { SealedEpisode } from "./batch.ts";
+import { EpisodeTable } from "./episode-table.ts";
+import type { FindEpisode } from "./sealed-episode.ts";
 import type { EpisodeIndex } from "../ports.ts";
 
 export const SUMMARY_HEADER = "Whetstone-Summary";
@@ -13,9 +14,7 @@ const COALESCE_MS = 15;
 
 /** Follows the EPISODE stream of one job by its headers; bodies with their token ids never come here. */
 export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
-  readonly #sealed = new Map<string, SealedEpisode>();
-  /** Their ids as they came. */
-  readonly #order: string[] = [];
+  readonly #sealed = new EpisodeTable();
   readonly #stop = new AbortController();
   readonly #logger: Logger;
   #arrival = Promise.withResolvers<void>();
@@ -33,10 +32,10 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
     return this.#sealed.size;
   }
 
-  readonly find = (episodeId: string): SealedEpisode | undefined => this.#sealed.get(episodeId);
+  readonly find: FindEpisode = (episodeId) => this.#sealed.find(episodeId);
 
-  sealedAfter(seen: number): readonly string[] {
-    return this.#order.slice(seen);
+  sealedAfter(seen: number): Iterable<string> {
+    return this.#sealed.idsAfter(seen);
   }
 
   async grown(seen: number, signal: AbortSignal): Promise<void> {
@@ -51,17 +50,14 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
 
   async #read(streams: TypedStreams, job: string): Promise<void> {
     const options = { headersOnly: true, prefetch: 2048, signal: this.#stop.signal };
-    for await (const message of streams.readFrom(episodeStream(job), EpisodeSchema, options)) {
+    for await (const message of inTurns(streams.readFrom(episodeStream(job), EpisodeSchema, options))) {
       const summary = summaryOf(message.headers);
       if (!summary) {
         this.#logger.error("episode_without_summary", { job, sequence: message.sequence });
         continue;
       }
       // The first seal of an id counts; the stream refuses others, this is the second lock (I1).
-      if (!this.#sealed.has(summary.episodeId)) {
-        this.#sealed.set(summary.episodeId, { sequence: BigInt(message.sequence), summary });
-        this.#order.push(summary.episodeId);
-      }
+      this.#sealed.add(message.sequence, summary);
       this.#wakeSoon();
     }
   }

@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { deriveSeed } from "@whetstone/core";
-import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import { type DispatchRecord, type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { type Episode, Purpose, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob, CompiledVariant } from "../../jobs/compiled-job.ts";
 
 export function trainEpisodeId(job: string, group: number, sample: number): string {
   return `${job}/g${group}/s${sample}`;
+}
+
+/** One sample of a group of a batch. */
+export interface TrainPlace {
+  readonly id: string;
+  readonly group: number;
+  readonly sample: number;
+}
+
+/** The places of a batch, in order. */
+export function* trainPlaces(
+  { name, batchGroups }: Pick<CompiledJob, "name" | "batchGroups">,
+  { step, samples }: Pick<DispatchRecord, "step" | "samples">,
+): Generator<TrainPlace> {
+  for (const [i, count] of samples.entries()) {
+    const group = step * batchGroups + i;
+    for (let sample = 0; sample < count; sample++) yield { id: trainEpisodeId(name, group, sample), group, sample };
+  }
 }
 
 /** Group name of a validation task. */

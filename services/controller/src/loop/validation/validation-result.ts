@@ -2,7 +2,7 @@
 import { passAtK, type TaskAttempts } from "@whetstone/core";
 import { FailureTally } from "../batch/commonest-failure.ts";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
+import type { KeptSummary } from "../batch/sealed-episode.ts";
 
 /** Scores of one validation variant. */
 export interface ValidationScore {
@@ -15,6 +15,9 @@ export interface ValidationScore {
   /** Of those voided, for people. */
   readonly commonestFailure: string;
 }
+
+/** What an episode is scored by. */
+type Scored = Pick<KeptSummary, "failureClass" | "failurePhase" | "failureMessage" | "reward" | "isCorrect">;
 
 /**
  * Scores sealed validation episodes one by one; those that failed for reasons that are not the policy's are left out (I6).
@@ -37,7 +40,7 @@ export class ValidationTally {
     this.#attempts = attempts;
   }
 
-  add(index: number, summary: EpisodeSummary): void {
+  add(index: number, summary: Scored): void {
     if (index !== this.#task.index) this.#begin(index);
     if (!isScored(summary)) {
       this.#voided++;
@@ -89,7 +92,7 @@ export class ValidationTally {
   }
 }
 
-function isScored(summary: EpisodeSummary): boolean {
+function isScored(summary: Scored): boolean {
   return (
     summary.failureClass === FailureClass.NONE ||
     summary.failureClass === FailureClass.POLICY ||

@@ -5,9 +5,9 @@ import { inTurns } from "@whetstone/core";
 import { durationOf } from "../../jobs/duration.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import type { CompiledVariant } from "../../jobs/compiled-job.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
+import type { KeptSummary } from "../batch/sealed-episode.ts";
 import { validationGroup, validationTask } from "../batch/tasks.ts";
 import { ValidationTally } from "./validation-result.ts";
 import type { JobContext } from "../job-context.ts";
@@ -97,7 +97,7 @@ export class ValidationRun {
     });
   }
 
-  async #sealed(place: Place, signal: AbortSignal): Promise<EpisodeSummary> {
+  async #sealed(place: Place, signal: AbortSignal): Promise<KeptSummary> {
     for (;;) {
       const seen = this.#parts.episodes.size;
       const summary = this.#find(place);
@@ -106,7 +106,7 @@ export class ValidationRun {
     }
   }
 
-  #find(place: Place): EpisodeSummary | undefined {
+  #find(place: Place): KeptSummary | undefined {
     return this.#parts.episodes.find(this.#idOf(place))?.summary;
   }
 
