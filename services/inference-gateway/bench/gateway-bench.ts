@@ -33,10 +33,7 @@ async function firstLine(stream: NodeJS.ReadableStream | null, matches: string):
 }
 
 function cpuMs(child: ChildProcess): number {
-  const fields =
-    readFileSync(`/proc/${String(child.pid)}/stat`, "utf8")
-      .split(") ")[1]
-      ?.split(" ") ?? [];
+  const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
@@ -61,7 +58,7 @@ async function measure(pool: Pool, gateway: ChildProcess, concurrency: number, f
   let sessions = 0;
   const player = async (): Promise<void> => {
     while (performance.now() - startMs < forMs) {
-      const session = `/s/bench-${String(concurrency)}-${String(sessions++)}`;
+      const session = `/s/bench-${concurrency}-${sessions++}`;
       for (let turn = 0; turn < 5; turn++) took.push(await chat(pool, session, turn, took.length));
       const calls = await pool.request({ method: "GET", path: `${session}/calls?close=true`, headers: PROTOBUF });
       await calls.body.arrayBuffer();
@@ -95,7 +92,7 @@ async function chat(pool: Pool, session: string, turn: number, index: number): P
   } as const;
   const { statusCode, body: answer } = await pool.request(options);
   const text = await answer.text();
-  if (statusCode !== 200) throw new Error(`HTTP ${String(statusCode)}: ${text}`);
+  if (statusCode !== 200) throw new Error(`HTTP ${statusCode}: ${text}`);
   return performance.now() - sentMs;
 }
 

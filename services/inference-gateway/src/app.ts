@@ -5,19 +5,19 @@ import { deriveSeed } from "@whetstone/core";
 import { type Callers, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
-import { EngineClient } from "./adapters/engine-client.ts";
-import { HealthProbe } from "./adapters/health-probe.ts";
-import { ModelFolders } from "./adapters/model-folder.ts";
+import { EngineClient } from "./engine/engine-client.ts";
+import { HealthProbe } from "./fleet/health-probe.ts";
+import { ModelFolders } from "./codec/model-folder.ts";
 import type { GatewayConfig } from "./config.ts";
-import type { CallScope } from "./domain/call-scope.ts";
-import type { ChatDeps, Codec } from "./domain/chat-service.ts";
-import { Fleet } from "./domain/fleet.ts";
-import { SessionTable } from "./domain/session-table.ts";
-import { FleetControl } from "./handlers/fleet-control.ts";
-import { fleetService } from "./handlers/fleet-service.ts";
-import { createHttpServer } from "./handlers/http-server.ts";
-import { LoadReporter } from "./handlers/load-report.ts";
-import { gatewayMetrics } from "./handlers/metrics.ts";
+import type { CallScope } from "./completion/call-scope.ts";
+import type { CompletionDeps, Codec } from "./completion/complete.ts";
+import { Fleet } from "./fleet/fleet.ts";
+import { SessionTable } from "./sessions/session-table.ts";
+import { FleetControl } from "./fleet/fleet-control.ts";
+import { fleetService } from "./fleet/fleet-service.ts";
+import { createHttpServer } from "./http/http-server.ts";
+import { LoadReporter } from "./fleet/load-report.ts";
+import { gatewayMetrics } from "./http/metrics.ts";
 
 export interface GatewayApp extends AsyncDisposable {
   /** For agents, e.g. "http://127.0.0.1:8080". */
@@ -60,7 +60,7 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     tls?.[Symbol.dispose]();
   };
   const { port } = http.server.address() as AddressInfo;
-  const httpUrl = `${tls ? "https" : "http"}://${config.host}:${String(port)}`;
+  const httpUrl = `${tls ? "https" : "http"}://${config.host}:${port}`;
   return { httpUrl, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
 }
 
@@ -78,7 +78,7 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
-  const chat: ChatDeps = { ...effects(metrics), fleet, engines, codecs };
+  const chat: CompletionDeps = { ...effects(metrics), fleet, engines, codecs };
   const logError = (event: string, error: unknown): void => {
     logger.error(event, { error });
   };
@@ -101,7 +101,7 @@ function registerEntry(control: FleetControl, entry: string): void {
 }
 
 /** Clock, timers, randomness and counters, for the domain that has none. */
-function effects(metrics: ReturnType<typeof gatewayMetrics>): Omit<ChatDeps, "fleet" | "engines" | "codecs"> {
+function effects(metrics: ReturnType<typeof gatewayMetrics>): Omit<CompletionDeps, "fleet" | "engines" | "codecs"> {
   return {
     now: () => Date.now(),
     pause,

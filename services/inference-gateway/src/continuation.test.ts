@@ -68,7 +68,7 @@ describe("exact continuation (I4)", () => {
   it("a chain's ids are what the engine was sent and sampled, over random trees of conversations", async () => {
     await fc.assert(
       fc.asyncProperty(turns, async (script) => {
-        const session = `p${String(sessions++)}`;
+        const session = `p${sessions++}`;
         const histories: Message[][] = [[]];
         const sent: number[][] = [];
         for (const {

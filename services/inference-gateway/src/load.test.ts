@@ -24,9 +24,9 @@ describe("GET /load", () => {
     for (const [i, engine] of engines.entries()) {
       engine.hold = true;
       engine.waiting = 3 + i;
-      await serve(gateway, `e${String(i)}`, engine.url, TINY);
+      await serve(gateway, `e${i}`, engine.url, TINY);
     }
-    const asked = Array.from({ length: 5 }, (_, i) => chat(gateway, `s${String(i)}`, [user("x")], { max_tokens: 9 }));
+    const asked = Array.from({ length: 5 }, (_, i) => chat(gateway, `s${i}`, [user("x")], { max_tokens: 9 }));
     await eventually(() => engines.every(({ running }) => running === 2));
     const report = await load();
     expect(report).toMatchObject({ serving: 2, running: 4, waiting: 3 + 4 + 1, kv_use: 0.25 });

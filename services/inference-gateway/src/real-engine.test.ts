@@ -84,7 +84,7 @@ describe("with the PyTorch engine", () => {
   });
 
   it("carries running calls over a weight switch: two labels, contiguous, nothing lost", async () => {
-    const sessions = Array.from({ length: 4 }, (_, i) => `switch-${String(i)}`);
+    const sessions = Array.from({ length: 4 }, (_, i) => `switch-${i}`);
     const answers = sessions.map((session, i) => chat(gateway, session, [user("go")], { seed: i, max_tokens: 600 }));
     await eventually(async () =>
       /vllm:num_requests_running\S* [1-4]/.test(await (await fetch(`${engine.url}/metrics`)).text()),

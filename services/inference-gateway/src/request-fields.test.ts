@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { REQUEST_FIELDS } from "./domain/request-fields.ts";
+import { REQUEST_FIELDS } from "./dialects/openai-chat/fields.ts";
 import { FakeEngine } from "../test/fake-engine.ts";
 import { chat, post, ROOT, serve, startGateway, TINY, user } from "../test/harness.ts";
 import type { Gateway } from "../test/harness.ts";

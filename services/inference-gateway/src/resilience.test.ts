@@ -21,8 +21,7 @@ afterEach(async () => {
 });
 
 const engine = (index: number): FakeEngine => engines[index]!;
-const serveEngine = (index: number, version = 1n) =>
-  serve(gateway, `e${String(index)}`, engine(index).url, TINY, version);
+const serveEngine = (index: number, version = 1n) => serve(gateway, `e${index}`, engine(index).url, TINY, version);
 
 async function stateOf(id: string): Promise<{ state: EngineState; reason: string; inFlight: number }> {
   const found = (await gateway.fleet.listEngines({})).engines.find((one) => one.id === id);
@@ -32,11 +31,11 @@ async function stateOf(id: string): Promise<{ state: EngineState; reason: string
 
 /** The controller's steps of a weight switch. */
 async function switchTo(index: number, version: bigint): Promise<void> {
-  const id = `e${String(index)}`;
+  const id = `e${index}`;
   await gateway.fleet.fenceEngine({ id });
   engine(index).abortAll();
   await gateway.fleet.drainEngine({ id }, { deadlineMs: 5000 });
-  engine(index).label = `job:${String(version)}`;
+  engine(index).label = `job:${version}`;
   engine(index).hold = false;
   await serveEngine(index, version);
 }
@@ -92,7 +91,7 @@ describe("weight switches", () => {
     await eventually(() => engine(0).running + engine(1).running === 1);
     const busy = engine(0).running === 1 ? 0 : 1;
     engine(1 - busy).faults = [];
-    const id = `e${String(busy)}`;
+    const id = `e${busy}`;
     await gateway.fleet.fenceEngine({ id });
     expect((await gateway.fleet.drainEngine({ id })).engine?.inFlight).toBe(0);
     expect((await answer).status).toBe(200);
@@ -246,7 +245,7 @@ describe("bounds and spread (I8)", () => {
   it("answers 429 when too many calls wait", async () => {
     await serveEngine(0);
     await gateway.fleet.fenceEngine({ id: "e0" });
-    const waiting = Array.from({ length: 4 }, (_, i) => chat(gateway, `w${String(i)}`, [user("x")]));
+    const waiting = Array.from({ length: 4 }, (_, i) => chat(gateway, `w${i}`, [user("x")]));
     await eventually(async () => (await gateway.fleet.listEngines({})).waitingCalls["job"] === 4);
     const refused = await chat(gateway, "s", [user("x")]);
     expect(refused).toMatchObject({ status: 429, body: { error: { code: "queue_full", type: "rate_limit_error" } } });
@@ -259,7 +258,7 @@ describe("bounds and spread (I8)", () => {
     await serveEngine(0);
     await serveEngine(1);
     for (const one of engines) one.hold = true;
-    const first = Array.from({ length: 6 }, (_, i) => chat(gateway, `s${String(i)}`, [user("x")]));
+    const first = Array.from({ length: 6 }, (_, i) => chat(gateway, `s${i}`, [user("x")]));
     await eventually(() => engine(0).running === 3 && engine(1).running === 3);
     for (const one of engines) one.release();
     await Promise.all(first);
@@ -272,7 +271,7 @@ describe("bounds and spread (I8)", () => {
   it("never runs more calls on an engine than its bound", async () => {
     await serveEngine(0);
     engine(0).hold = true;
-    const all = Array.from({ length: 8 }, (_, i) => chat(gateway, `s${String(i)}`, [user("x")]));
+    const all = Array.from({ length: 8 }, (_, i) => chat(gateway, `s${i}`, [user("x")]));
     await eventually(async () => (await gateway.fleet.listEngines({})).waitingCalls["job"] === 4);
     expect(engine(0).running).toBe(4);
     engine(0).release();

@@ -95,7 +95,7 @@ export class FakeEngine implements AsyncDisposable {
     if (request.url === "/health") response.writeHead(this.healthy ? 200 : 503).end();
     else if (request.url === "/metrics" && this.waiting !== null)
       response.end(
-        `vllm:num_requests_running{} ${String(this.running)}\nvllm:num_requests_waiting{} ${String(this.waiting)}\n` +
+        `vllm:num_requests_running{} ${this.running}\nvllm:num_requests_waiting{} ${this.waiting}\n` +
           "vllm:kv_cache_usage_perc{} 0.25\n",
       );
     else if (request.url === "/v1/models")

@@ -76,7 +76,7 @@ export async function serve(
   ...[url, modelPath, version = 1n, policy = "job"]: [url: string, modelPath: string, version?: bigint, policy?: string]
 ) {
   await gateway.fleet.registerEngine({ id, url });
-  const label = `${policy}:${String(version)}`;
+  const label = `${policy}:${version}`;
   await gateway.fleet.unfenceEngine({ id, policy: { policy, policyVersion: version, label, modelPath } });
 }
 
@@ -168,7 +168,7 @@ export function assistant(content: string): Message {
 /** Waits until something holds. */
 export async function eventually(holds: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
   for (const end = Date.now() + withinMs; !(await holds());) {
-    if (Date.now() > end) throw new Error(`not within ${String(withinMs)} ms: ${String(holds)}`);
+    if (Date.now() > end) throw new Error(`not within ${withinMs} ms: ${holds}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

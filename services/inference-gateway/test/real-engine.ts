@@ -29,7 +29,7 @@ export async function startRealEngine(model: string, label: string): Promise<Rea
       headers: { "content-type": "application/json" },
     });
     const text = await response.text();
-    if (!response.ok) throw new Error(`${path}: HTTP ${String(response.status)} ${text}`);
+    if (!response.ok) throw new Error(`${path}: HTTP ${response.status} ${text}`);
     return text === "" ? null : JSON.parse(text);
   };
   await control("/update_weight_version", { new_version: label });

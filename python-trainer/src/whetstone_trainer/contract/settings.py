@@ -148,7 +148,7 @@ def _mismatch_bound(loop: jobs.Loop) -> float:
 
 
 def _fewest_members(spec: jobs.JobSpec) -> int:
-    """As `keepsGroup` in the controller's domain/batch.ts: `drop` and `complete` list whole groups only."""
+    """As `keepsGroup` in the controller's loop/batch/batch.ts: `drop` and `complete` list whole groups only."""
     policy = spec.loop.group_policy
     match policy.WhichOneof("kind"):
         case "partial":

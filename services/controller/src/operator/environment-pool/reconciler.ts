@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Reconciles EnvironmentPool: its pods, what orchestrators know of them, its size, its status. The decisions are in domain/. */
+/** Reconciles EnvironmentPool: its pods, what orchestrators know of them, its size, its status. The decisions are in plan.ts. */
 import {
   type Again,
   type Kube,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Reconciles InferenceFleet: its pods, what the gateway knows of them, readiness, status. The decisions are in domain/. */
+/** Reconciles InferenceFleet: its pods, what the gateway knows of them, readiness, status. The decisions are in plan.ts. */
 import {
   type Again,
   type Kube,

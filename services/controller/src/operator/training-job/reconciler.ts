@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Reconciles TrainingJob: the wish into the job's record, the record into the status. The decisions are in domain/. */
+/** Reconciles TrainingJob: the wish into the job's record, the record into the status. The decisions are in plan.ts. */
 import { equals } from "@bufbuild/protobuf";
 import {
   type Again,

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+import * as huggingface from "@huggingface/tokenizers";
+import type { TemplateMessage } from "../completion/message.ts";
+import type { TemplateVariables } from "../completion/request.ts";
+import type { PromptCodec } from "../sessions/continuation.ts";
+import { Lru } from "../lru.ts";
+import { ChatTemplate } from "./chat-template.ts";
+
+/** The part we use: the package's own types import without file extensions, which strict module resolution refuses. */
+interface Tokenizer {
+  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
+  decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
+  id_to_token(id: number): string | undefined;
+  token_to_id(token: string): number | undefined;
+}
+
+const { Tokenizer } = huggingface as unknown as { Tokenizer: new (tokenizer: object, config: object) => Tokenizer };
+
+/** Entries of each cache. Agents ask the same short things again and again, e.g. the states of a small game. */
+const CACHE_ENTRIES = 4096;
+/** Longer texts are not cached: they hardly repeat, and they would make the caches' memory unbounded. */
+const CACHE_MAX_CHARS = 4096;
+
+/** Text and ids of one model: exactly what Hugging Face transformers makes of the same folder. */
+export class ModelCodec implements PromptCodec {
+  readonly endOfTurn: string;
+  /** Tokens that end an answer, as tokenizer_config.json and generation_config.json name them. */
+  readonly eosIds: ReadonlySet<number>;
+  readonly #tokenizer: Tokenizer;
+  readonly #template: ChatTemplate;
+  readonly #rendered = new Lru<string, string>(CACHE_ENTRIES);
+  readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES);
+
+  /** @throws Error when the tokenizer or the template cannot be built, or a plain conversation cannot be rendered. */
+  constructor(tokenizer: object, config: Record<string, unknown>, template: string, generationEos: unknown) {
+    this.#tokenizer = new Tokenizer(tokenizer, config);
+    const special = specialTokens(config);
+    this.#template = new ChatTemplate(template, special);
+    this.eosIds = this.#eosIds(special["eos_token"], generationEos);
+    this.render([{ role: "user", content: "x" }], null);
+    this.endOfTurn = this.#probeEndOfTurn();
+  }
+
+  render(
+    messages: readonly TemplateMessage[],
+    tools: readonly unknown[] | null,
+    variables: TemplateVariables | null = null,
+  ): string {
+    const plain = tools === null && variables === null;
+    const key = JSON.stringify(plain ? messages : [messages, tools, variables]);
+    const known = this.#rendered.get(key);
+    if (known !== undefined) return known;
+    const text = this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
+    if (key.length <= CACHE_MAX_CHARS) this.#rendered.set(key, text);
+    return text;
+  }
+
+  /** The conversation as text, without a generation prompt: ends with the last message. */
+  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string {
+    return this.#template.render(messages, tools, { add_generation_prompt: false });
+  }
+
+  encode(text: string): readonly number[] {
+    const known = this.#encoded.get(text);
+    if (known !== undefined) return known;
+    const { ids } = this.#tokenizer.encode(text, { add_special_tokens: false });
+    if (text.length <= CACHE_MAX_CHARS) this.#encoded.set(text, ids);
+    return ids;
+  }
+
+  /** The text of sampled ids without special tokens. Ids beyond the vocabulary (a padded embedding) have no text. */
+  decode(ids: readonly number[]): string {
+    const known = ids.filter((id) => this.#tokenizer.id_to_token(id) !== undefined);
+    if (known.length === 0) return "";
+    return this.#tokenizer.decode(known, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
+  }
+
+  /** The text of one token, special or not. */
+  tokenText(id: number): string {
+    if (this.#tokenizer.id_to_token(id) === undefined) return "";
+    return this.#tokenizer.decode([id], { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+  }
+
+  #eosIds(eosToken: string | undefined, generationEos: unknown): Set<number> {
+    const ids = [generationEos].flat().filter((id): id is number => typeof id === "number");
+    const own = eosToken === undefined ? undefined : this.#tokenizer.token_to_id(eosToken);
+    return new Set(own === undefined ? ids : [own, ...ids]);
+  }
+
+  /** Some templates refuse such a conversation or rewrite it; then nothing is known about the end of a turn. */
+  #probeEndOfTurn(): string {
+    const probe = "end-of-turn-probe";
+    try {
+      const text = this.renderClosed(
+        [
+          { role: "user", content: "x" },
+          { role: "assistant", content: probe },
+        ],
+        null,
+      );
+      const at = text.lastIndexOf(probe);
+      return at < 0 ? "" : text.slice(at + probe.length);
+    } catch {
+      return "";
+    }
+  }
+}
+
+/** `bos_token`, `eos_token` and so on, as text: what transformers hands to templates. */
+function specialTokens(config: Record<string, unknown>): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]) {
+    const value = config[name] as string | { content?: unknown } | null | undefined;
+    const text = typeof value === "object" ? value?.content : value;
+    if (typeof text === "string") found[name] = text;
+  }
+  return found;
+}

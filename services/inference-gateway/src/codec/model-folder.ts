@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Lru } from "../lru.ts";
+import { buildCodec } from "./codec-files.ts";
+import type { CodecFiles } from "./codec-files.ts";
+import { CodecThread } from "./codec-thread.ts";
+import { OffloadingCodec } from "./offloading-codec.ts";
+
+const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"] as const;
+
+/**
+ * Loads tokenizers and chat templates of model folders. Every version of a policy has its own folder with the same
+ * tokenizer in it, so what was loaded is shared by content: a weight switch costs four small reads, not a parse.
+ */
+export class ModelFolders implements AsyncDisposable {
+  readonly #loaded = new Lru<string, OffloadingCodec>(8);
+  readonly #threads = new Set<CodecThread>();
+
+  /** @throws Error that names the folder and what is wrong with it. */
+  async load(path: string): Promise<OffloadingCodec> {
+    const texts = await Promise.all(FILES.map((name) => readOptional(join(path, name))));
+    const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
+    const known = this.#loaded.get(digest);
+    if (known !== undefined) return known;
+    const files = Object.fromEntries(FILES.map((name, i) => [name, texts[i] ?? null])) as unknown as CodecFiles;
+    const codec = this.#build(path, files);
+    this.#loaded.set(digest, codec);
+    return codec;
+  }
+
+  /** Ends the threads that run. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#threads].map((thread) => thread[Symbol.asyncDispose]()));
+  }
+
+  #build(path: string, files: CodecFiles): OffloadingCodec {
+    try {
+      return new OffloadingCodec(buildCodec(files), new CodecThread(files, this.#threads));
+    } catch (error) {
+      throw new Error(`model folder ${path}: ${error instanceof Error ? error.message : String(error)}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+async function readOptional(path: string): Promise<string | null> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { TemplateMessage } from "../completion/message.ts";
+import type { TemplateVariables } from "../completion/request.ts";
+import type { Codec } from "../completion/complete.ts";
+import type { CodecThread } from "./codec-thread.ts";
+import type { RenderTask } from "./codec-thread-main.ts";
+import type { ModelCodec } from "./model-codec.ts";
+
+/** About 30 ms of tokenising: below that a thread is not worth its way, above it other requests would wait. */
+const LONG_CHARS = 16_384;
+
+/** Works on short texts at once and on long ones in a thread: tokenising takes a second for every 600,000 characters. */
+export class OffloadingCodec implements Codec {
+  readonly #codec: ModelCodec;
+  readonly #thread: CodecThread;
+
+  constructor(codec: ModelCodec, thread: CodecThread) {
+    this.#codec = codec;
+    this.#thread = thread;
+  }
+
+  get endOfTurn(): string {
+    return this.#codec.endOfTurn;
+  }
+
+  get eosIds(): ReadonlySet<number> {
+    return this.#codec.eosIds;
+  }
+
+  render(
+    messages: readonly TemplateMessage[],
+    tools: readonly unknown[] | null,
+    variables: TemplateVariables | null = null,
+  ): string | Promise<string> {
+    if (!isLong(messages, tools, variables)) return this.#codec.render(messages, tools, variables);
+    return this.#rendered({ kind: "render", conversation: JSON.stringify([messages, tools, variables]) });
+  }
+
+  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string | Promise<string> {
+    if (!isLong(messages, tools, null)) return this.#codec.renderClosed(messages, tools);
+    return this.#rendered({ kind: "render-closed", conversation: JSON.stringify([messages, tools, null]) });
+  }
+
+  encode(text: string): readonly number[] | Promise<readonly number[]> {
+    return text.length <= LONG_CHARS ? this.#codec.encode(text) : this.#encoded(text);
+  }
+
+  decode(ids: readonly number[]): string {
+    return this.#codec.decode(ids);
+  }
+
+  tokenText(id: number): string {
+    return this.#codec.tokenText(id);
+  }
+
+  async #rendered(task: RenderTask): Promise<string> {
+    const result = await this.#thread.run(task);
+    return "text" in result ? result.text : "";
+  }
+
+  async #encoded(text: string): Promise<readonly number[]> {
+    const result = await this.#thread.run({ kind: "encode", text });
+    return "ids" in result ? Array.from(result.ids) : [];
+  }
+}
+
+/** What a message costs a template beside its text, in characters. */
+const MESSAGE_CHARS = 32;
+
+/** Adds up no further than it must. */
+function isLong(
+  messages: readonly TemplateMessage[],
+  tools: readonly unknown[] | null,
+  variables: TemplateVariables | null,
+): boolean {
+  let chars = tools === null && variables === null ? 0 : JSON.stringify([tools, variables]).length;
+  for (const message of messages) {
+    chars += MESSAGE_CHARS + (message.content?.length ?? 0);
+    if (message["tool_calls"] !== undefined) chars += JSON.stringify(message["tool_calls"]).length;
+    if (chars > LONG_CHARS) return true;
+  }
+  return chars > LONG_CHARS;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// One answer, however many attempts it takes. An attempt ends early when its engine is paused for new weights, fails or
+// is quarantined; the call then goes on elsewhere with prompt + tokens so far. The client sees one uninterrupted answer.
+import { ApiError } from "./api-error.ts";
+import type { CallScope } from "./call-scope.ts";
+import type { SamplingAsked } from "./request.ts";
+import type { Fleet, Lease } from "../fleet/fleet.ts";
+import { appendSpan, foreignLabel } from "./token-span.ts";
+import type { LabelSpan, TokenSpan } from "./token-span.ts";
+
+/** Another token that could have been drawn. */
+export interface Alternative {
+  readonly tokenId: number;
+  readonly logprob: number;
+}
+
+/** What one attempt is asked for. */
+export interface AttemptRequest {
+  readonly requestId: string;
+  readonly tokenIds: readonly number[];
+  readonly maxTokens: number;
+  readonly sampling: SamplingAsked;
+  readonly seed: number | null;
+  /** Alternatives wanted for each token. */
+  readonly alternatives: number;
+}
+
+/** What an attempt brought; arrays have the same length. */
+export interface Tokens {
+  readonly ids: number[];
+  readonly logprobs: number[];
+  /** Empty unless alternatives were asked for. */
+  readonly alternatives: Alternative[][];
+}
+
+/** How an attempt ended. `failed` may be tried again, `rejected` may not. */
+export type AttemptEnd =
+  | { kind: "done"; tokens: Tokens; spans: LabelSpan[] | null; finishReason: string; cachedTokens: number }
+  | { kind: "failed"; reason: string; message: string; quarantine: boolean }
+  | { kind: "rejected"; status: number; message: string };
+
+export type OnTokens = (tokens: Tokens) => void;
+
+/** The way to an engine. With `onTokens` the answer is streamed, and `done` repeats what was streamed. */
+export interface EnginePort {
+  attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens: OnTokens | null): Promise<AttemptEnd>;
+}
+
+export interface GenerateDeps {
+  readonly fleet: Fleet;
+  readonly engines: EnginePort;
+  /** Resolves after `ms`, or as soon as the scope is cancelled. */
+  readonly pause: (ms: number, scope: CallScope) => Promise<void>;
+  /** The seed of attempt `index`: continuing with the same random numbers would repeat the draws of the first. */
+  readonly attemptSeed: (seed: number, index: number) => number;
+  readonly onResubmission: (reason: string) => void;
+  readonly onLabelMismatch: () => void;
+}
+
+export interface GenerateCall {
+  readonly requestId: string;
+  readonly policy: string;
+  readonly promptIds: readonly number[];
+  readonly sampling: SamplingAsked;
+  readonly alternatives: number;
+  readonly preferId: string;
+  readonly minVersion: bigint;
+}
+
+/** A whole answer. */
+export interface Generation extends Tokens {
+  readonly spans: TokenSpan[];
+  finishReason: string;
+  resubmissions: number;
+  cachedTokens: number;
+  engineId: string;
+  /** Newest version that sampled a token of it; never decreases. */
+  maxVersion: bigint;
+}
+
+/** Failed attempts of one call; interruptions by weight switches are bounded by the deadline alone. */
+const MAX_FAILURES = 6;
+const FIRST_PAUSE_MS = 25;
+
+/** @throws ApiError when the engines cannot answer, or the scope's reason. */
+export async function generate(
+  deps: GenerateDeps,
+  call: GenerateCall,
+  scope: CallScope,
+  onTokens: OnTokens | null,
+): Promise<Generation> {
+  const answer = emptyGeneration(call);
+  const run: Run = { deps, call, answer, scope, onTokens };
+  for (let failures = 0; ;) {
+    const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
+    const lease = acquired instanceof Promise ? await acquired : acquired;
+    const problem = await runAttempt(run, lease);
+    if (problem === null) return answer;
+    scope.throwIfCancelled();
+    answer.resubmissions++;
+    deps.onResubmission(problem.reason);
+    if (answer.ids.length >= (call.sampling.maxTokens ?? Infinity)) return { ...answer, finishReason: "length" };
+    if (!problem.counts) continue;
+    failures++;
+    if (failures >= MAX_FAILURES) throw gaveUp(failures, problem.message);
+    await deps.pause(FIRST_PAUSE_MS * 2 ** failures, scope);
+    scope.throwIfCancelled();
+  }
+}
+
+/** Why a call must be resubmitted. `counts`: it is a failure, not a weight switch. */
+interface Problem {
+  readonly reason: string;
+  readonly message: string;
+  readonly counts: boolean;
+}
+
+/** A call and what there is of its answer. */
+interface Run {
+  readonly deps: GenerateDeps;
+  readonly call: GenerateCall;
+  readonly answer: Generation;
+  readonly scope: CallScope;
+  readonly onTokens: OnTokens | null;
+}
+
+async function runAttempt(run: Run, lease: Lease): Promise<Problem | null> {
+  const { deps, answer, scope, onTokens } = run;
+  const streamed: Tokens = { ids: [], logprobs: [], alternatives: [] };
+  const forward = onTokens === null ? null : (tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens));
+  try {
+    const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
+    scope.throwIfCancelled();
+    if (end.kind === "done") return takeAnswer(run, lease, end, streamed);
+    // What a client has seen cannot be taken back: it stays, outside every span, and is never trained (I5).
+    appendTokens(answer, streamed);
+    if (end.kind === "rejected") throw new ApiError(end.status, "engine_rejected", end.message);
+    if (end.reason === "label_mismatch") deps.onLabelMismatch();
+    if (end.quarantine) deps.fleet.quarantine(lease.engine, end.message);
+    return { reason: end.reason, message: end.message, counts: end.reason !== "revoked" };
+  } finally {
+    deps.fleet.release(lease);
+  }
+}
+
+type Done = AttemptEnd & { kind: "done" };
+
+function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Problem | null {
+  const { answer } = run;
+  const label = foreignLabel(end.spans, end.tokens.ids.length, lease.served.label);
+  if (label !== null) return refuseLabel(run, lease, label, { end, streamed });
+  const start = answer.ids.length;
+  appendTokens(answer, end.tokens);
+  appendSpan(answer.spans, start, answer.ids.length, lease.served.version);
+  if (answer.ids.length > start) answer.maxVersion = lease.served.version;
+  answer.engineId = lease.engine.id;
+  if (answer.resubmissions === 0) answer.cachedTokens = end.cachedTokens;
+  answer.finishReason = end.finishReason;
+  if (end.finishReason !== "abort") return null;
+  // An engine that aborts without being fenced, and without a token, would spin here; so it counts.
+  const idle = end.tokens.ids.length === 0 && lease.engine.state === "serving" && lease.engine.served === lease.served;
+  return { reason: "abort", message: `engine ${lease.engine.id} aborted the call`, counts: idle };
+}
+
+/** I7: an engine that reports another label than the fence's has other weights than were verified. */
+function refuseLabel(
+  { deps, answer }: Run,
+  lease: Lease,
+  label: string,
+  { end, streamed }: { end: Done; streamed: Tokens },
+): Problem | null {
+  const said = label === "" ? "no label for some tokens" : `the label "${label}"`;
+  const message = `engine ${lease.engine.id} answered with ${said}, expected "${lease.served.label}"`;
+  deps.onLabelMismatch();
+  deps.fleet.quarantine(lease.engine, message);
+  appendTokens(answer, streamed);
+  answer.finishReason = end.finishReason;
+  if (streamed.ids.length > 0 && end.finishReason !== "abort") return null;
+  return { reason: "label_mismatch", message, counts: false };
+}
+
+function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptRequest {
+  const kept = answer.ids.length;
+  const tokenIds = kept === 0 ? call.promptIds : call.promptIds.concat(answer.ids);
+  const { seed, maxTokens } = call.sampling;
+  const room = lease.engine.maxModelLen - call.promptIds.length;
+  if (lease.engine.maxModelLen > 0 && room <= 0) throw tooLong(call.promptIds.length, lease.engine.maxModelLen);
+  const budget = maxTokens ?? (lease.engine.maxModelLen > 0 ? room : DEFAULT_MAX_TOKENS);
+  return {
+    requestId: answer.resubmissions === 0 ? call.requestId : `${call.requestId}-${answer.resubmissions}`,
+    tokenIds,
+    maxTokens: Math.max(1, budget - kept),
+    sampling: call.sampling,
+    seed: seed !== null && kept > 0 ? deps.attemptSeed(seed, answer.resubmissions) : seed,
+    alternatives: call.alternatives,
+  };
+}
+
+/** For an engine that did not say how long its context is. */
+const DEFAULT_MAX_TOKENS = 1024;
+
+function wantOf(call: GenerateCall, answer: Generation): { policy: string; minVersion: bigint; preferId: string } {
+  const minVersion = answer.maxVersion > call.minVersion ? answer.maxVersion : call.minVersion;
+  return { policy: call.policy, minVersion, preferId: call.preferId };
+}
+
+function emptyGeneration(call: GenerateCall): Generation {
+  const tokens: Tokens = { ids: [], logprobs: [], alternatives: [] };
+  const none = { finishReason: "", resubmissions: 0, cachedTokens: 0, engineId: "", maxVersion: call.minVersion };
+  return { ...tokens, spans: [], ...none };
+}
+
+function appendTokens(target: Tokens, source: Tokens): void {
+  for (const id of source.ids) target.ids.push(id);
+  for (const logprob of source.logprobs) target.logprobs.push(logprob);
+  for (const alternatives of source.alternatives) target.alternatives.push(alternatives);
+}
+
+function gaveUp(failures: number, last: string): ApiError {
+  return new ApiError(502, "engines_failed", `${failures} attempts failed; the last: ${last}`, {
+    retryAfterS: 1,
+  });
+}
+
+function tooLong(tokens: number, limit: number): ApiError {
+  const message = `the prompt has ${tokens} tokens, the model's context is ${limit}`;
+  return new ApiError(400, "context_length_exceeded", message, { param: "messages" });
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ServerResponse } from "node:http";
+import type { ApiError } from "../completion/api-error.ts";
+import type { Codec, Completion, CompletionCall } from "../completion/complete.ts";
+import type { Tokens } from "../completion/generate.ts";
+import type { CompletionRequest } from "../completion/request.ts";
+
+/**
+ * How a client speaks to the gateway. A dialect knows no engine and no session: it turns a body into a `CompletionRequest`, and a
+ * completion into what its clients expect. Its folder has one file each for parse, answer, stream and error.
+ */
+export interface Dialect<Request extends CompletionRequest = CompletionRequest> {
+  /** Where its requests are posted, below the server's root and below a session. */
+  readonly path: string;
+  /** What names of its answers begin with. */
+  readonly idPrefix: string;
+  /** @param body  parsed JSON. @throws ApiError 400 with the path of the bad field. */
+  parse(body: unknown): Request;
+  /** The body of an answer that is not streamed. */
+  answer(request: Request, completion: Completion, codec: Codec): string;
+  /** @param nowMs  since the epoch. Nothing is sent before the first piece. */
+  stream(response: ServerResponse, call: CompletionCall<Request>, codec: Codec, nowMs: number): AnswerStream;
+  /** The body that goes with the error's status. */
+  readonly error: (error: ApiError) => unknown;
+}
+
+/** A streamed answer on its way out. */
+export interface AnswerStream {
+  /** The status went out already: an error can only be the stream's last event. */
+  readonly started: boolean;
+  piece(text: string, tokens: Tokens): void;
+  end(completion: Completion): void;
+  fail(error: ApiError): void;
+}

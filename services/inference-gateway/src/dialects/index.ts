@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Dialect } from "./dialect.ts";
+import { openaiChat } from "./openai-chat/index.ts";
+
+/** Everything that clients may speak; a new one is a folder beside these and a line here. */
+export const DIALECTS: readonly Dialect[] = [openaiChat];

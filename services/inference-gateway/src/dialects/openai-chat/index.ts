@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Dialect } from "../dialect.ts";
+import { completionBody } from "./answer.ts";
+import { errorBody } from "./error.ts";
+import { type ChatRequest, parseChatRequest } from "./parse.ts";
+import { ChatStream } from "./stream.ts";
+
+/** OpenAI's chat completions, with vLLM's fields for token ids. */
+export const openaiChat: Dialect<ChatRequest> = {
+  path: "/v1/chat/completions",
+  idPrefix: "chatcmpl-",
+  parse: parseChatRequest,
+  answer: completionBody,
+  stream: (...parts) => new ChatStream(...parts),
+  error: errorBody,
+};

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+import { badField } from "../../completion/api-error.ts";
+import type { CompletionRequest, SamplingAsked, TemplateVariables } from "../../completion/request.ts";
+import { refuseUnsupported } from "./fields.ts";
+import { parseMessages } from "./messages.ts";
+
+/** A chat completion as asked for. */
+export interface ChatRequest extends CompletionRequest {
+  readonly includeUsage: boolean;
+  readonly returnTokenIds: boolean;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Parses a request body. @throws ApiError 400 with the path of the bad field; fields.ts says which are refused. */
+export function parseChatRequest(body: unknown): ChatRequest {
+  const fields = parseFields(body);
+  refuseUnsupported(fields);
+  return {
+    model: parseModel(fields),
+    messages: parseMessages(fields["messages"]),
+    tools: parseTools(fields["tools"]),
+    variables: parseVariables(fields["chat_template_kwargs"]),
+    sampling: parseSampling(fields),
+    stream: flag(fields, "stream"),
+    includeUsage: parseIncludeUsage(fields["stream_options"]),
+    logprobs: parseLogprobs(fields),
+    returnTokenIds: flag(fields, "return_token_ids"),
+  };
+}
+
+/** The fields of a body that is a JSON object. */
+export function parseFields(body: unknown): Fields {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) throw badField("body", "must be a JSON object");
+  return body as Fields;
+}
+
+/** The policy that a request names. */
+export function parseModel(fields: Fields): string {
+  const model = fields["model"];
+  if (typeof model !== "string" || model === "") throw badField("model", "must name a policy, see GET /v1/models");
+  return model;
+}
+
+function parseSampling(fields: Fields): SamplingAsked {
+  const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
+  const topP = number(fields, "top_p", 0, 1);
+  if (topP === 0) throw badField("top_p", "must be greater than 0");
+  return {
+    temperature: number(fields, "temperature", 0, 2),
+    topP,
+    // vLLM writes "off" as -1, our contract as 0.
+    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
+    maxTokens,
+    seed: integer(fields, "seed", 0),
+  };
+}
+
+function parseIncludeUsage(options: unknown): boolean {
+  if (options === undefined || options === null) return false;
+  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
+  return (options as Fields)["include_usage"] === true;
+}
+
+function parseLogprobs(fields: Fields): number | null {
+  const alternatives = integer(fields, "top_logprobs", 0, 20) ?? 0;
+  if (flag(fields, "logprobs")) return alternatives;
+  if (alternatives > 0) throw badField("top_logprobs", "needs logprobs: true");
+  return null;
+}
+
+/** The tools that the chat template prints; null: none. */
+export function parseTools(value: unknown): unknown[] | null {
+  if (value === undefined || value === null) return null;
+  if (!Array.isArray(value)) throw badField("tools", "must be an array");
+  for (const [i, tool] of value.entries()) {
+    if (typeof tool !== "object" || tool === null || Array.isArray(tool))
+      throw badField(`tools.${i}`, "must be an object");
+  }
+  return value.length === 0 ? null : value;
+}
+
+/** What the gateway itself gives to the template; another value would part the ids from the conversation. */
+const OWN_VARIABLES = new Set(["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"]);
+
+function parseVariables(value: unknown): TemplateVariables | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value !== "object" || Array.isArray(value)) throw badField("chat_template_kwargs", "must be an object");
+  const entries = Object.entries(value as Fields);
+  for (const [name, given] of entries) {
+    const path = `chat_template_kwargs.${name}`;
+    if (OWN_VARIABLES.has(name)) throw badField(path, "is set by the gateway; leave it out");
+    if (given !== null && typeof given === "object") throw badField(path, "must be a string, number, boolean or null");
+  }
+  return entries.length === 0 ? null : (value as TemplateVariables);
+}
+
+function flag(fields: Fields, name: string): boolean {
+  const value = fields[name];
+  if (value === undefined || value === null) return false;
+  if (typeof value !== "boolean") throw badField(name, "must be true or false");
+  return value;
+}
+
+function number(fields: Fields, name: string, low: number, high: number): number | null {
+  const value = fields[name];
+  if (value === undefined || value === null) return null;
+  const inside = typeof value === "number" && value >= low && value <= high;
+  if (!inside) throw badField(name, `must be a number between ${low} and ${high}`);
+  return value;
+}
+
+function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | null {
+  const value = number(fields, name, low, high);
+  if (value !== null && !Number.isInteger(value)) throw badField(name, "must be a whole number");
+  return value;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of IEP/1: the subset of vLLM's /inference/v1/generate that an engine and the gateway exchange.
+import type { Alternative, AttemptRequest, Tokens } from "../completion/generate.ts";
+import type { LabelSpan } from "../completion/token-span.ts";
+
+interface WireLogprob {
+  readonly logprob?: number;
+  readonly top_logprobs?: { readonly token_id?: number; readonly logprob?: number }[];
+}
+
+interface WireChoice {
+  readonly token_ids?: number[] | null;
+  readonly logprobs?: { readonly content?: WireLogprob[] | null } | null;
+  readonly finish_reason?: string | null;
+  readonly weight_versions?: LabelSpan[] | null;
+}
+
+/** A whole answer, or one chunk of a stream. */
+export interface WireAnswer {
+  readonly choices?: WireChoice[];
+  readonly usage?: { readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null } | null;
+  readonly error?: { readonly message?: string; readonly code?: number | string };
+}
+
+/** What vLLM writes for a log-probability that is missing, NaN or -inf. Never a real value. */
+const MISSING_LOGPROB = -9999;
+
+/** The body of a generate request. `logprobs: 0` asks for the sampled tokens' own log-probabilities. */
+export function generateBody(request: AttemptRequest, stream: boolean): string {
+  const { sampling } = request;
+  return JSON.stringify({
+    request_id: request.requestId,
+    token_ids: request.tokenIds,
+    stream,
+    stream_options: stream ? { include_usage: true } : undefined,
+    sampling_params: {
+      temperature: sampling.temperature ?? 1,
+      top_p: sampling.topP ?? 1,
+      top_k: sampling.topK ?? 0,
+      max_tokens: request.maxTokens,
+      seed: request.seed ?? undefined,
+      logprobs: request.alternatives,
+    },
+  });
+}
+
+/**
+ * The tokens of a choice, or what is wrong with them. A token without a real log-probability cannot be trained, so the
+ * whole attempt is thrown away and made again, rather than carrying on with a hole.
+ */
+export function readTokens(choice: WireChoice, alternatives: number): Tokens | string {
+  const ids = choice.token_ids ?? [];
+  const content = choice.logprobs?.content ?? [];
+  if (content.length !== ids.length) {
+    return `${ids.length} token ids but ${content.length} log-probabilities`;
+  }
+  const logprobs = content.map((entry) => entry.logprob ?? MISSING_LOGPROB);
+  const bad = logprobs.findIndex((logprob) => !(logprob > MISSING_LOGPROB && logprob <= 0.001));
+  if (bad >= 0) return `token ${bad} has the log-probability ${logprobs[bad]}`;
+  return {
+    ids,
+    logprobs,
+    alternatives: alternatives > 0 ? content.map((entry) => readAlternatives(entry, alternatives)) : [],
+  };
+}
+
+/** The engine puts the sampled token first and then the likeliest ones, so a list may be one longer than asked. */
+function readAlternatives(entry: WireLogprob, wanted: number): Alternative[] {
+  const all = (entry.top_logprobs ?? []).map(({ token_id: tokenId = -1, logprob = MISSING_LOGPROB }) => ({
+    tokenId,
+    logprob,
+  }));
+  const likeliest = new Map(all.toSorted((a, b) => b.logprob - a.logprob).map((one) => [one.tokenId, one]));
+  return [...likeliest.values()].slice(0, wanted);
+}

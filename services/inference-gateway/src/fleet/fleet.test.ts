@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+import { describe, expect, it } from "vitest";
+import { ApiError } from "../completion/api-error.ts";
+import { CallScope } from "../completion/call-scope.ts";
+import { Fleet } from "./fleet.ts";
+import type { EngineEntry, Lease, Want } from "./fleet.ts";
+
+const served = (version: bigint, policy = "job") => ({
+  policy,
+  version,
+  label: `${policy}:${version}`,
+  modelPath: "/m",
+});
+const want = (more: Partial<Want> = {}): Want => ({ policy: "job", minVersion: -1n, preferId: "", ...more });
+
+function fleetOf(engines: number, options: Partial<ConstructorParameters<typeof Fleet>[0]> = {}): Fleet {
+  const fleet = new Fleet({ maxInFlightPerEngine: 2, maxWaiting: 3, stickyTolerance: 1, ...options });
+  for (let i = 0; i < engines; i++) fleet.unfence(fleet.register(`e${i}`, `http://h${i}`), served(1n), 10);
+  return fleet;
+}
+
+function take(fleet: Fleet, more: Partial<Want> = {}): Lease {
+  const lease = fleet.acquire(want(more), new CallScope());
+  if (lease instanceof Promise) throw new Error("had to wait");
+  return lease;
+}
+
+const at = (fleet: Fleet, id: string): EngineEntry => fleet.engines.get(id)!;
+
+describe("Fleet", () => {
+  it("gives a call to the idlest engine, a session to its own while that is not much busier", () => {
+    const fleet = fleetOf(2, { maxInFlightPerEngine: 9 });
+    expect([take(fleet), take(fleet)].map(({ engine }) => engine.id)).toEqual(["e0", "e1"]);
+    expect(take(fleet, { preferId: "e1" }).engine.id).toBe("e1");
+    expect(take(fleet, { preferId: "e1" }).engine.id).toBe("e1");
+    expect(take(fleet, { preferId: "e1" }).engine.id).toBe("e0");
+  });
+
+  it("serves waiting calls in order of arrival, and lets those pass whom an older version suits", async () => {
+    const fleet = fleetOf(1, { maxInFlightPerEngine: 1 });
+    const running = take(fleet);
+    const order: string[] = [];
+    const wait = (name: string, minVersion: bigint): void => {
+      void Promise.resolve(fleet.acquire(want({ minVersion }), new CallScope())).then((lease) => {
+        order.push(name);
+        fleet.release(lease);
+      });
+    };
+    wait("newer", 2n);
+    wait("first", 1n);
+    wait("second", 1n);
+    fleet.release(running);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(order).toEqual(["first", "second"]);
+    fleet.unfence(at(fleet, "e0"), served(2n), 10);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(order).toEqual(["first", "second", "newer"]);
+    expect(fleet.waiting().size).toBe(0);
+  });
+
+  it("bounds the queue and frees the place of a call that is cancelled", async () => {
+    const fleet = fleetOf(1);
+    fleet.fence(at(fleet, "e0"));
+    const scope = new CallScope();
+    const waits = [scope, new CallScope(), new CallScope()].map((each) => fleet.acquire(want(), each));
+    expect(() => fleet.acquire(want(), new CallScope())).toThrow(/3 calls wait/);
+    scope.cancel(new ApiError(499, "left", "the client left"));
+    await expect(waits[0]).rejects.toThrow("the client left");
+    expect(fleet.waiting().get("job")).toBe(2);
+  });
+
+  it("keeps a quarantine through a fence, and ends it by an unfence only (I7)", () => {
+    const fleet = fleetOf(1);
+    const engine = at(fleet, "e0");
+    let revoked = 0;
+    take(fleet).revoke = () => revoked++;
+    fleet.quarantine(engine, "lied");
+    fleet.quarantine(engine, "again");
+    fleet.fence(engine);
+    expect([engine.state, engine.reason]).toEqual(["quarantined", "lied"]);
+    expect(revoked).toBeGreaterThan(0);
+    fleet.unfence(engine, served(2n), 10);
+    expect([engine.state, engine.reason]).toEqual(["serving", ""]);
+  });
+
+  it("treats an engine under another URL as a new one", () => {
+    const fleet = fleetOf(1);
+    const old = at(fleet, "e0");
+    expect(fleet.register("e0", "http://h0")).toBe(old);
+    expect(fleet.register("e0", "http://elsewhere").state).toBe("fenced");
+    expect(old.state).toBe("quarantined");
+  });
+
+  it("tells those who wait for a policy that is forgotten", async () => {
+    const fleet = fleetOf(1);
+    fleet.fence(at(fleet, "e0"));
+    const waits = fleet.acquire(want(), new CallScope());
+    fleet.forget("job");
+    await expect(waits).rejects.toMatchObject({ code: "policy_not_ready" });
+  });
+
+  it("knows an unknown policy from one that is not there yet", () => {
+    const fleet = fleetOf(1);
+    expect(() => fleet.acquire(want({ policy: "other" }), new CallScope())).toThrow(
+      expect.objectContaining({ status: 404 }),
+    );
+    fleet.register("new", "http://new");
+    expect(() => fleet.acquire(want({ policy: "other" }), new CallScope())).toThrow(
+      expect.objectContaining({ status: 503 }),
+    );
+  });
+});

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which engine gets a call. Holds no connection and no clock: adapters do the talking, callers bring the deadlines.
+// I7: only an engine that was unfenced after verification is dispatched to. I8: both queues here are bounded.
+import { ApiError } from "../completion/api-error.ts";
+import type { CallScope } from "../completion/call-scope.ts";
+
+export type EngineState = "serving" | "fenced" | "quarantined";
+
+/** What an engine serves, as the controller verified it. */
+export interface ServedModel {
+  readonly policy: string;
+  readonly version: bigint;
+  /** "<policy>:<version>": what the engine itself must report for every token (I5). */
+  readonly label: string;
+  readonly modelPath: string;
+}
+
+export interface EngineEntry {
+  readonly id: string;
+  readonly url: string;
+  /** Where it is steered; "": at `url`. The gateway only passes it on. */
+  controlUrl: string;
+  state: EngineState;
+  served: ServedModel | null;
+  /** Why it is quarantined; "": it is not. */
+  reason: string;
+  /** Longest prompt and completion together, tokens; 0: it has not said. */
+  maxModelLen: number;
+  readonly leases: Set<Lease>;
+}
+
+/** The right to run one call on an engine, under the label it had at dispatch. */
+export interface Lease {
+  readonly engine: EngineEntry;
+  readonly served: ServedModel;
+  /** Set by whoever runs the call: ends the attempt, after which the call is resubmitted elsewhere. */
+  revoke: (() => void) | null;
+}
+
+/** What a call needs of its engine. */
+export interface Want {
+  readonly policy: string;
+  /** No engine with an older version will do: labels only grow within a session (I5). */
+  readonly minVersion: bigint;
+  /** The engine that has the session's prefix; "": none. */
+  readonly preferId: string;
+}
+
+export interface FleetOptions {
+  readonly maxInFlightPerEngine: number;
+  /** Calls that may wait for one policy. */
+  readonly maxWaiting: number;
+  /** How many calls busier than the idlest engine a session's own engine may be and still be preferred. */
+  readonly stickyTolerance: number;
+}
+
+interface Waiter {
+  readonly want: Want;
+  readonly resolve: (lease: Lease) => void;
+  readonly reject: (reason: Error) => void;
+}
+
+export class Fleet {
+  readonly engines = new Map<string, EngineEntry>();
+  /** Policies that some engine was given and that were not forgotten: their calls wait, also while no engine is there. */
+  readonly #policies = new Set<string>();
+  /** Calls that wait for an engine, by policy, in order of arrival. */
+  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #options: FleetOptions;
+  /** Told of every engine that stops being trusted. */
+  onQuarantine: (engine: EngineEntry) => void = () => undefined;
+  readonly #drains = new Map<EngineEntry, Set<() => void>>();
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+  }
+
+  /** Makes an engine known, fenced. An engine that comes back under another URL is a new one. */
+  register(id: string, url: string, controlUrl = ""): EngineEntry {
+    const known = this.engines.get(id);
+    if (known?.url === url) {
+      known.controlUrl = controlUrl;
+      return known;
+    }
+    if (known !== undefined) this.quarantine(known, "replaced by a registration with another URL");
+    const engine: EngineEntry = {
+      id,
+      url,
+      controlUrl,
+      state: "fenced",
+      served: null,
+      reason: "",
+      maxModelLen: 0,
+      leases: new Set(),
+    };
+    this.engines.set(id, engine);
+    return engine;
+  }
+
+  /** Takes an engine out: it gets no new calls and is listed no more. What runs there goes on until it is revoked. */
+  remove(id: string): EngineEntry | undefined {
+    const engine = this.engines.get(id);
+    if (engine === undefined) return undefined;
+    this.fence(engine);
+    this.engines.delete(id);
+    return engine;
+  }
+
+  /** Stops dispatching. What runs there goes on: the engine's own pause ends it. A quarantine stays one. */
+  fence(engine: EngineEntry): void {
+    if (engine.state === "serving") engine.state = "fenced";
+  }
+
+  /** Dispatches again, under a label that the caller has verified. */
+  unfence(engine: EngineEntry, served: ServedModel, maxModelLen: number): void {
+    const former = engine.served?.policy;
+    engine.served = served;
+    this.#policies.add(served.policy);
+    if (former !== undefined && !this.#isHeld(former)) this.#policies.delete(former);
+    engine.maxModelLen = maxModelLen;
+    engine.reason = "";
+    engine.state = "serving";
+    this.#dispatchWaiting(served.policy);
+  }
+
+  /** The engine broke a promise: what runs there is taken back, and nothing goes there until it is unfenced. */
+  quarantine(engine: EngineEntry, reason: string): void {
+    const known = engine.state === "quarantined";
+    engine.state = "quarantined";
+    engine.reason ||= reason;
+    if (!known) this.onQuarantine(engine);
+    this.revokeAll(engine);
+  }
+
+  /** Ends the attempts that run on an engine; their calls are resubmitted. */
+  revokeAll(engine: EngineEntry): void {
+    for (const lease of [...engine.leases]) lease.revoke?.();
+  }
+
+  /**
+   * An engine for a call: the session's own while it is not much busier than the idlest, else the idlest. Waits while
+   * none has room; how long is the scope's business.
+   * @throws ApiError 404 or 503 when no engine was ever given the policy, 429 when too many calls wait already.
+   */
+  acquire(want: Want, scope: CallScope): Lease | Promise<Lease> {
+    const engine = this.#pick(want);
+    if (engine !== null) return this.#lease(engine);
+    if (!this.serves(want.policy)) throw this.unknownPolicy(want.policy);
+    return this.#wait(want, scope);
+  }
+
+  /** Gives the engine back and hands it to the next waiting call. */
+  release(lease: Lease): void {
+    const { engine } = lease;
+    engine.leases.delete(lease);
+    for (const notify of this.#drains.get(engine) ?? []) notify();
+    if (engine.state === "serving" && this.#waiting.size > 0) this.#dispatchWaiting(lease.served.policy);
+  }
+
+  /** Calls `listener` after each answer of an engine, until the returned function is called. */
+  onRelease(engine: EngineEntry, listener: () => void): () => void {
+    const listeners = this.#drains.get(engine) ?? new Set();
+    this.#drains.set(engine, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#drains.delete(engine);
+    };
+  }
+
+  /** Some engine was given the policy, even if it takes no calls now, or has left. */
+  serves(policy: string): boolean {
+    return this.#policies.has(policy);
+  }
+
+  /** Longest prompt and completion together that the policy's engines take, tokens; 0: none has said. */
+  contextOf(policy: string): number {
+    let longest = 0;
+    for (const { served, maxModelLen } of this.engines.values())
+      if (served?.policy === policy) longest = Math.max(longest, maxModelLen);
+    return longest;
+  }
+
+  /** The longest of all policies; 0: some engine has not said. */
+  longestContext(): number {
+    const serving = [...this.engines.values()].filter(({ served }) => served !== null);
+    const lengths = serving.map(({ maxModelLen }) => maxModelLen);
+    return lengths.includes(0) ? 0 : Math.max(0, ...lengths);
+  }
+
+  #isHeld(policy: string): boolean {
+    return this.engines.values().some((engine) => engine.served?.policy === policy);
+  }
+
+  /** Takes a policy from the engines that have it; they are fenced until they are given another. Who waits is told. */
+  forget(policy: string): void {
+    this.#policies.delete(policy);
+    for (const engine of this.engines.values()) {
+      if (engine.served?.policy !== policy) continue;
+      this.fence(engine);
+      engine.served = null;
+    }
+    for (const waiter of this.#waiting.get(policy) ?? []) waiter.reject(this.unknownPolicy(policy));
+    this.#waiting.delete(policy);
+  }
+
+  /** How many calls wait, by policy. */
+  waiting(): Map<string, number> {
+    return new Map([...this.#waiting].map(([policy, waiters]) => [policy, waiters.size]));
+  }
+
+  /** What to answer to a call for a policy that no engine has. */
+  unknownPolicy(policy: string): ApiError {
+    const untold = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === null);
+    const message = `no engine serves the policy "${policy}"`;
+    // After a restart engines wait for the controller, or come from it; the policy may be one of theirs.
+    if (untold) return new ApiError(503, "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
+    return new ApiError(404, "model_not_found", `${message}; see GET /v1/models`, { param: "model" });
+  }
+
+  #pick(want: Want): EngineEntry | null {
+    let idlest: EngineEntry | null = null;
+    let preferred: EngineEntry | null = null;
+    for (const engine of this.engines.values()) {
+      if (!this.#takes(engine, want)) continue;
+      if (idlest === null || engine.leases.size < idlest.leases.size) idlest = engine;
+      if (engine.id === want.preferId) preferred = engine;
+    }
+    if (preferred === null || idlest === null) return idlest;
+    return preferred.leases.size - idlest.leases.size <= this.#options.stickyTolerance ? preferred : idlest;
+  }
+
+  #takes(engine: EngineEntry, want: Want): boolean {
+    return (
+      engine.state === "serving" &&
+      engine.served?.policy === want.policy &&
+      engine.served.version >= want.minVersion &&
+      engine.leases.size < this.#options.maxInFlightPerEngine
+    );
+  }
+
+  #lease(engine: EngineEntry): Lease {
+    if (engine.served === null) throw new Error(`engine ${engine.id} serves nothing`);
+    const lease: Lease = { engine, served: engine.served, revoke: null };
+    engine.leases.add(lease);
+    return lease;
+  }
+
+  #wait(want: Want, scope: CallScope): Promise<Lease> {
+    const waiters = this.#waiting.get(want.policy) ?? new Set<Waiter>();
+    if (waiters.size >= this.#options.maxWaiting) throw tooManyWaiting(want.policy, waiters.size);
+    this.#waiting.set(want.policy, waiters);
+    const { promise, resolve, reject } = Promise.withResolvers<Lease>();
+    const waiter: Waiter = { want, resolve, reject };
+    waiters.add(waiter);
+    scope.onCancel(() => {
+      this.#leaveQueue(waiter);
+      reject(scope.reason ?? new Error("cancelled without a reason"));
+    });
+    return promise;
+  }
+
+  /** In order of arrival; a call that needs a newer version lets those behind it pass. */
+  #dispatchWaiting(policy: string): void {
+    for (const waiter of this.#waiting.get(policy) ?? []) {
+      // Most releases make room for one call; the thousands behind it need not be looked at.
+      if (this.#pick({ policy, minVersion: -1n, preferId: "" }) === null) return;
+      const engine = this.#pick(waiter.want);
+      if (engine === null) continue;
+      this.#leaveQueue(waiter);
+      waiter.resolve(this.#lease(engine));
+    }
+  }
+
+  #leaveQueue(waiter: Waiter): void {
+    const { policy } = waiter.want;
+    const waiters = this.#waiting.get(policy);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.#waiting.delete(policy);
+  }
+}
+
+function tooManyWaiting(policy: string, waiting: number): ApiError {
+  const message = `${waiting} calls wait for the policy "${policy}" already`;
+  return new ApiError(429, "queue_full", message, { retryAfterS: 1 });
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FastifyRequest } from "fastify";
+import { ApiError, badField } from "../completion/api-error.ts";
+import type { CompletionDeps, Codec } from "../completion/complete.ts";
+import { refuseLongBody } from "../completion/prompt-bounds.ts";
+import type { SessionTable } from "../sessions/session-table.ts";
+import type { Session } from "../sessions/session.ts";
+import type { LoadReporter } from "../fleet/load-report.ts";
+import type { GatewayMetrics } from "./metrics.ts";
+
+/** What the HTTP handlers need. */
+export interface HttpContext {
+  readonly chat: CompletionDeps;
+  readonly sessions: SessionTable;
+  readonly metrics: GatewayMetrics;
+  readonly load: LoadReporter;
+  /** Longest time from receipt to answer when the client names none, milliseconds. */
+  readonly requestTimeoutMs: number;
+  readonly logError: (event: string, error: unknown) => void;
+}
+
+export type SessionParams = { session?: string };
+
+const MAX_SESSION_CHARS = 256;
+
+/** The session that a path or a bearer key names, made when it is new; null: the call is anonymous. */
+export function openSession(context: HttpContext, request: FastifyRequest): Session | null {
+  const name = sessionName(request);
+  return name === null ? null : context.sessions.open(name, context.chat.now());
+}
+
+/** Some clients drop path prefixes and others cannot set keys, so both name a session; the path wins. */
+export function sessionName(request: FastifyRequest): string | null {
+  const name = (request.params as SessionParams).session ?? bearerKey(request.headers.authorization);
+  if (name === null) return null;
+  if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${MAX_SESSION_CHARS} characters`);
+  return name;
+}
+
+/** Clients that must send a key but have none send "EMPTY" or "none"; those are not sessions. */
+function bearerKey(header: string | undefined): string | null {
+  if (header === undefined || !/^bearer /i.test(header)) return null;
+  const key = header.slice("bearer ".length).trim();
+  return key === "" || /^(empty|none)$/i.test(key) ? null : key;
+}
+
+/** Deeper values would end template and encoder with a stack overflow. */
+const MAX_DEPTH = 64;
+
+/** The body as JSON. @throws ApiError 400. */
+export function parseJsonBody({ chat }: HttpContext, request: FastifyRequest): unknown {
+  const text = request.body as string;
+  refuseLongBody(text.length, chat.fleet.longestContext());
+  const body = parse(text);
+  refuseDeep(body, MAX_DEPTH);
+  return body;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiError(400, "invalid_json", "the body is not JSON", { param: "body" });
+  }
+}
+
+function refuseDeep(value: unknown, depth: number): void {
+  if (typeof value !== "object" || value === null) return;
+  if (depth === 0) throw badField("body", `values may be nested ${MAX_DEPTH} deep`);
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) refuseDeep(inner, depth - 1);
+}
+
+/** The codec of a policy. @throws ApiError 404 or 503. */
+export function codecOf(context: HttpContext, policy: string): Codec {
+  const codec = context.chat.codecs.get(policy);
+  if (codec === undefined) throw context.chat.fleet.unknownPolicy(policy);
+  return codec;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
+import type { CallTree } from "@whetstone/proto/inference/v1/inference";
+import { ForkReason as WireForkReason, ModelCallSchema } from "@whetstone/proto/types/v1/types";
+import type { ModelCall, Sampling } from "@whetstone/proto/types/v1/types";
+import type { SamplingAsked } from "../completion/request.ts";
+import type { CallRecord, ForkReason } from "./session.ts";
+
+const WIRE_FORK_REASON = {
+  none: WireForkReason.UNSPECIFIED,
+  no_prefix: WireForkReason.NO_PREFIX,
+  branch: WireForkReason.BRANCH,
+} as const satisfies Record<ForkReason, WireForkReason>;
+
+/** A body and its content type. */
+export interface EncodedTree {
+  readonly contentType: string;
+  readonly body: Uint8Array | string;
+}
+
+/** The calls of a session as they go over the wire: binary when the client accepts it, else protobuf JSON. */
+export function encodeCallTree(session: string, calls: readonly CallRecord[], accept: string | undefined): EncodedTree {
+  const tree = callTree(session, calls);
+  if (accept?.includes("application/x-protobuf") === true) {
+    return { contentType: "application/x-protobuf", body: toBinary(CallTreeSchema, tree) };
+  }
+  return { contentType: "application/json", body: toJsonString(CallTreeSchema, tree) };
+}
+
+function callTree(session: string, calls: readonly CallRecord[]): CallTree {
+  const inOrder = calls.toSorted((a, b) => a.index - b.index);
+  return create(CallTreeSchema, { session, calls: inOrder.map(modelCall) });
+}
+
+function modelCall(call: CallRecord): ModelCall {
+  const { seed } = call.sampling;
+  return create(ModelCallSchema, {
+    id: callId(call),
+    parentId: call.parent === null ? "" : callId(call.parent),
+    promptIds: call.promptIds as number[],
+    completionIds: call.completionIds as number[],
+    logprobs: call.logprobs as number[],
+    versionSpans: call.spans as { start: number; end: number; policyVersion: bigint }[],
+    finishReason: call.finishReason,
+    sampling: sampling(call.sampling) as Sampling,
+    ...(seed === null ? {} : { seed: BigInt(seed) }),
+    role: call.role,
+    text: call.text,
+    forkReason: WIRE_FORK_REASON[call.forkReason],
+    startedAt: timestampFromMs(call.startedAtMs),
+    duration: durationFromMs(Math.round(call.durationMs)),
+    resubmissions: call.resubmissions,
+    cachedTokens: call.cachedTokens,
+    demonstrationMask: call.demonstrationMask as number[],
+  });
+}
+
+function callId(call: CallRecord): string {
+  return `c${call.index}`;
+}
+
+function sampling({ temperature, topP, topK, maxTokens }: SamplingAsked): Partial<Sampling> {
+  return {
+    ...(temperature === null ? {} : { temperature }),
+    ...(topP === null ? {} : { topP }),
+    ...(topK === null ? {} : { topK }),
+    ...(maxTokens === null ? {} : { maxTokens }),
+  };
+}

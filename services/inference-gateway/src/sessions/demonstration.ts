@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+import { messageKey } from "../completion/message.ts";
+import type { TemplateMessage } from "../completion/message.ts";
+import type { Codec } from "../completion/complete.ts";
+import { placePrompt, planPrompt } from "./continuation.ts";
+import type { Conversation, PromptPlan } from "./continuation.ts";
+import { Session } from "./session.ts";
+import type { CallRecord } from "./session.ts";
+
+const NO_SAMPLING = { temperature: null, topP: null, topK: null, maxTokens: null, seed: null };
+
+/**
+ * A given conversation as the calls that would have sampled it, one per assistant message: what SFT trains on. The
+ * completion is what a model would have to sample, the answer's text and the token that ends the turn.
+ * @param yieldTurn  called between answers: each is rendered with all that stands before it.
+ * @throws ApiError 400 when the template refuses the conversation.
+ */
+export async function renderDemonstration(
+  { policy, messages, tools }: Conversation,
+  codec: Codec,
+  nowMs: number,
+  yieldTurn: () => Promise<void>,
+): Promise<CallRecord[]> {
+  const session = new Session("demonstration", nowMs);
+  for (const [at, message] of messages.entries()) {
+    if (message.role !== "assistant") continue;
+    const before = messages.slice(0, at);
+    const promptText = await codec.render(before, tools);
+    const place = placePrompt(session, { policy, messages: before, tools }, promptText, codec.endOfTurn);
+    const plan = await planPrompt(place, codec);
+    const printed = await printedAnswer(codec, promptText, [...before, message], tools);
+    if (plan.parent !== null) plan.parent.children++;
+    const call = await demonstrated(codec, plan, printed, { index: session.takeIndex(), policy, nowMs });
+    session.add(call, before, messageKey(message));
+    await yieldTurn();
+  }
+  return session.calls;
+}
+
+async function demonstrated(
+  codec: Codec,
+  plan: PromptPlan,
+  printed: string,
+  { index, policy, nowMs }: { index: number; policy: string; nowMs: number },
+): Promise<CallRecord> {
+  const completionIds = await throughEnd(codec, printed);
+  const text = printed.endsWith(codec.endOfTurn) ? printed.slice(0, printed.length - codec.endOfTurn.length) : printed;
+  const prompt = {
+    parent: plan.parent,
+    forkReason: plan.forkReason,
+    promptText: plan.promptText,
+    promptIds: plan.deltaIds,
+  };
+  // Nothing was sampled: there are no log-probabilities and no versions, and the mask says what is trained.
+  const zeros = completionIds.map(() => 0);
+  const answer = { completionIds, logprobs: zeros, spans: [], demonstrationMask: completionIds.map(() => 1), text };
+  const none = {
+    finishReason: "stop",
+    sampling: NO_SAMPLING,
+    role: "agent",
+    children: 0,
+    resubmissions: 0,
+    cachedTokens: 0,
+  };
+  return { index, policy, ...prompt, ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
+}
+
+/** What the template writes after the generation prompt for the last message. */
+async function printedAnswer(
+  codec: Codec,
+  promptText: string,
+  through: TemplateMessage[],
+  tools: readonly unknown[] | null,
+): Promise<string> {
+  const closed = await codec.renderClosed(through, tools);
+  if (closed.startsWith(promptText)) return closed.slice(promptText.length);
+  // A template whose generation prompt differs from how it prints an answer: take the plain text.
+  return (through.at(-1)?.content ?? "") + codec.endOfTurn;
+}
+
+/** The ids up to and including the last end token: a newline that the template writes after it is never sampled. */
+async function throughEnd(codec: Codec, printed: string): Promise<readonly number[]> {
+  const ids = await codec.encode(printed);
+  const end = ids.findLastIndex((id) => codec.eosIds.has(id));
+  return end < 0 ? ids : ids.slice(0, end + 1);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+import { answerKey, messageKey } from "../completion/message.ts";
+import type { TemplateMessage } from "../completion/message.ts";
+import type { SamplingAsked } from "../completion/request.ts";
+import type { TokenSpan } from "../completion/token-span.ts";
+
+export type ForkReason = "none" | "no_prefix" | "branch";
+
+/** One answered model call. Its ids are those that the engine saw and produced (I4). */
+export interface CallRecord {
+  /** Order of arrival in the session, from 0. */
+  readonly index: number;
+  readonly policy: string;
+  readonly parent: CallRecord | null;
+  /** The rendered prompt, generation prompt included; the next turn must begin with it. */
+  promptText: string;
+  /** With a parent: the ids after its prompt and completion. Without: the whole prompt. */
+  readonly promptIds: readonly number[];
+  readonly completionIds: readonly number[];
+  readonly logprobs: readonly number[];
+  readonly spans: readonly TokenSpan[];
+  readonly finishReason: string;
+  readonly sampling: SamplingAsked;
+  readonly role: string;
+  /** The answer as the client got it. */
+  readonly text: string;
+  readonly forkReason: ForkReason;
+  readonly startedAtMs: number;
+  readonly durationMs: number;
+  readonly resubmissions: number;
+  readonly cachedTokens: number;
+  /** Demonstrations only, see ModelCall. Empty: sampled. */
+  readonly demonstrationMask: readonly number[];
+  /** Calls that continue this one, running ones included. */
+  children: number;
+}
+
+/** A node of the message tree: `answers` are the calls whose own answer is this node's message. */
+interface MessageNode {
+  readonly children: Map<string, MessageNode>;
+  readonly answers: CallRecord[];
+}
+
+/** The calls that share one name, as a tree over their messages. */
+export class Session {
+  readonly name: string;
+  readonly calls: CallRecord[] = [];
+  readonly #root: MessageNode = newNode();
+  /** The policies it used; ForgetPolicy drops it by them. */
+  readonly policies = new Set<string>();
+  /** Calls running now; such a session is never idle. */
+  running = 0;
+  lastUsedMs: number;
+  /** Its calls go where the prefix cache is warm. */
+  lastEngineId = "";
+  /** Labels only grow (I5): a session never goes back to an older version than it has seen. */
+  maxVersion = -1n;
+  #nextIndex = 0;
+
+  constructor(name: string, nowMs: number) {
+    this.name = name;
+    this.lastUsedMs = nowMs;
+  }
+
+  /** The place of a call in the order of arrival. A call that fails leaves a gap. */
+  takeIndex(): number {
+    return this.#nextIndex++;
+  }
+
+  /** Adds an answered call; `messages` are those it was asked with, `key` that of the message which is its answer. */
+  add(call: CallRecord, messages: readonly TemplateMessage[], key = answerKey(call.text)): void {
+    let node = this.#root;
+    for (const message of messages) node = childOf(node, messageKey(message));
+    childOf(node, key).answers.push(call);
+    this.calls.push(call);
+    shareText(call);
+  }
+
+  /** Earlier calls whose messages and answer are a prefix of `messages`, longest first, the likeliest parent first. */
+  candidates(messages: readonly TemplateMessage[]): CallRecord[] {
+    const found: CallRecord[] = [];
+    let node: MessageNode | undefined = this.#root;
+    for (const message of messages) {
+      node = node.children.get(messageKey(message));
+      if (node === undefined) break;
+      // Equal answers to equal prompts differ in nothing the agent can see; the newest that was not continued is its own.
+      if (node.answers.length > 0) found.unshift(...node.answers.toSorted(byLikelihood));
+    }
+    return found;
+  }
+}
+
+function byLikelihood(a: CallRecord, b: CallRecord): number {
+  return Math.min(a.children, 1) - Math.min(b.children, 1) || b.index - a.index;
+}
+
+function newNode(): MessageNode {
+  return { children: new Map(), answers: [] };
+}
+
+function childOf(node: MessageNode, key: string): MessageNode {
+  let child = node.children.get(key);
+  if (child === undefined) {
+    child = newNode();
+    node.children.set(key, child);
+  }
+  return child;
+}
+
+/**
+ * Makes a chain's prompt texts slices of its longest one: V8 then keeps one buffer for the whole chain, where copies
+ * would grow with the square of the number of turns.
+ */
+export function shareText(call: CallRecord): void {
+  for (let link = call.parent; link !== null; link = link.parent) {
+    link.promptText = call.promptText.slice(0, link.promptText.length);
+  }
+}
+
+/** Prompt and completion ids of a call and all its ancestors, in order. */
+export function idsThrough(call: CallRecord): number[] {
+  const chain: CallRecord[] = [];
+  for (let link: CallRecord | null = call; link !== null; link = link.parent) chain.push(link);
+  const ids: number[] = [];
+  for (const link of chain.reverse()) {
+    for (const id of link.promptIds) ids.push(id);
+    for (const id of link.completionIds) ids.push(id);
+  }
+  return ids;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+import { ApiError } from "../completion/api-error.ts";
+import { CallScope } from "../completion/call-scope.ts";
+import type { Completion } from "../completion/complete.ts";
+import { Lru } from "../lru.ts";
+
+interface SharedCall {
+  readonly body: string;
+  readonly scope: CallScope;
+  readonly answer: Promise<Completion>;
+  waiting: number;
+}
+
+/**
+ * Joins a repeated request to the first one, or replays its answer. Only requests that carry the header
+ * `x-whetstone-idempotency-key` are matched: two equal requests without it are two samples, which is what a group of
+ * rollouts or a retrying agent means by them, and no OpenAI client marks its retries in a way that tells them apart.
+ */
+export class SharedCalls {
+  readonly #calls = new Lru<string, SharedCall>(8);
+
+  /** @throws ApiError 422 when the key was used for another body, else what the call throws. */
+  run(
+    key: string,
+    body: string,
+    scope: CallScope,
+    start: (scope: CallScope) => Promise<Completion>,
+  ): Promise<Completion> {
+    const known = this.#calls.get(key);
+    if (known !== undefined && known.body !== body) return Promise.reject(keyReused(key));
+    const shared = known?.scope.reason === null ? known : this.#begin(key, body, start);
+    shared.waiting++;
+    return new Promise((resolve, reject) => {
+      scope.onCancel(() => {
+        const reason = scope.reason ?? keyReused(key);
+        // The work goes on for whoever still waits for it.
+        if (--shared.waiting === 0) shared.scope.cancel(reason);
+        reject(reason);
+      });
+      shared.answer.then(resolve, reject).finally(() => {
+        scope.onCancel(null);
+      });
+    });
+  }
+
+  #begin(key: string, body: string, start: (scope: CallScope) => Promise<Completion>): SharedCall {
+    const scope = new CallScope();
+    const answer = start(scope);
+    const shared: SharedCall = { body, scope, answer, waiting: 0 };
+    this.#calls.set(key, shared);
+    // A failure is not replayed: the retry that comes for it deserves a new attempt.
+    answer.catch((error: unknown) => {
+      scope.cancel(error instanceof ApiError ? error : new ApiError(500, "internal_error", "the shared call failed"));
+    });
+    return shared;
+  }
+}
+
+function keyReused(key: string): ApiError {
+  const message = `x-whetstone-idempotency-key: "${key}" was used for another request body in this session`;
+  return new ApiError(422, "idempotency_key_reused", message);
+}
