@@ -15,7 +15,11 @@ import torch
 from google.protobuf.json_format import ParseDict
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput, agg_loss, estimate_advantages
+from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
+from whetstone_trainer.algorithms.aggregation import agg_loss
+from whetstone_trainer.algorithms.estimates import estimate_advantages
+from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
+from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.batch.rows import episode_rows
 from whetstone_trainer.contract.errors import ContractError
 from whetstone_trainer.contract.settings import AlgorithmSettings
@@ -39,7 +43,7 @@ def check_policy_loss(vector: dict[str, Any]) -> None:
     behaviour = doubles(vector["behaviourProbabilities"]).log()
     logprobs = (behaviour + doubles(vector["ratios"]).log()).requires_grad_()
     mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)
-    out = TOKEN_LOSSES["clipped"](TokenLossInput(logprobs, behaviour, advantages), settings)
+    out = TOKEN_LOSSES["clipped"].losses(TokenLossInput(logprobs, behaviour, advantages), settings)
     for mode, expected in vector["losses"].items():
         np.testing.assert_allclose(agg_loss(out.losses_N, mask, mode).item(), expected, **TOLERANCE)
     if "gradient" in vector:
@@ -59,7 +63,7 @@ def check_agg_loss(vector: dict[str, Any]) -> None:
 
 def check_sft(vector: dict[str, Any]) -> None:
     logprobs = doubles(vector["logprobs"])
-    out = TOKEN_LOSSES["nll"](TokenLossInput(logprobs, logprobs, logprobs), GRPO)
+    out = TOKEN_LOSSES["nll"].losses(TokenLossInput(logprobs, logprobs, logprobs), GRPO)
     loss = agg_loss(out.losses_N, doubles(vector["mask"]), "token-mean")
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 
@@ -100,6 +104,13 @@ def test_vector(file: str, vector: dict[str, Any]) -> None:
 
 def test_every_file_of_ours_is_there() -> None:
     assert {path.name for path in GOLDEN.glob("*.json")} >= set(CHECKS)
+
+
+def test_every_estimator_of_the_contract_has_its_file_and_its_vectors() -> None:
+    named = {value for value in types.AdvantageEstimator.values() if value != types.ADVANTAGE_ESTIMATOR_UNSPECIFIED}
+    assert set(ESTIMATOR_OF) == named
+    vectors = json.loads((GOLDEN / "advantages.json").read_text())["vectors"]
+    assert {one.name for one in ESTIMATOR_OF.values()} == {vector["estimator"] for vector in vectors}
 
 
 def doubles(values: Any) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from whetstone_models.folder import load_model
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.algorithms import agg_loss
+from whetstone_trainer.algorithms.aggregation import agg_loss
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
 from whetstone_trainer.backends.local.micro_batches import micro_batches, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer

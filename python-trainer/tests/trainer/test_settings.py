@@ -15,7 +15,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.__main__ import parse_arguments
-from whetstone_trainer.algorithms import estimate_advantages
+from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.settings import (
     AlgorithmSettings,

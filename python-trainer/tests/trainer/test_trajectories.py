@@ -12,7 +12,7 @@ from trainer_kit import PROMPT, Sampler, Stream, Turn, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.algorithms import trajectory_advantages
+from whetstone_trainer.algorithms.estimates import trajectory_advantages
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 

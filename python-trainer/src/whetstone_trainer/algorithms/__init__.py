@@ -1,18 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithms as data: advantage estimators and token losses, looked up by name.
+"""What is computed from rewards and log-probabilities, whatever backend holds the model. Formulas: docs/algorithms.md.
 
-A new algorithm is a function in one of the registries and a name in `settings.py`; nothing else knows them.
+Each file of `advantages/` is a group estimator and each file of `losses/` a token loss, found by the name that it gives
+itself: to add one is to add its file, and vectors in proto/golden/ that it must meet.
 """
-
-from whetstone_trainer.algorithms.advantages import ADVANTAGES, estimate_advantages, trajectory_advantages
-from whetstone_trainer.algorithms.losses import TOKEN_LOSSES, TokenLossInput, agg_loss, token_weights
-
-__all__ = [
-    "ADVANTAGES",
-    "TOKEN_LOSSES",
-    "TokenLossInput",
-    "agg_loss",
-    "estimate_advantages",
-    "token_weights",
-    "trajectory_advantages",
-]

@@ -11,6 +11,7 @@ from typing import Any
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
+from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
 from whetstone_trainer.contract.errors import SettingsError
 
 AGGREGATIONS = {
@@ -20,15 +21,6 @@ AGGREGATIONS = {
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: "seq-mean-token-sum",
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: "seq-mean-token-sum-norm",
     jobs.LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: "seq-mean-token-mean",
-}
-
-# Estimators, and the fewest members of a group that they say something about.
-ADVANTAGE_ESTIMATORS = {
-    types.ADVANTAGE_ESTIMATOR_UNSPECIFIED: ("grpo", 2),
-    types.ADVANTAGE_ESTIMATOR_GRPO: ("grpo", 2),
-    types.ADVANTAGE_ESTIMATOR_REINFORCE: ("reinforce", 1),
-    types.ADVANTAGE_ESTIMATOR_RLOO: ("rloo", 2),
-    types.ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: ("reinforce++baseline", 2),
 }
 
 
@@ -56,7 +48,7 @@ class BatchingSettings:
 
 @dataclass(frozen=True)
 class AlgorithmSettings:
-    """Names look up `algorithms.ADVANTAGES` and `algorithms.TOKEN_LOSSES`; numbers are their arguments."""
+    """Names look up `algorithms.advantages` and `algorithms.losses`; numbers are their arguments."""
 
     name: str
     advantage: str
@@ -80,7 +72,7 @@ class AlgorithmSettings:
 class RoleSettings:
     """One role; roles that the job does not list are trained with the job's own estimator."""
 
-    # Looks up `algorithms.ADVANTAGES`.
+    # Looks up `algorithms.advantages`.
     advantage: str
     # Groups with fewer members get advantage 0.
     min_group: int
@@ -165,8 +157,8 @@ def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSe
         path = f"roles[{index}]"
         _require(bool(role.name), f"{path}.name", "is required")
         _require(role.name not in roles, f"{path}.name", f'"{role.name}" is taken by another role')
-        _require(role.advantage in ADVANTAGE_ESTIMATORS, f"{path}.advantage", f"{role.advantage} is unknown")
         is_default = role.advantage == types.ADVANTAGE_ESTIMATOR_UNSPECIFIED
+        _require(is_default or role.advantage in ESTIMATOR_OF, f"{path}.advantage", f"{role.advantage} is unknown")
         _require(algorithm.name != "sft" or is_default, f"{path}.advantage", "SFT has no advantages")
         roles[role.name] = _role(role, algorithm)
     return roles
@@ -176,9 +168,10 @@ def _role(role: types.Role, algorithm: AlgorithmSettings) -> RoleSettings:
     trained = not (role.frozen or role.HasField("model"))
     if algorithm.name == "sft":
         return RoleSettings(algorithm.advantage, algorithm.min_group, trained)
-    advantage, fewest = ADVANTAGE_ESTIMATORS[role.advantage]
+    estimator = ESTIMATOR_OF[role.advantage or types.ADVANTAGE_ESTIMATOR_GRPO]
     # `partial` asks for more members than an estimator that compares them needs; one that does not compare needs none.
-    return RoleSettings(advantage, algorithm.min_group if fewest > 1 else fewest, trained)
+    min_group = algorithm.min_group if estimator.compares else estimator.fewest_members
+    return RoleSettings(estimator.name, min_group, trained)
 
 
 def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:

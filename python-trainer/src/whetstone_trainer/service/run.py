@@ -23,7 +23,7 @@ from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.algorithms import trajectory_advantages
+from whetstone_trainer.algorithms.estimates import trajectory_advantages
 from whetstone_trainer.algorithms.proximal import anchor
 from whetstone_trainer.backends.local.learner import train_rows
 from whetstone_trainer.backends.local.memory import TokenBudget

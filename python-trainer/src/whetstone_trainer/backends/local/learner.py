@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.algorithms import TOKEN_LOSSES, TokenLossInput
+from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
+from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import apply_settings
@@ -136,7 +137,7 @@ def accumulate(
     # The weight is positive, so it may scale the advantage: every clipped form scales with it.
     importance_N = micro.gather([row.importance for row in micro.rows])
     given = TokenLossInput(logprobs_N, behaviour_N, advantages_N * importance_N)
-    out = TOKEN_LOSSES[algorithm.token_loss](given, algorithm)
+    out = TOKEN_LOSSES[algorithm.token_loss].losses(given, algorithm)
     policy_loss = (out.losses_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()
     loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss

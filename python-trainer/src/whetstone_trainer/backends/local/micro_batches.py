@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whetstone_trainer.algorithms import token_weights
+from whetstone_trainer.algorithms.aggregation import token_weights
 from whetstone_trainer.batch.packing import TREE_TOKENS, Tree, build_trees, cut_by_tokens
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings

@@ -1,69 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token losses and how they become one number.
+"""How the losses of tokens become one number.
 
 I10: a loss is a weighted sum over trained tokens, and the weights come from denominators of the whole mini-batch.
 So its gradient does not depend on how the mini-batch is split, and a masked token, having no weight, has none.
-Source: verl core_algos (`agg_loss`, `compute_policy_loss_vanilla`). Vectors: proto/golden/.
+Source: verl core_algos (`agg_loss`). Vectors: proto/golden/.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
-
-from whetstone_trainer.contract.settings import AlgorithmSettings
-
-LOG_RATIO_BOUND = 20.0
-
-
-@dataclass(frozen=True)
-class TokenLossInput:
-    """What a token loss may look at; all [N], N trained tokens. Unit of log-probabilities: nats."""
-
-    logprobs_N: Tensor
-    behaviour_N: Tensor
-    advantages_N: Tensor
-
-
-@dataclass(frozen=True)
-class TokenLossOutput:
-    """Losses [N] with gradient; ratio and clipped [N] without, for the metrics."""
-
-    losses_N: Tensor
-    ratio_N: Tensor
-    clipped_N: Tensor
-
-
-TokenLoss = Callable[[TokenLossInput, AlgorithmSettings], TokenLossOutput]
-
-
-def clipped(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
-    """PPO's clipped surrogate: max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
-
-    The ratio is current to behaviour policy, its logarithm bounded to ±20. Source: arXiv 1707.06347, 1912.09729.
-    """
-    log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
-    ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
-    plain = -advantages_N * ratio_N
-    bounded = -advantages_N * ratio_N.clamp(1 - settings.clip_low, 1 + settings.clip_high)
-    losses_N = torch.maximum(plain, bounded)
-    if settings.clip_dual is not None:
-        dual = torch.minimum(losses_N, -advantages_N * settings.clip_dual)
-        losses_N = torch.where(advantages_N < 0, dual, losses_N)
-    return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
-
-
-def nll(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
-    """Negative log-likelihood: supervised fine-tuning. There is no behaviour policy, so the ratio is 1."""
-    del settings
-    ones = torch.ones_like(given.logprobs_N)
-    return TokenLossOutput(-given.logprobs_N, ones, torch.zeros_like(ones, dtype=torch.bool))
-
-
-TOKEN_LOSSES: dict[str, TokenLoss] = {"clipped": clipped, "nll": nll}
 
 
 def token_weights(

@@ -8,65 +8,15 @@ no advantages at all.  Source: verl core_algos; vectors: proto/golden/advantages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from whetstone_trainer.algorithms.advantages import GROUP_ESTIMATORS
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
-STD_EPSILON = 1e-6
 VARIANCE_EPSILON = 1e-8
-
-# (rewards of one group [G], float64; settings) → advantages [G].
-GroupAdvantage = Callable[[np.ndarray, AlgorithmSettings], np.ndarray]
-
-
-def grpo(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
-    """(r - mean) / (std + 1e-6), ddof 1; without the division it is Dr.GRPO's. A single member: mean 0, std 1."""
-    if len(rewards_G) == 1:
-        mean, std = 0.0, 1.0
-    else:
-        mean, std = rewards_G.mean(), rewards_G.std(ddof=1)
-    centred = rewards_G - mean
-    return centred / (std + STD_EPSILON) if settings.normalize_by_std else centred
-
-
-def reinforce(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
-    """The reward itself."""
-    del settings
-    return rewards_G.copy()
-
-
-def rloo(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
-    """r minus the mean of the others: n / (n - 1) * (r - mean). A single member: the reward."""
-    del settings
-    count = len(rewards_G)
-    return rewards_G.copy() if count == 1 else (rewards_G - rewards_G.mean()) * (count / (count - 1))
-
-
-def centred(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
-    """r - mean, whitened over the batch afterwards: REINFORCE++ with a baseline. A single member: the reward."""
-    del settings
-    return rewards_G.copy() if len(rewards_G) == 1 else rewards_G - rewards_G.mean()
-
-
-def constant(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
-    """1 whatever the reward: supervised fine-tuning imitates every demonstration alike."""
-    del settings
-    return np.ones_like(rewards_G)
-
-
-ADVANTAGES: dict[str, GroupAdvantage] = {
-    "grpo": grpo,
-    "reinforce": reinforce,
-    "rloo": rloo,
-    "reinforce++baseline": centred,
-    "constant": constant,
-}
-# Compare the members of a group with each other: equal rewards say nothing.
-COMPARING = frozenset({"grpo", "rloo", "reinforce++baseline"})
-WHITENED = frozenset({"reinforce++baseline"})
 
 
 def trajectory_advantages(
@@ -108,8 +58,7 @@ def estimate_advantages(
     `tokens`: trained tokens of each member, what whitening weighs them by; absent: 1 each. A group whose rewards are
     all equal gets exactly 0 before whitening, so that rounding of the mean makes no signal of nothing.
     """
-    advantage, min_group = (role or settings).advantage, (role or settings).min_group
-    estimator = ADVANTAGES[advantage]
+    estimator, min_group = GROUP_ESTIMATORS[(role or settings).advantage], (role or settings).min_group
     rewards_J = np.asarray(rewards, dtype=np.float64)
     advantages_J = np.zeros_like(rewards_J)
     counted_J = np.zeros(len(rewards_J), dtype=bool)
@@ -118,10 +67,10 @@ def estimate_advantages(
         if len(members) < min_group:
             continue
         counted_J[members] = True
-        is_flat = advantage in COMPARING and len(members) > 1 and bool((rewards_G == rewards_G[0]).all())
+        is_flat = estimator.compares and len(members) > 1 and bool((rewards_G == rewards_G[0]).all())
         if not is_flat:
-            advantages_J[members] = estimator(rewards_G, settings)
-    if advantage in WHITENED and counted_J.any():
+            advantages_J[members] = estimator.advantages(rewards_G, settings)
+    if estimator.is_whitened and counted_J.any():
         weights_J = np.ones_like(rewards_J) if tokens is None else np.asarray(tokens, dtype=np.float64)
         advantages_J[counted_J] = _whitened(advantages_J[counted_J], weights_J[counted_J])
     return advantages_J

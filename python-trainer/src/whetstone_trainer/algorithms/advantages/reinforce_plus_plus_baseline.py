@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""REINFORCE++ with a baseline. arXiv 2501.03262."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.algorithms.group_estimator import GroupEstimator
+
+if TYPE_CHECKING:
+    from whetstone_trainer.contract.settings import AlgorithmSettings
+
+
+def advantages(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
+    """r - mean, whitened over the batch afterwards. A single member: the reward."""
+    del settings
+    return rewards_G.copy() if len(rewards_G) == 1 else rewards_G - rewards_G.mean()
+
+
+REINFORCE_PLUS_PLUS_BASELINE = GroupEstimator(
+    "reinforce++baseline",
+    advantages,
+    types.ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE,
+    fewest_members=2,
+    is_whitened=True,
+)

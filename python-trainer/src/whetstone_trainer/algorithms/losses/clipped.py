@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PPO's clipped surrogate with the dual clip. arXiv 1707.06347, 1912.09729; verl `compute_policy_loss_vanilla`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
+
+if TYPE_CHECKING:
+    from whetstone_trainer.contract.settings import AlgorithmSettings
+
+LOG_RATIO_BOUND = 20.0
+
+
+def losses(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
+    """max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
+
+    The ratio is current to behaviour policy, its logarithm bounded to ±20.
+    """
+    log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
+    plain = -advantages_N * ratio_N
+    bounded = -advantages_N * ratio_N.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+    losses_N = torch.maximum(plain, bounded)
+    if settings.clip_dual is not None:
+        dual = torch.minimum(losses_N, -advantages_N * settings.clip_dual)
+        losses_N = torch.where(advantages_N < 0, dual, losses_N)
+    return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
+
+
+CLIPPED = TokenLoss("clipped", losses)
