@@ -15,7 +15,7 @@ import { fleetView } from "./fleet/fleet-view.ts";
 import { jobService } from "./jobs/service/job-service.ts";
 import { poolService } from "./pools/pool-service.ts";
 import { Scheduler } from "./loop/scheduler.ts";
-import { type Duty, holdOffice } from "./leading/run-as-leader.ts";
+import { type LeaderWork, runAsLeader } from "./leading/run-as-leader.ts";
 import { startOperator } from "./operator/operator.ts";
 import { playJob, setPhase } from "./loop/play-job.ts";
 import { openNats, openWorld, type World } from "./world.ts";
@@ -59,7 +59,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     run: (job, signals) => playJob(world, job, signals),
   });
   const server = await serveJobs(config, world, scheduler);
-  const ended = holdOffice(world, duties(world, mirror, scheduler), shutdown.signal);
+  const ended = runAsLeader(world, leaderWork(world, mirror, scheduler), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
@@ -75,7 +75,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
 }
 
 /** What the leader does. */
-function duties(world: World, mirror: JobMirror, scheduler: Scheduler): Duty {
+function leaderWork(world: World, mirror: JobMirror, scheduler: Scheduler): LeaderWork {
   return async (signal, kube) => {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);

@@ -7,7 +7,7 @@ import type { Logger, Metrics } from "@whetstone/telemetry";
 import type { Lead } from "./lead.ts";
 import type { Config } from "../config.ts";
 
-export interface OfficeParts {
+export interface LeaderParts {
   readonly config: Config;
   readonly nats: Nats;
   readonly lead: Lead;
@@ -17,18 +17,18 @@ export interface OfficeParts {
 }
 
 /** What the leader does, until the signal aborts. `kube` refuses changes once it leads no longer. */
-export type Duty = (signal: AbortSignal, kube: Kube | undefined) => Promise<void>;
+export type LeaderWork = (signal: AbortSignal, kube: Kube | undefined) => Promise<void>;
 
 /**
  * Does the leader's work: at once without Kubernetes, else whenever this replica is elected. Rejects with STALE_EPOCH when
  * another one has taken over; the process has to end then.
  */
-export async function holdOffice(parts: OfficeParts, duty: Duty, signal: AbortSignal): Promise<void> {
+export async function runAsLeader(parts: LeaderParts, work: LeaderWork, signal: AbortSignal): Promise<void> {
   const { kube, nats, lead, logger, config } = parts;
   const identity = `${hostname()}_${process.pid}_${randomBytes(3).toString("hex")}`;
   if (!kube) {
     await lead.take(nats, identity);
-    return await duty(signal, undefined);
+    return await work(signal, undefined);
   }
   const { elect } = await import("@whetstone/kube");
   const onLead = async (leadership: Leadership): Promise<void> => {
@@ -36,7 +36,7 @@ export async function holdOffice(parts: OfficeParts, duty: Duty, signal: AbortSi
     const epoch = await lead.take(nats, identity, assert);
     logger.info("leader_epoch_taken", { identity, epoch: String(epoch) });
     using guarded = kube.separate({ guard: assert });
-    await duty(leadership.signal, guarded);
+    await work(leadership.signal, guarded);
   };
   await elect({ kube, lease: config.lease, identity, onLead, signal, logger });
 }

@@ -3,7 +3,8 @@ import { WhetstoneError } from "@whetstone/core";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClock, settle } from "../test-support/fake-clock.ts";
-import { elect, type Leadership } from "./election.ts";
+import { elect } from "./election.ts";
+import type { Leadership } from "./leadership.ts";
 import { type Kube, openKube } from "./kube.ts";
 import type { HeldRecord, LeaseLock, LeaseRecord } from "./lease-lock.ts";
 
@@ -153,6 +154,15 @@ describe("election", () => {
     await a.clock.pass(5000);
     expect(a.outcome).toBe("STALE_EPOCH");
     expect(lock.writes).toBe(before);
+  });
+
+  it("a leader whose main loop stands still for less than the renew deadline keeps its lease", async () => {
+    const a = campaign("a");
+    await a.clock.pass(3000);
+    a.clock.pause(7_000);
+    expect(() => a.lead?.assert()).not.toThrow();
+    await a.clock.pass(20_000);
+    expect([a.outcome, lock.record?.transitions]).toEqual(["leading", 0]);
   });
 
   it("a paused leader renews nothing although nobody took the lease meanwhile", async () => {

@@ -2,16 +2,15 @@
 import { type Clock, systemClock, WhetstoneError } from "@whetstone/core";
 import { type Logger, silentLogger } from "@whetstone/telemetry";
 import type { Kube } from "./kube.ts";
-import { Lead, type Leadership } from "./lead.ts";
+import { Leadership } from "./leadership.ts";
 import { type HeldRecord, type LeaseLock, leaseLock, type LeaseRecord } from "./lease-lock.ts";
-import { CALL_MS, Renewal, type Times, wallTime } from "./renewal.ts";
-import { RenewalThread } from "./renewal-thread.ts";
-import { steadyMs, Term } from "./term.ts";
 
-export type { Leadership } from "./lead.ts";
-
-/** A main loop that stands still for 15 s keeps its lease; one that does for 25 s has lost it, and others follow 5 s later. */
-const TIMES: Times = { leaseMs: 15_000, renewMs: 10_000, retryMs: 2_000, heartbeatMs: 15_000 };
+/** Others take a lease over this long after its last renewal. */
+const LEASE_MS = 15_000;
+/** The holder gives up earlier: in between nobody leads. */
+const RENEW_WITHIN_MS = 10_000;
+const RENEW_EVERY_MS = 2_000;
+const CALL_MS = 5_000;
 /** How often one who waits looks. */
 const LOOK_MS = 1_000;
 /** How long the work of a former leader is waited for. */
@@ -24,11 +23,10 @@ export interface ElectOptions {
   /** Unique for this process, and shown in the Lease. */
   readonly identity: string;
   /** The work of the leader. When it ends by itself the lease is given back. */
-  readonly onLead: (lead: Leadership) => Promise<void>;
-  /** Ends the campaign, or the lead: its work first, then the lease is given back. */
+  readonly onLead: (leadership: Leadership) => Promise<void>;
+  /** Ends the campaign, or the leadership: its work first, then the lease is given back. */
   readonly signal: AbortSignal;
   readonly logger?: Logger | undefined;
-  readonly times?: Partial<Times> | undefined;
   readonly clock?: Clock | undefined;
   /** For tests; default: the Lease, over connections of its own. */
   readonly lock?: LeaseLock | undefined;
@@ -36,8 +34,8 @@ export interface ElectOptions {
 
 /**
  * Campaigns until elected, leads, and resolves when told to stop. Rejects with STALE_EPOCH when the lease was lost: the process
- * must end then, so that nothing of its lead goes on; one whose main loop does not come back is killed. A thread of its own
- * renews. A Lease never proves that nobody else acts: receivers check epochs.
+ * must end then, so that nothing of its leadership goes on. A main loop that stands still for `RENEW_WITHIN_MS` has lost its
+ * lease. A Lease never proves that nobody else acts: receivers check epochs.
  */
 export async function elect(options: ElectOptions): Promise<void> {
   using kube = options.kube.separate();
@@ -46,35 +44,28 @@ export async function elect(options: ElectOptions): Promise<void> {
 
 class Election {
   readonly #options: ElectOptions;
-  readonly #kube: Kube;
   readonly #lock: LeaseLock;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #times: Times;
   /** What the lease said when it was last seen to change, and when that was by our clock. */
   #seen: { record: HeldRecord; at: number } | undefined;
 
   constructor(options: ElectOptions, kube: Kube) {
     this.#options = options;
-    this.#kube = kube;
     this.#lock = options.lock ?? leaseLock(kube, options.lease);
-    this.#clock = options.clock ?? { ...systemClock, monotonicMs: steadyMs };
+    this.#clock = options.clock ?? systemClock;
     this.#logger = options.logger ?? silentLogger;
-    this.#times = { ...TIMES, ...options.times };
   }
 
   async run(): Promise<void> {
-    const { signal } = this.#options;
+    const { signal, identity, lease } = this.#options;
     const since = await this.#campaign();
     if (since === undefined || signal.aborted) return;
-    this.#logger.info("leader_elected", { identity: this.#options.identity, lease: this.#options.lease });
-    const term = new Term();
-    term.endsAt = since + this.#times.renewMs;
-    const { identity } = this.#options;
-    await this.#lead(new Lead({ identity, signal, term, renewMs: this.#times.renewMs, clock: this.#clock }), term);
+    this.#logger.info("leader_elected", { identity, lease });
+    await this.#lead(new Leadership({ identity, signal, endsAt: since + RENEW_WITHIN_MS, clock: this.#clock }));
   }
 
-  /** @returns when the renewal that made us leader began; undefined when told to stop. */
+  /** @returns when the call that made us leader began; undefined when told to stop. */
   async #campaign(): Promise<number | undefined> {
     const { signal } = this.#options;
     for (let last = ""; !signal.aborted;) {
@@ -102,65 +93,95 @@ class Election {
     const isFree = record ? record.holder === "" || record.holder === identity : this.#seen === undefined;
     if (!isFree && now < this.#expiresAt()) return false;
     const changed = record?.holder === identity ? 0 : 1;
-    const time = wallTime(this.#clock);
-    const transitions = record ? record.transitions + changed : 0;
-    const times = { durationMs: this.#times.leaseMs, renewTime: time, acquireTime: time };
-    const at = this.#clock.monotonicMs();
-    const mine = { holder: identity, ...times, transitions };
+    const mine = this.#held(this.#time(), record ? record.transitions + changed : 0);
     const call = { timeoutMs: CALL_MS };
+    const at = this.#clock.monotonicMs();
     const taken = await (record ? this.#lock.change(mine, record.version, call) : this.#lock.create(mine, call));
     this.#seen = { record: taken, at };
     return true;
   }
 
-  async #lead(lead: Lead, term: Term): Promise<void> {
+  async #lead(leadership: Leadership): Promise<void> {
     const { onLead, signal } = this.#options;
     const stop = new AbortController();
-    const renewing = (await this.#renewal(term)).run(lead, stop.signal);
-    const watching = lead.watch(stop.signal);
-    const work = (async () => onLead(lead))();
+    const renewing = this.#renew(leadership, stop.signal);
+    const watching = leadership.watch(stop.signal);
+    const work = (async () => onLead(leadership))();
     let failure: WhetstoneError | undefined;
     try {
-      await Promise.race([work, lead.lost]);
+      await Promise.race([work, leadership.lost]);
     } catch (error) {
-      failure = lead.error ?? WhetstoneError.from(error);
-      if (lead.isLost) await this.#ended(work, lead);
+      failure = leadership.error ?? WhetstoneError.from(error);
+      if (leadership.error) await this.#ended(work, leadership.error);
     }
     stop.abort();
     const [last] = await Promise.all([renewing, watching]);
-    await this.#release(lead, last);
-    if (failure && (lead.isLost || !signal.aborted)) throw failure;
+    if (!leadership.error) await this.#release(last);
+    if (failure && (leadership.error || !signal.aborted)) throw failure;
   }
 
-  async #ended(work: Promise<void>, lead: Lead): Promise<void> {
-    this.#logger.error("leader_lost", { identity: this.#options.identity, error: lead.error });
+  async #ended(work: Promise<void>, error: WhetstoneError): Promise<void> {
+    this.#logger.error("leader_lost", { identity: this.#options.identity, error });
     const grace = new AbortController();
     await Promise.race([work.catch(() => undefined), this.#clock.sleep(GRACE_MS, grace.signal).catch(() => undefined)]);
     grace.abort();
   }
 
-  /** A thread of its own; here where a test owns lock and time, and where the way to the server is no plain one. */
-  async #renewal(term: Term): Promise<Pick<Renewal, "run">> {
-    const { identity, lease, lock, clock } = this.#options;
-    const parts = { identity, times: this.#times, onFailure: this.#onFailure };
-    const known = this.#seen?.record;
-    const access = lock || clock ? undefined : await RenewalThread.access(this.#kube).catch(() => undefined);
-    if (access) return new RenewalThread({ ...parts, kube: this.#kube, lease, term, access, known });
-    return new Renewal({ ...parts, lock: this.#lock, clock: this.#clock }, known);
+  /** Until told to stop or until it is over. @returns what the lease says then, as far as is known */
+  async #renew(leadership: Leadership, stop: AbortSignal): Promise<HeldRecord | undefined> {
+    let known = this.#seen?.record;
+    for (;;) {
+      await this.#clock.sleep(RENEW_EVERY_MS, stop).catch(() => undefined);
+      const startedAt = this.#clock.monotonicMs();
+      if (stop.aborted || leadership.leftMs() <= 0) return known;
+      try {
+        known = await this.#renewOnce(known, leadership, stop);
+        // The renewal may have counted from when it was sent.
+        leadership.renewedUntil(startedAt + RENEW_WITHIN_MS);
+      } catch (error) {
+        known = undefined; // Somebody else may have written: look before the next attempt.
+        if (!stop.aborted) this.#logger.warn("lease_not_renewed", { error, leftMs: Math.round(leadership.leftMs()) });
+      }
+    }
   }
 
-  readonly #onFailure = (error: unknown, leftMs: number): void => {
-    this.#logger.warn("lease_not_renewed", { error, leftMs: Math.round(leftMs) });
-  };
+  async #renewOnce(
+    known: HeldRecord | undefined,
+    leadership: Leadership,
+    stop: AbortSignal,
+  ): Promise<HeldRecord | undefined> {
+    const { identity } = this.#options;
+    const timeoutMs = Math.max(1, Math.round(Math.min(CALL_MS, leadership.leftMs())));
+    const record = known ?? (await this.#lock.read(stop, timeoutMs));
+    // Not made anew: it may be gone because all of us are to go. If not, whoever is elected next makes it.
+    if (!record) throw new Error("the lease is gone");
+    if (record.holder !== identity) {
+      leadership.lose(`the lease is held by ${record.holder || "nobody"}`);
+      return record;
+    }
+    const mine = this.#held(record.acquireTime, record.transitions);
+    return await this.#lock.change(mine, record.version, { timeoutMs });
+  }
 
   /** So that the next one need not wait for the lease to run out. */
-  async #release(lead: Lead, record: HeldRecord | undefined): Promise<void> {
-    if (lead.isLost || record?.holder !== this.#options.identity) return;
-    const free = { ...record, holder: "", durationMs: 1000, renewTime: wallTime(this.#clock) };
+  async #release(record: HeldRecord | undefined): Promise<void> {
+    const { identity } = this.#options;
+    if (record?.holder !== identity) return;
+    const free = { ...record, holder: "", durationMs: 1000, renewTime: this.#time() };
     await this.#lock.change(free, record.version, { timeoutMs: CALL_MS }).then(
-      () => this.#logger.info("leader_released", { identity: this.#options.identity }),
+      () => this.#logger.info("leader_released", { identity }),
       (error: unknown) => this.#logger.warn("lease_not_released", { error }),
     );
+  }
+
+  #held(acquireTime: string, transitions: number): LeaseRecord {
+    const { identity: holder } = this.#options;
+    return { holder, durationMs: LEASE_MS, renewTime: this.#time(), acquireTime, transitions };
+  }
+
+  /** As Kubernetes writes times of leases: microseconds. */
+  #time(): string {
+    return new Date(this.#clock.now()).toISOString().replace("Z", "000Z");
   }
 
   #expiresAt(): number {

@@ -49,7 +49,7 @@ export function leaseLock(kube: Kube, name: string): LeaseLock {
 }
 
 /** A merge patch. */
-export function changeOf(record: LeaseRecord, version: string): object {
+function changeOf(record: LeaseRecord, version: string): object {
   return { metadata: { resourceVersion: version }, spec: specOf(record) };
 }
 
@@ -63,7 +63,7 @@ function specOf(record: LeaseRecord): NonNullable<Lease["spec"]> {
   };
 }
 
-export function recordOf({ metadata, spec }: Stored<Lease>): HeldRecord {
+function recordOf({ metadata, spec }: Stored<Lease>): HeldRecord {
   return {
     holder: spec?.holderIdentity ?? "",
     durationMs: (spec?.leaseDurationSeconds ?? 0) * 1000,
