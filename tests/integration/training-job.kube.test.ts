@@ -168,7 +168,7 @@ describe("a job as an object", () => {
   }, 60_000);
 });
 
-describe("wishes", () => {
+describe("what a job has to become", () => {
   it("suspended and resumed by kubectl, grown while it runs, it ends with its last step", async () => {
     await apply("grown", textOf("grown", { steps: 1000 }));
     await waitFor(async () => ((await objectOf("grown"))?.status?.step ?? 0) >= 1, LONG);

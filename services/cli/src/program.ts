@@ -178,14 +178,14 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
   command(jobs, "watch <job>", "watch a job until it is finished").action(async (name: string, flags: object) =>
     (await load()).watch(name, flags, context, outcome),
   );
-  const wishes = {
+  const changes = {
     cancel: ["cancelJob", "end a job; what is in flight is voided"],
     suspend: ["suspendJob", "stop a job after its running step; nothing is lost"],
     resume: ["resumeJob", "go on with a suspended job"],
   } as const;
-  for (const [name, [method, description]] of Object.entries(wishes)) {
+  for (const [name, [method, description]] of Object.entries(changes)) {
     command(jobs, `${name} <job>`, description).action(async (job: string, flags: object) =>
-      (await load()).wish(method, job, flags, context),
+      (await load()).change(method, job, flags, context),
     );
   }
   command(

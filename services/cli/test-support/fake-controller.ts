@@ -3,7 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 import type { Job, JobSpec, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
-import { JobPhase, JobSchema, JobService, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobSchema, JobService } from "@whetstone/proto/jobs/v1/jobs";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { implement, startServer } from "@whetstone/rpc";
 import type { RpcServer } from "@whetstone/rpc";
@@ -36,7 +36,7 @@ export async function startFakeController(): Promise<FakeController> {
     if (!job) throw new WhetstoneError("NOT_FOUND", `there is no job ${name}`);
     return job;
   };
-  const wish =
+  const become =
     (call: string, phase: JobPhase) =>
     ({ name }: { name: string }) => {
       calls.push(call);
@@ -54,9 +54,9 @@ export async function startFakeController(): Promise<FakeController> {
     },
     getJob: ({ name }) => ({ job: get(name) }),
     listJobs: () => ({ jobs: [...jobs.values()] }),
-    suspendJob: wish("suspend", JobPhase.SUSPENDED),
-    resumeJob: wish("resume", JobPhase.RUNNING),
-    cancelJob: wish("cancel", JobPhase.CANCELLED),
+    suspendJob: become("suspend", JobPhase.SUSPENDED),
+    resumeJob: become("resume", JobPhase.RUNNING),
+    cancelJob: become("cancel", JobPhase.CANCELLED),
     watchJob: async function* ({ name }, { signal }) {
       const job = get(name);
       yield { job };
@@ -97,5 +97,5 @@ function refuse(spec: JobSpec | undefined): void {
 
 function newJob(spec: JobSpec | undefined): Job {
   const status = { phase: JobPhase.RUNNING, reason: "Training", modelPath: "/weights" };
-  return create(JobSchema, { ...(spec ? { spec } : {}), uid: "u", wish: JobWish.RUN, status });
+  return create(JobSchema, { ...(spec ? { spec } : {}), uid: "u", status });
 }

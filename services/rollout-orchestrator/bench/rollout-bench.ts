@@ -21,7 +21,7 @@ import {
   type TypedStreams,
 } from "@whetstone/messaging";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
-import { JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSchema, EpisodeSummarySchema, FailureClass, Purpose } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
 import { startNats } from "@whetstone/testkit";
@@ -154,7 +154,7 @@ async function measure(episodes: number, concurrency: number): Promise<object> {
     await dispatch(nats, streams, job, count);
     const before = [orchestrator, environments, gateway].map(({ pid }) => cpuMs(pid));
     const startedAt = performance.now();
-    await jobs.put(job, { spec: { name: job }, wish: JobWish.RUN, status: { phase: JobPhase.RUNNING } });
+    await jobs.put(job, { spec: { name: job }, status: { phase: JobPhase.RUNNING } });
     const totals = await awaitEpisodes(streams, job, count);
     const wallMs = performance.now() - startedAt;
     const [o = 0, e = 0, g = 0] = [orchestrator, environments, gateway].map(

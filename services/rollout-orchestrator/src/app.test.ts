@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sha256Hex } from "@whetstone/messaging";
-import { JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { DESIRED } from "@whetstone/messaging/jobs";
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import { type Episode, FailureClass, Purpose, TerminationReason } from "@whetstone/proto/types/v1/types";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -177,7 +178,7 @@ describe("delivery", () => {
     await expect(house.tasksLeft(job)).resolves.toBe(1);
     await house.setPhase(job, JobPhase.RUNNING);
     await waitFor(() => app.inFlight === 1);
-    await house.setPhase(job, JobPhase.RUNNING, JobWish.CANCEL);
+    await house.setPhase(job, JobPhase.RUNNING, DESIRED.cancelByUser());
     await waitFor(async () => app.inFlight === 0 && (await house.tasksLeft(job)) === 0);
     expect(await house.find(job, 0)).toBeUndefined();
   });

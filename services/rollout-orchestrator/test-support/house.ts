@@ -22,6 +22,7 @@ import {
   taskStream,
   type TypedStreams,
 } from "@whetstone/messaging";
+import { DESIRED } from "@whetstone/messaging/jobs";
 import {
   PoolLoadSchema,
   PoolRecordSchema,
@@ -29,7 +30,13 @@ import {
   type RolloutTask,
   RolloutTaskSchema,
 } from "@whetstone/proto/events/v1/events";
-import { JobPhase, JobSchema, type JobSpec, type JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import {
+  type DesiredState,
+  JobPhase,
+  JobSchema,
+  type JobSpec,
+  type JobSpecSchema,
+} from "@whetstone/proto/jobs/v1/jobs";
 import {
   type Episode,
   EpisodeSchema,
@@ -164,9 +171,9 @@ export class House implements AsyncDisposable {
     return { pid: child.pid as number, kill, [Symbol.asyncDispose]: () => kill() };
   }
 
-  async setPhase(job: string, phase: JobPhase, wish: JobWish = JobWish.RUN): Promise<void> {
+  async setPhase(job: string, phase: JobPhase, desiredState: DesiredState = DESIRED.run()): Promise<void> {
     const bucket = await openKv(this.#nats, JOBS_BUCKET, JobSchema);
-    await bucket.put(job, { spec: { name: job, ...this.specs.get(job) }, wish, status: { phase } });
+    await bucket.put(job, { spec: { name: job, ...this.specs.get(job) }, desiredState, status: { phase } });
   }
 
   async newJob(limits: JobStreamLimits = {}, spec: SpecFields = {}): Promise<string> {

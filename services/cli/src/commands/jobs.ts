@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** `whet jobs …`: what is known of jobs, and the wishes a user may have of them. */
+/** `whet jobs …`: what is known of jobs, and what a user may want them to become. */
 import { toJson } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
@@ -67,9 +67,14 @@ export async function watch(
   }
 }
 
-type Wish = "cancelJob" | "suspendJob" | "resumeJob";
+type Change = "cancelJob" | "suspendJob" | "resumeJob";
 
-export async function wish(method: Wish, name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
+export async function change(
+  method: Change,
+  name: string,
+  flags: CommonOptions,
+  context: CommandContext,
+): Promise<void> {
   await using client = connect(flags, context);
   const job = present((await client[method]({ name })).job);
   if (flags.json === true) context.terminal.json(toJson(JobSchema, job));

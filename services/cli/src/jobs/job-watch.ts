@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Follows a job through both of its streams, over restarts of the controller. */
 import { WhetstoneError, isAbort, sleep } from "@whetstone/core";
+import { jobState } from "@whetstone/messaging/jobs";
 import type { Job, StepRecord, ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
 
-import { isFinished } from "../terminal/watch-view.ts";
 import type { JobClient } from "../connect/clients.ts";
 
 export interface WatchEvents {
@@ -52,9 +52,9 @@ async function followPhases(client: JobClient, name: string, events: WatchEvents
       if (!job) continue;
       last = job;
       events.job(job);
-      if (isFinished(job.status?.phase)) return job;
+      if (jobState(job).kind === "ended") return job;
     }
-    if (last && isFinished(last.status?.phase)) return last;
+    if (last && jobState(last).kind === "ended") return last;
     throw new WhetstoneError("UNAVAILABLE", "the controller ended the stream");
   });
 }

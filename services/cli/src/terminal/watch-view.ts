@@ -17,10 +17,6 @@ export interface WatchedJob {
   readonly validations: readonly ValidationResult[];
 }
 
-export function isFinished(phase: JobPhase | undefined): boolean {
-  return phase === JobPhase.SUCCEEDED || phase === JobPhase.FAILED || phase === JobPhase.CANCELLED;
-}
-
 export function seconds(duration: Duration | undefined): number {
   return duration ? Number(duration.seconds) + duration.nanos / 1e9 : 0;
 }

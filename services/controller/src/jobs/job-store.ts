@@ -3,15 +3,16 @@ import { randomUUID } from "node:crypto";
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { ConfigError, isJobId, WhetstoneError } from "@whetstone/core";
-import { JOBS_BUCKET, type KvChange, type KvRecord, type Nats, type TypedKv } from "@whetstone/messaging";
-import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type KvChange, type KvRecord, type Nats, openJobs, type TypedKv } from "@whetstone/messaging";
+import { DESIRED } from "@whetstone/messaging/jobs";
+import { type Job, JobPhase, JobSchema, type JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { type JobPage, JobPages } from "./job-pages.ts";
-import { openPatientKv } from "../nats/patient-kv.ts";
+import { patientKv } from "../nats/patient-kv.ts";
 
 /** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
 const ATTEMPTS = 20;
 
-type OfObject = "uid" | "createdAt" | "wish" | "generation" | "holdReason" | "maxRestarts" | "trainerAddress";
+type OfObject = "uid" | "createdAt" | "desiredState" | "generation" | "maxRestarts" | "trainerAddress";
 export type JobOrigin = Partial<Pick<Job, OfObject>>;
 
 /** Jobs in the KV bucket ws-jobs, each under its name. */
@@ -25,7 +26,7 @@ export class JobStore {
   }
 
   static async open(nats: Nats): Promise<JobStore> {
-    return new JobStore(await openPatientKv(nats, JOBS_BUCKET, JobSchema));
+    return new JobStore(patientKv(await openJobs(nats)));
   }
 
   /** @param origin  what another book says of the job, e.g. its object in a cluster */
@@ -34,7 +35,7 @@ export class JobStore {
       spec,
       uid: randomUUID(),
       createdAt: timestampNow(),
-      wish: JobWish.RUN,
+      desiredState: DESIRED.run(),
       status: { phase: JobPhase.QUEUED, episodes: {} },
       ...origin,
     });

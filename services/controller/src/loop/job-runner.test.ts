@@ -2,8 +2,9 @@
 // How a run ends when somebody it waits for does not answer: the loop's real code, stubs at its ports.
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { abortReason, sleep } from "@whetstone/core";
+import { DESIRED } from "@whetstone/messaging/jobs";
 import { type BatchManifest, BatchManifestSchema, type DispatchRecord } from "@whetstone/proto/events/v1/events";
-import { JobPhase, JobSchema, JobWish, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
+import { type DesiredState, JobPhase, JobSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import { type TrainProgress, TrainProgressSchema, TrainResultSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
@@ -11,7 +12,7 @@ import { waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { listTasks, seedTasks } from "../datasets/dataset.ts";
 import { keptSummary } from "./batch/sealed-episode.ts";
-import { type Ending, type JobParts, runJob, stopOrder } from "./job-runner.ts";
+import { type Ending, type JobParts, runJob, StopRun } from "./job-runner.ts";
 import { type Ledger, WAITING } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";
 
@@ -118,17 +119,21 @@ function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
       ...spec,
     },
   });
-  const signals = { wish: new AbortController(), cancel: new AbortController(), shutdown: new AbortController() };
+  const signals = { suspend: new AbortController(), end: new AbortController(), shutdown: new AbortController() };
   const ending = runJob(job, parts, {
-    wish: signals.wish.signal,
-    cancel: signals.cancel.signal,
+    suspend: signals.suspend.signal,
+    end: signals.end.signal,
     shutdown: signals.shutdown.signal,
   });
   return { ...books, ending, signals, reached: reached.promise };
 }
 
 const none = (): Promise<void> => Promise.resolve();
-const order = (wish: JobWish) => stopOrder(create(JobSchema, { wish }));
+/** The reason of the signal by which a run hears of it. */
+function told({ desired }: DesiredState): StopRun {
+  if (desired.case !== "suspend" && desired.case !== "end") throw new Error("it is not to stop");
+  return new StopRun(desired.value);
+}
 
 /** Which step's episodes are in which book (I2). */
 function booksOf({ dispatches, batches, steps }: ReturnType<typeof stage>) {
@@ -148,8 +153,7 @@ describe("a cancelled job ends though nobody answers", () => {
   ])("%s", async (_name, place) => {
     const run = stage(place);
     await run.reached;
-    run.signals.wish.abort(order(JobWish.CANCEL));
-    run.signals.cancel.abort(order(JobWish.CANCEL));
+    run.signals.end.abort(told(DESIRED.cancelByUser()));
     expect(await run.ending).toMatchObject({ phase: JobPhase.CANCELLED, reason: "CancelledByUser" });
     const { dispatched, listed, distinct } = booksOf(run);
     expect(listed, "every episode is in one book (I2)").toBe(dispatched);
@@ -159,7 +163,7 @@ describe("a cancelled job ends though nobody answers", () => {
   it("a step that the trainer had begun is recorded by nobody: its checkpoint alone tells of it", async () => {
     const run = stage("train");
     await run.reached;
-    run.signals.cancel.abort(order(JobWish.CANCEL));
+    run.signals.end.abort(told(DESIRED.cancelByUser()));
     await run.ending;
     expect(booksOf(run).steps).toBe(0);
   });
@@ -167,9 +171,9 @@ describe("a cancelled job ends though nobody answers", () => {
   it("though it was told to suspend before", async () => {
     const run = stage("train");
     await run.reached;
-    run.signals.wish.abort(order(JobWish.SUSPEND));
+    run.signals.suspend.abort(told(DESIRED.suspendByUser()));
     expect(await Promise.race([run.ending, waits()]), "a suspended job finishes its step").toBe("waits");
-    run.signals.cancel.abort(order(JobWish.CANCEL));
+    run.signals.end.abort(told(DESIRED.cancelByUser()));
     expect(await run.ending).toMatchObject({ phase: JobPhase.CANCELLED });
   });
 });
@@ -177,7 +181,7 @@ describe("a cancelled job ends though nobody answers", () => {
 it("a job is suspended though its step waits for disk space, which may be for ever", async () => {
   const run = stage("disk");
   await run.reached;
-  run.signals.wish.abort(order(JobWish.SUSPEND));
+  run.signals.suspend.abort(told(DESIRED.suspendByUser()));
   expect(await run.ending).toMatchObject({ phase: JobPhase.SUSPENDED, reason: "SuspendedByUser" });
 });
 

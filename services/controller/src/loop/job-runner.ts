@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Logger } from "@whetstone/telemetry";
+import { isFinished, type PhaseChange, reached } from "@whetstone/messaging/jobs";
 import { Deadline, isAbort, WhetstoneError } from "@whetstone/core";
 import { create } from "@bufbuild/protobuf";
 import {
   type EpisodeCounts,
   EpisodeCountsSchema,
+  type DesiredState_End,
+  type DesiredState_Suspend,
   type Job,
   JobPhase,
-  JobWish,
   type StepRecord,
 } from "@whetstone/proto/jobs/v1/jobs";
 import { compileJob } from "../jobs/compiled-job.ts";
 import { trainersReason } from "./failure-reason.ts";
-import { DELETED } from "../jobs/job-phase.ts";
 import type { TaskList } from "../datasets/dataset.ts";
 import { NothingLearnedError } from "./trained-batches.ts";
 import { BatchCollector } from "./batch/batch-collector.ts";
@@ -38,22 +39,16 @@ export interface JobParts {
 }
 
 export type Ending =
-  | {
-      readonly phase: JobPhase.SUCCEEDED | JobPhase.SUSPENDED | JobPhase.CANCELLED;
-      readonly reason: string;
-      readonly message: string;
-    }
-  | { readonly phase: JobPhase.FAILED; readonly reason: string; readonly message: string }
-  /** It failed and is started again. */
-  | { readonly phase: JobPhase.QUEUED; readonly reason: "Restarting"; readonly message: string }
+  /** QUEUED: it failed and is started again. */
+  | PhaseChange
   /** The process goes; the job stays as it is and is taken up by the next one. */
   | { readonly phase: "left" };
 
 export interface RunSignals {
-  /** The job is to stop, be it for a while; its reason says how. A step that the trainer has begun is finished before. */
-  readonly wish: AbortSignal;
-  /** The job is to end: no wait may hold that up, whoever does not answer. */
-  readonly cancel: AbortSignal;
+  /** The job is suspended; a step that the trainer has begun is finished before. The reason is a `StopRun`. */
+  readonly suspend: AbortSignal;
+  /** The job has to end: no wait may hold that up, whoever does not answer. The reason is a `StopRun`. */
+  readonly end: AbortSignal;
   /** The process has to go, or another controller has taken over. */
   readonly shutdown: AbortSignal;
 }
@@ -61,13 +56,13 @@ export interface RunSignals {
 /** Runs one job until it ends, is stopped by its user, or the process has to go. Never throws. */
 export async function runJob(record: Job, parts: JobParts, signals: RunSignals): Promise<Ending> {
   using timeout = Deadline.after(timeoutOf(record));
-  const leave = AbortSignal.any([signals.cancel, signals.shutdown, timeout.signal]);
+  const leave = AbortSignal.any([signals.end, signals.shutdown, timeout.signal]);
   const context = contextOf(record, parts, leave);
   const batches = new BatchCollector(context, { ...parts, tasks: parts.train });
   const validations = new ValidationRun(context, { ...parts, tasks: parts.validation, known: parts.board.validations });
   const countsOf = (): Promise<EpisodeCounts> => countEpisodes(batches, parts);
   parts.board.countWith(countsOf);
-  const stop = AbortSignal.any([signals.wish, leave]);
+  const stop = AbortSignal.any([signals.suspend, leave]);
   try {
     parts.board.recorded(await parts.ledger.steps());
     await batches.restore(stop);
@@ -105,35 +100,24 @@ function contextOf(record: Job, parts: JobParts, leave: AbortSignal): JobContext
   };
 }
 
-/** The abort reason that tells a running job to stop, as its record says. Undefined: it may go on. */
-export function stopOrder(job: Job): WhetstoneError | undefined {
-  const { holdReason, endReason, endMessage } = job;
-  const wish = job.wish === JobWish.RUN && holdReason !== "" ? JobWish.SUSPEND : job.wish;
-  if (wish === JobWish.RUN) return undefined;
-  const order: Order = { wish, holdReason: job.wish === JobWish.RUN ? holdReason : "", endReason, endMessage };
-  return new WhetstoneError("CANCELLED", `the job is to ${JobWish[wish]}`, { context: { order } });
+/** Tells a run to stop, by the signal that it is the reason of. */
+export class StopRun extends WhetstoneError {
+  override readonly name = "StopRun";
+  /** What the job has become when the run has stopped. */
+  readonly ending: PhaseChange;
+
+  constructor(desired: DesiredState_Suspend | DesiredState_End) {
+    const ending = reached(desired);
+    super("CANCELLED", `the job has to become ${JobPhase[ending.phase]}: ${ending.reason}`);
+    this.ending = ending;
+  }
 }
 
-type Order = Pick<Job, "wish" | "holdReason" | "endReason" | "endMessage">;
-
-/** Whoever cancels wants no more of the job, whatever it failed of meanwhile. A suspended job that fails has failed. */
-function orderOf(error: unknown, { cancel, wish }: RunSignals): Order | undefined {
-  const signal = cancel.aborted ? cancel : wish;
-  if (!signal.aborted || !(cancel.aborted || isAbort(error))) return undefined;
-  return signal.reason instanceof WhetstoneError ? (signal.reason.context["order"] as Order) : undefined;
-}
-
-/** How a job is called that stopped and goes on later. */
-function suspended(holdReason: string): Ending {
-  const phase = JobPhase.SUSPENDED;
-  if (holdReason === "") return { phase, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
-  return { phase, reason: holdReason, message: "It goes on by itself." };
-}
-
-function ended({ endReason, endMessage }: Order): Ending {
-  if (endReason === "" || endReason === DELETED)
-    return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
-  return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
+/** An end counts whatever the run failed of meanwhile. A suspended job that fails has failed. */
+function toldEnding(error: unknown, { end, suspend }: RunSignals): PhaseChange | undefined {
+  const reason: unknown = (end.aborted ? end : suspend).reason;
+  const isHeard = end.aborted || isAbort(error);
+  return isHeard && reason instanceof StopRun ? reason.ending : undefined;
 }
 
 interface Stopped {
@@ -146,10 +130,8 @@ interface Stopped {
 async function endingOf(error: unknown, { batches, parts, signals, timeout }: Stopped): Promise<Ending> {
   if (signals.shutdown.aborted || (await wasTakenOver(error, parts.ledger))) return { phase: "left" };
   await parts.queue.purge();
-  const order = orderOf(error, signals);
-  if (order?.wish === JobWish.SUSPEND) return suspended(order.holdReason);
-  const ending = order ? ended(order) : failure(error, parts, timeout);
-  if (ending.phase !== JobPhase.QUEUED) await batches.voidInFlight();
+  const ending = toldEnding(error, signals) ?? failure(error, parts, timeout);
+  if (isFinished(ending.phase)) await batches.voidInFlight();
   return ending;
 }
 
@@ -163,7 +145,7 @@ function isStale(error: unknown): boolean {
   return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
 }
 
-function failure(error: unknown, parts: JobParts, timeout: AbortSignal): Ending {
+function failure(error: unknown, parts: JobParts, timeout: AbortSignal): PhaseChange {
   if (timeout.aborted)
     return { phase: JobPhase.FAILED, reason: "DeadlineExceeded", message: "The job's timeout passed." };
   parts.logger.error("job_failed", { error });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { DESIRED } from "@whetstone/messaging/jobs";
+import { type DesiredState, type Job, JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
 import { needyJobs, nextJob } from "./next-job.ts";
 
-const job = (name: string, age: number, phase: JobPhase, wish: JobWish = JobWish.RUN): Job =>
-  create(JobSchema, { spec: { name }, createdAt: timestampFromMs(1e9 - age), wish, status: { phase } });
+const job = (name: string, age: number, phase: JobPhase, desiredState: DesiredState = DESIRED.run()): Job =>
+  create(JobSchema, { spec: { name }, createdAt: timestampFromMs(1e9 - age), desiredState, status: { phase } });
 const chosen = (...jobs: Job[]): string | undefined => nextJob(jobs)?.spec?.name;
 
 describe("nextJob", () => {
@@ -14,26 +15,26 @@ describe("nextJob", () => {
     expect(chosen(job("old", 9, JobPhase.QUEUED), job("running", 1, JobPhase.RUNNING))).toBe("running");
   });
   it("closes the books of a cancelled job next, also of a suspended one", () => {
-    const cancelled = job("cancelled", 1, JobPhase.SUSPENDED, JobWish.CANCEL);
+    const cancelled = job("cancelled", 1, JobPhase.SUSPENDED, DESIRED.cancelByUser());
     expect(chosen(job("old", 9, JobPhase.QUEUED), cancelled)).toBe("cancelled");
   });
   it("else runs the oldest that is wanted", () => {
     expect(chosen(job("young", 1, JobPhase.QUEUED), job("old", 9, JobPhase.QUEUED))).toBe("old");
   });
   it("leaves finished, suspended and unwanted jobs alone", () => {
-    const idle = job("idle", 5, JobPhase.QUEUED, JobWish.SUSPEND);
+    const idle = job("idle", 5, JobPhase.QUEUED, DESIRED.suspendByUser());
     expect(chosen(job("done", 9, JobPhase.SUCCEEDED), job("asleep", 8, JobPhase.SUSPENDED), idle)).toBeUndefined();
   });
 });
 
 describe("needyJobs", () => {
-  const held = (made: Job, holdReason: string): Job => ({ ...made, holdReason });
+  const waits = DESIRED.suspendByController;
   const needy = (...jobs: Job[]): (string | undefined)[] => needyJobs(jobs).map(({ spec }) => spec?.name);
   const { QUEUED, RUNNING, SUSPENDED } = JobPhase;
 
   it("are the running one, then by age those that wait for their turn, or for engines and trainer", () => {
-    const engines = held(job("engines", 5, QUEUED), "WaitingForEngines");
-    const resumed = held(job("resumed", 4, SUSPENDED), "WaitingForTrainer");
+    const engines = job("engines", 5, QUEUED, waits("WaitingForEngines"));
+    const resumed = job("resumed", 4, SUSPENDED, waits("WaitingForTrainer"));
     expect(needy(job("turn", 3, QUEUED), engines, resumed, job("running", 1, RUNNING))).toEqual([
       "running",
       "engines",
@@ -42,14 +43,14 @@ describe("needyJobs", () => {
     ]);
   });
   it("are those, too, that stop, or whose changed text is being taken over", () => {
-    const changed = held(job("changed", 2, SUSPENDED), "Updating");
-    const stops = held(job("stops", 1, RUNNING, JobWish.SUSPEND), "Evicted");
+    const changed = job("changed", 2, SUSPENDED, waits("Updating"));
+    const stops = job("stops", 1, RUNNING, DESIRED.suspendByUser());
     expect(needy(changed, stops)).toEqual(["stops", "changed"]);
   });
   it("are none that wait for quota, are suspended, or only have their books to be closed", () => {
-    const waits = held(job("waits", 4, QUEUED), "WaitingForQuota");
-    const suspended = held(job("suspended", 3, SUSPENDED, JobWish.SUSPEND), "WaitingForEngines");
-    const evicted = held(job("evicted", 1, SUSPENDED), "Evicted");
-    expect(needy(waits, suspended, job("cancelled", 2, QUEUED, JobWish.CANCEL), evicted)).toEqual([]);
+    const quota = job("waits", 4, QUEUED, waits("WaitingForQuota"));
+    const suspended = job("suspended", 3, SUSPENDED, DESIRED.suspendByUser());
+    const evicted = job("evicted", 1, SUSPENDED, waits("Evicted"));
+    expect(needy(quota, suspended, job("cancelled", 2, QUEUED, DESIRED.cancelByUser()), evicted)).toEqual([]);
   });
 });

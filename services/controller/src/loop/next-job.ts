@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
-import { isFinished } from "../jobs/job-phase.ts";
-import { mayRun } from "../operator/training-job/hold.ts";
+import { isWanted, jobState, phaseOf, waitsFor } from "@whetstone/messaging/jobs";
+import { type Job, JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+import { mayRun } from "../operator/training-job/suspend.ts";
 
 /**
- * The job to run now: one that a former controller was running, else one to be cancelled (its books have to be closed),
- * else the oldest that is wanted.
+ * The job to run now: one that a former controller was running, else one that has to end (its books have to be closed),
+ * else the oldest that may run.
  */
 export function nextJob(jobs: readonly Job[]): Job | undefined {
   const open = openJobs(jobs);
-  return (
-    open.find((job) => job.status?.phase === JobPhase.RUNNING) ??
-    open.find((job) => job.wish === JobWish.CANCEL) ??
-    open.find((job) => job.wish === JobWish.RUN && job.holdReason === "" && job.status?.phase !== JobPhase.SUSPENDED)
-  );
+  const isIn = (kind: ReturnType<typeof jobState>["kind"]) => open.find((job) => jobState(job).kind === kind);
+  return open.find(runs) ?? isIn("ending") ?? isIn("queued");
 }
 
 /**
@@ -23,17 +20,18 @@ export function nextJob(jobs: readonly Job[]): Job | undefined {
  */
 export function needyJobs(jobs: readonly Job[]): Job[] {
   const open = openJobs(jobs);
-  const isRunning = (job: Job): boolean => job.status?.phase === JobPhase.RUNNING;
-  const isNext = ({ wish, holdReason }: Job): boolean =>
-    wish === JobWish.RUN && (mayRun(holdReason) || holdReason === "Updating");
-  return [...open.filter(isRunning), ...open.filter((job) => !isRunning(job) && isNext(job))];
+  const isNext = ({ desiredState }: Job): boolean =>
+    isWanted(desiredState) && (mayRun(waitsFor(desiredState)) || waitsFor(desiredState) === "Updating");
+  return [...open.filter(runs), ...open.filter((job) => !runs(job) && isNext(job))];
 }
 
 /** Oldest first. */
 function openJobs(jobs: readonly Job[]): Job[] {
-  return jobs
-    .filter((job) => !isFinished(job.status?.phase ?? JobPhase.QUEUED))
-    .sort((a, b) => createdMs(a) - createdMs(b));
+  return jobs.filter((job) => jobState(job).kind !== "ended").sort((a, b) => createdMs(a) - createdMs(b));
+}
+
+function runs(job: Job): boolean {
+  return phaseOf(job) === JobPhase.RUNNING;
 }
 
 function createdMs(job: Job): number {

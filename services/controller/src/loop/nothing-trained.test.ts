@@ -98,7 +98,7 @@ async function run(spec: object, fails: (step: number) => boolean, failureClass 
   const board = new StatusBoard(sinks, []);
   const parts = { ledger, episodes, queue, trainer, fleet, train: tasks, validation: tasks, board };
   const more = { logger: silentLogger, mayRestart: () => false };
-  const ending = await runJob(job, { ...parts, ...more }, { wish: never, cancel: never, shutdown: never });
+  const ending = await runJob(job, { ...parts, ...more }, { suspend: never, end: never, shutdown: never });
   return { ending, steps, said: [...said], validations: status.validations };
 }
 

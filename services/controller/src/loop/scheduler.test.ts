@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clone, create } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
-import { DELETED, isFinished } from "../jobs/job-phase.ts";
-import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { DESIRED, isFinished } from "@whetstone/messaging/jobs";
+import { type Job, JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { stopOrder } from "./job-runner.ts";
-import { type Ending } from "./job-runner.ts";
+import type { Ending, RunSignals, StopRun } from "./job-runner.ts";
 import { Scheduler } from "./scheduler.ts";
 
 let jobs: Map<string, Job>;
@@ -29,7 +28,7 @@ beforeEach(() => {
     prepare: () => Promise.resolve(),
     setPhase: (name, phase, reason, message) =>
       Promise.resolve(change(name, (job) => setPhase(job, phase, reason, message))),
-    run: (job, signals) => run(job, signals.wish),
+    run,
   });
   over = scheduler.run(stop.signal);
 });
@@ -48,23 +47,25 @@ function setPhase(job: Job, phase: JobPhase, reason: string, message: string): v
 }
 
 /** A run that goes on until the test lets it go, or its record says stop. */
-async function run(job: Job, wish: AbortSignal): Promise<Ending> {
+async function run(job: Job, { suspend, end }: RunSignals): Promise<Ending> {
   started.push(job.spec?.name ?? "");
+  const stop = AbortSignal.any([suspend, end]);
   const told = new Promise<void>((resolve) => {
-    if (wish.aborted) resolve();
-    wish.addEventListener("abort", () => resolve(), { once: true });
+    if (stop.aborted) resolve();
+    stop.addEventListener("abort", () => resolve(), { once: true });
   });
   await Promise.race([told, letGo.promise]);
-  if (!wish.aborted) return endings.shift() ?? succeeded;
-  const order = (wish.reason as ReturnType<typeof stopOrder>)?.context["order"] as Job;
-  if (order.wish === JobWish.SUSPEND) return { phase: JobPhase.SUSPENDED, reason: order.holdReason, message: "" };
-  return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+  if (!stop.aborted) return endings.shift() ?? succeeded;
+  return ((end.aborted ? end : suspend).reason as StopRun).ending;
 }
 
 function add(name: string, age: number): void {
   const spec = { name };
   const createdAt = timestampFromMs(1e9 - age);
-  jobs.set(name, create(JobSchema, { spec, createdAt, wish: JobWish.RUN, status: { phase: JobPhase.QUEUED } }));
+  jobs.set(
+    name,
+    create(JobSchema, { spec, createdAt, desiredState: DESIRED.run(), status: { phase: JobPhase.QUEUED } }),
+  );
   scheduler.wake();
 }
 
@@ -85,33 +86,33 @@ describe("Scheduler", () => {
     await isIn("first", JobPhase.RUNNING);
     add("second", 5);
     add("third", 4);
-    note("second", (job) => (job.wish = JobWish.SUSPEND));
-    note("third", (job) => (job.wish = JobWish.CANCEL));
+    note("second", (job) => (job.desiredState = DESIRED.suspendByUser()));
+    note("third", (job) => (job.desiredState = DESIRED.cancelByUser()));
     await isIn("second", JobPhase.SUSPENDED);
     await isIn("third", JobPhase.CANCELLED);
     expect(started).toEqual(["first"]);
   });
 
-  it("does not start a job that is held, stops one that becomes so, and goes on when it may", async () => {
-    add("held", 9);
-    await isIn("held", JobPhase.RUNNING);
-    note("held", (job) => (job.holdReason = "WaitingForQuota"));
-    await isIn("held", JobPhase.SUSPENDED);
-    expect(status("held")?.reason).toBe("WaitingForQuota");
+  it("does not start a job that has to wait, stops one that becomes so, and goes on when it may", async () => {
+    add("waits", 9);
+    await isIn("waits", JobPhase.RUNNING);
+    note("waits", (job) => (job.desiredState = DESIRED.suspendByController("WaitingForQuota")));
+    await isIn("waits", JobPhase.SUSPENDED);
+    expect(status("waits")?.reason).toBe("WaitingForQuota");
     add("other", 5);
     await isIn("other", JobPhase.RUNNING);
     letGo.resolve();
     await isIn("other", JobPhase.SUCCEEDED);
-    expect(started).toEqual(["held", "other"]);
-    note("held", (job) => (job.holdReason = ""));
-    await isIn("held", JobPhase.SUCCEEDED);
+    expect(started).toEqual(["waits", "other"]);
+    note("waits", (job) => (job.desiredState = DESIRED.run()));
+    await isIn("waits", JobPhase.SUCCEEDED);
   });
 
   it("ends a waiting job for the reason that the controller gave", async () => {
     add("first", 9);
     await isIn("first", JobPhase.RUNNING);
     add("late", 5);
-    note("late", (job) => Object.assign(job, { wish: JobWish.CANCEL, endReason: "PreRunningDeadlineExceeded" }));
+    note("late", (job) => (job.desiredState = DESIRED.failByController("PreRunningDeadlineExceeded", "late")));
     await isIn("late", JobPhase.FAILED);
     expect(status("late")?.reason).toBe("PreRunningDeadlineExceeded");
   });
@@ -124,8 +125,8 @@ describe("Scheduler", () => {
       change(name, (job) => setPhase(job, JobPhase.SUSPENDED, "", ""));
       change(name, (job) => job.status && (job.status.startedAt = timestampNow()));
     }
-    note("ran", (job) => (job.wish = JobWish.CANCEL));
-    note("gone", (job) => Object.assign(job, { wish: JobWish.CANCEL, endReason: DELETED }));
+    note("ran", (job) => (job.desiredState = DESIRED.cancelByUser()));
+    note("gone", (job) => (job.desiredState = DESIRED.cancelByDeletion()));
     await isIn("gone", JobPhase.CANCELLED);
     expect(status("ran")?.phase).toBe(JobPhase.SUSPENDED);
     letGo.resolve();

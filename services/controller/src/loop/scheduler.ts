@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Job, JobPhase, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { jobState, type PhaseChange, phaseOf, reached } from "@whetstone/messaging/jobs";
+import { type Job, JobPhase, Requester } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { DELETED, isFinished } from "../jobs/job-phase.ts";
 import { nextJob } from "./next-job.ts";
-import { type Ending, type RunSignals, stopOrder } from "./job-runner.ts";
+import { type Ending, type RunSignals, StopRun } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
@@ -29,7 +29,7 @@ export class Scheduler {
   readonly #resting = new Set<string>();
   #running: Running | undefined;
   #wakeUp = Promise.withResolvers<void>();
-  /** Choosing a job and settling the others' wishes never happen at once. */
+  /** Choosing a job and settling the others never happen at once. */
   #turn: Promise<unknown> = Promise.resolve();
   #settling: Promise<void> | undefined;
 
@@ -63,7 +63,7 @@ export class Scheduler {
 
   /** Passes a changed record on: to the running job at once, else to the settling of the waiting ones. */
   note(job: Job): void {
-    if (this.#running?.name === job.spec?.name) tell(this.#running, job);
+    if (this.#running && this.#running.name === job.spec?.name) tell(this.#running, job);
     else this.#settle().catch(() => undefined); // The next pass says why.
     this.wake();
   }
@@ -76,16 +76,16 @@ export class Scheduler {
       : nextJob(jobs.filter((job) => !this.#resting.has(job.spec?.name ?? "")));
     if (!chosen) return undefined;
     const name = chosen.spec?.name ?? "";
-    this.#running = { name, wish: new AbortController(), cancel: new AbortController() };
+    this.#running = newRun(name);
     await this.#deps.prepare(chosen);
     return this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
   }
 
   async #runOne(job: Job, shutdown: AbortSignal): Promise<void> {
     const name = job.spec?.name ?? "";
-    const running = (this.#running ??= { name, wish: new AbortController(), cancel: new AbortController() });
+    const running = (this.#running ??= newRun(name));
     tell(running, job);
-    const signals = { wish: running.wish.signal, cancel: running.cancel.signal, shutdown };
+    const signals = { suspend: running.suspend.signal, end: running.end.signal, shutdown };
     const ending = await this.#deps.run(job, signals);
     this.#running = undefined;
     if (ending.phase === "left" && !shutdown.aborted)
@@ -104,21 +104,20 @@ export class Scheduler {
     void sleep(REST(restarts + 1), shutdown).then(over, over);
   }
 
-  /** Jobs that nobody runs are suspended, resumed and cancelled by a word. Callers that come while one waits share it. */
+  /** Jobs that nobody runs are suspended, resumed and ended by a change of phase. Callers that come while one waits share it. */
   #settle(): Promise<void> {
     this.#settling ??= this.#inTurn(() => {
       this.#settling = undefined;
-      return this.#settleIdleWishes();
+      return this.#settleIdle();
     });
     return this.#settling;
   }
 
-  async #settleIdleWishes(): Promise<void> {
+  async #settleIdle(): Promise<void> {
     for (const job of await this.#deps.jobs()) {
       const name = job.spec?.name ?? "";
-      const phase = job.status?.phase ?? JobPhase.QUEUED;
-      if (isFinished(phase) || phase === JobPhase.RUNNING || name === this.#running?.name) continue;
-      const to = settled(job, phase);
+      if (phaseOf(job) === JobPhase.RUNNING || name === this.#running?.name) continue;
+      const to = settled(job);
       if (to) await this.#deps.setPhase(name, to.phase, to.reason, to.message);
     }
   }
@@ -137,32 +136,32 @@ export class Scheduler {
 
 interface Running {
   readonly name: string;
-  readonly wish: AbortController;
-  readonly cancel: AbortController;
+  readonly suspend: AbortController;
+  readonly end: AbortController;
 }
 
-/** A job that was told to suspend, and finishes its step, may still be cancelled. */
-function tell(running: Running | undefined, job: Job): void {
-  const order = stopOrder(job);
-  if (!order) return;
-  running?.wish.abort(order);
-  if (job.wish === JobWish.CANCEL) running?.cancel.abort(order);
+const newRun = (name: string): Running => ({ name, suspend: new AbortController(), end: new AbortController() });
+
+/** A job that is suspending, and finishes its step, may still have to end. */
+function tell(running: Running, job: Job): void {
+  const state = jobState(job);
+  if ("suspend" in state) running.suspend.abort(new StopRun(state.suspend));
+  if ("end" in state) running.end.abort(new StopRun(state.end));
 }
 
 /** Where a job that nobody runs belongs. Undefined: it is there, or its books have to be closed by a run. */
-function settled(
-  job: Job,
-  phase: JobPhase,
-): Pick<Ending & { phase: JobPhase }, "phase" | "reason" | "message"> | undefined {
-  const { wish, holdReason, endReason, endMessage } = job;
-  const isSuspended = phase === JobPhase.SUSPENDED;
-  if (wish === JobWish.SUSPEND && !isSuspended)
-    return { phase: JobPhase.SUSPENDED, reason: "SuspendedByUser", message: "Resume it with `whet jobs resume`." };
-  if (wish === JobWish.RUN && isSuspended && holdReason === "")
-    return { phase: JobPhase.QUEUED, reason: "Resumed", message: "" };
-  // Where nothing was dispatched, or all of it goes, there are no books to close.
-  if (wish !== JobWish.CANCEL || (job.status?.startedAt && endReason !== DELETED)) return undefined;
-  if (endReason !== "" && endReason !== DELETED)
-    return { phase: JobPhase.FAILED, reason: endReason, message: endMessage };
-  return { phase: JobPhase.CANCELLED, reason: "CancelledByUser", message: "" };
+function settled(job: Job): PhaseChange | undefined {
+  const state = jobState(job);
+  switch (state.kind) {
+    case "suspended": // What the controller lets wait keeps its phase.
+      return phaseOf(job) === JobPhase.QUEUED && state.suspend.by === Requester.USER
+        ? reached(state.suspend)
+        : undefined;
+    case "resuming":
+      return { phase: JobPhase.QUEUED, reason: "Resumed", message: "" };
+    case "ending": // Where nothing was dispatched, or all of it goes, there are no books to close.
+      return job.status?.startedAt && state.end.by !== Requester.DELETION ? undefined : reached(state.end);
+    default:
+      return undefined;
+  }
 }

@@ -12,7 +12,11 @@ const BACKOFF = exponentialBackoff({ initialMs: 200, maxMs: 5000 });
  * A call whose answer was lost may have taken effect; callers treat ALREADY_EXISTS and CONFLICT accordingly.
  */
 export async function openPatientKv<D extends DescMessage>(nats: Nats, bucket: string, schema: D): Promise<TypedKv<D>> {
-  const kv = await openKv(nats, bucket, schema);
+  return patientKv(await openKv(nats, bucket, schema));
+}
+
+/** The same of one that is open. */
+export function patientKv<D extends DescMessage>(kv: TypedKv<D>): TypedKv<D> {
   return {
     get: (...args) => patiently(() => kv.get(...args)),
     getBytes: (...args) => patiently(() => kv.getBytes(...args)),

@@ -3,6 +3,7 @@ export { type BundleStore, openBundleStore } from "./bundles.ts";
 export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
+export { openJobs } from "./jobs/bucket.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export { guardNats, type GuardOptions, type NatsRefusal, spaceOf } from "./nats-guard.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";

@@ -16,7 +16,7 @@ import {
 } from "@whetstone/messaging";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
-import { JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { EpisodeSchema, EpisodeSummarySchema, FailureClass, Purpose } from "@whetstone/proto/types/v1/types";
 import { createClient } from "@whetstone/rpc";
 import { startNats } from "@whetstone/testkit";
@@ -177,7 +177,7 @@ export async function measureServices({ engineUrl, concurrency, leastTurns }: Se
     await eachService(services, loopDelay);
     const before = await eachService(services, ({ pid }) => cpuMs(pid));
     const startedAt = performance.now();
-    await jobs.put(job, { spec: { name: job }, wish: JobWish.RUN, status: { phase: JobPhase.RUNNING } });
+    await jobs.put(job, { spec: { name: job }, status: { phase: JobPhase.RUNNING } });
     const totals = await awaitEpisodes(streams, job, count);
     const wallMs = performance.now() - startedAt;
     const used = await eachService(services, ({ pid }) => cpuMs(pid));

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { JOBS_BUCKET, type Nats, openKv } from "@whetstone/messaging";
-import { type Job, JobPhase, JobSchema, type JobSpec, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type Nats, openJobs } from "@whetstone/messaging";
+import { jobState } from "@whetstone/messaging/jobs";
+import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 
 /** What the orchestrator does with a job's tasks. `pause`: hand them back. `end`: they are void. */
 export type JobStance = "play" | "pause" | "end";
 
 export function stanceOf(job: Job): JobStance {
-  if (job.wish === JobWish.CANCEL) return "end";
-  switch (job.status?.phase) {
-    case JobPhase.RUNNING:
+  switch (jobState(job).kind) {
+    case "running":
+    case "suspending": // Its step still needs its episodes.
       return "play";
-    case JobPhase.SUCCEEDED:
-    case JobPhase.FAILED:
-    case JobPhase.CANCELLED:
+    case "ending":
+    case "ended":
       return "end";
     default:
       return "pause";
@@ -29,7 +29,7 @@ export async function watchJobs(
   onStance: OnStance,
   { signal, logger }: { readonly signal: AbortSignal; readonly logger: Logger },
 ): Promise<void> {
-  const jobs = await openKv(nats, JOBS_BUCKET, JobSchema, { signal, logger });
+  const jobs = await openJobs(nats, { signal, logger });
   try {
     for await (const change of jobs.watch("", signal)) {
       if (change.kind === "delete") onStance(change.key, "end", undefined);

@@ -3,8 +3,10 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { type ConfigError, WhetstoneError } from "@whetstone/core";
+import type { Kube } from "@whetstone/kube";
 import { ensurePlatform, type Nats, openBundleStore, openStreams } from "@whetstone/messaging";
-import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { DESIRED } from "@whetstone/messaging/jobs";
+import { type DesiredState, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient, type RpcServer, startServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { startNats, type TestNats } from "@whetstone/testkit";
@@ -12,11 +14,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { JobRecords } from "./job-records.ts";
 import { JobStore } from "../job-store.ts";
 import { readLedger } from "../../loop/batch/kv-ledger.ts";
+import { TrainingJobs } from "../../operator/training-job/objects.ts";
 import { jobService } from "./job-service.ts";
 
 let nats: TestNats;
 let connection: Nats;
 let server: RpcServer;
+let store: JobStore;
 let client: RpcClient<typeof JobService>;
 
 const spec: JsonObject = {
@@ -33,7 +37,17 @@ beforeAll(async () => {
   nats = await startNats();
   connection = await nats.connect();
   await ensurePlatform(connection);
-  const store = await JobStore.open(connection);
+  store = await JobStore.open(connection);
+  server = await serve(undefined);
+  client = createClient(JobService, server.address);
+  await client.submitJob({ spec: fromJson(JobSpecSchema, spec) });
+  const evaluation = { ...spec, name: "judged", train: undefined, algorithm: undefined, loop: { steps: 0 } };
+  const validation = { dataset: { seeds: { count: "2" } } };
+  await client.submitJob({ spec: fromJson(JobSpecSchema, JSON.parse(JSON.stringify({ ...evaluation, validation }))) });
+}, 60_000);
+
+/** @param objects  where jobs are objects of a cluster */
+async function serve(objects: TrainingJobs | undefined): Promise<RpcServer> {
   const service = jobService({
     store,
     records: new JobRecords(await openStreams(connection), await readLedger(connection), () => "/nowhere"),
@@ -47,16 +61,11 @@ beforeAll(async () => {
         yield* jobs;
       },
     },
-    objects: undefined,
+    objects,
     wake: () => undefined,
   });
-  server = await startServer({ host: "127.0.0.1", port: 0, services: [service], logger: silentLogger });
-  client = createClient(JobService, server.address);
-  await client.submitJob({ spec: fromJson(JobSpecSchema, spec) });
-  const evaluation = { ...spec, name: "judged", train: undefined, algorithm: undefined, loop: { steps: 0 } };
-  const validation = { dataset: { seeds: { count: "2" } } };
-  await client.submitJob({ spec: fromJson(JobSpecSchema, JSON.parse(JSON.stringify({ ...evaluation, validation }))) });
-}, 60_000);
+  return await startServer({ host: "127.0.0.1", port: 0, services: [service], logger: silentLogger });
+}
 
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
@@ -174,5 +183,47 @@ describe("UpdateJob", () => {
   it("takes what a new job may say", async () => {
     const { job } = await client.updateJob({ name: "fl", steps: 9, timeout: { seconds: 60n } });
     expect([job?.spec?.loop?.steps, job?.spec?.timeout?.seconds]).toEqual([9, 60n]);
+  });
+});
+
+describe("what a job has to become", () => {
+  const submit = async (name: string) => await client.submitJob({ spec: fromJson(JobSpecSchema, { ...spec, name }) });
+  const said = async (name: string): Promise<DesiredState | undefined> => (await store.get(name)).desiredState;
+
+  it("is what its user says last, and an end stays", async () => {
+    const { job } = await submit("steered");
+    expect(job?.desiredState).toEqual(DESIRED.run());
+    for (const [call, desired] of [
+      ["suspendJob", DESIRED.suspendByUser()],
+      ["resumeJob", DESIRED.run()],
+      ["cancelJob", DESIRED.cancelByUser()],
+      ["resumeJob", DESIRED.cancelByUser()],
+      ["suspendJob", DESIRED.cancelByUser()],
+    ] as const) {
+      expect((await client[call]({ name: "steered" })).job?.desiredState).toEqual(desired);
+      expect(await said("steered")).toEqual(desired);
+    }
+  });
+
+  it("cannot be said of a job that has ended, except that it ends", async () => {
+    await submit("over");
+    await store.change("over", ({ status }) => void (status && (status.phase = JobPhase.SUCCEEDED)));
+    expect((await failure(client.suspendJob({ name: "over" }))).code).toBe("CONFLICT");
+    expect((await client.cancelJob({ name: "over" })).job?.status?.phase).toBe(JobPhase.SUCCEEDED);
+    expect(await said("over")).toEqual(DESIRED.run());
+  });
+
+  it("is left to the reconciler where a job with an object is resumed: it may have to wait", async () => {
+    const patches: unknown[] = [];
+    const patch = (_type: unknown, _name: string, { spec }: { spec: object }) =>
+      Promise.resolve({ metadata: { generation: patches.push(spec) } });
+    await using there = await serve(new TrainingJobs({ patch } as unknown as Kube));
+    await using cluster = createClient(JobService, there.address);
+    await submit("object");
+    await cluster.suspendJob({ name: "object" });
+    expect(await store.get("object")).toMatchObject({ desiredState: DESIRED.suspendByUser(), generation: 1n });
+    await cluster.resumeJob({ name: "object" });
+    expect(await store.get("object")).toMatchObject({ desiredState: DESIRED.suspendByUser(), generation: 1n });
+    expect(patches).toEqual([{ suspend: true }, { suspend: false }]);
   });
 });

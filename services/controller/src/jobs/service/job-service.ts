@@ -3,17 +3,18 @@ import { clone, create, equals, type MessageInitShape } from "@bufbuild/protobuf
 import { ConfigError, parseEpisodeId, WhetstoneError } from "@whetstone/core";
 import type { AuditResult } from "@whetstone/audit";
 import type { BundleStore } from "@whetstone/messaging";
+import { DESIRED, isFinished, mayReplace, phaseOf } from "@whetstone/messaging/jobs";
 import { codeFault, digestOf, type ModuleCode } from "@whetstone/modules/code";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { type CallContext, implement, type RpcClient } from "@whetstone/rpc";
 import {
+  type DesiredState,
   type Job,
   JobPhase,
   JobSchema,
   JobService,
   type JobSpec,
   JobSpecSchema,
-  JobWish,
   type StreamEpisodesRequest,
   type StreamMetricsRequest,
   type StreamMetricsResponseSchema,
@@ -21,14 +22,13 @@ import {
   type UpdateJobRequest,
 } from "@whetstone/proto/jobs/v1/jobs";
 import { compileJob } from "../compiled-job.ts";
-import { isFinished } from "../job-phase.ts";
 import { replayTask } from "../../loop/batch/tasks.ts";
 import { type Violation, validateJob } from "../validation/validate-job.ts";
 import { takeModule } from "./module-intake.ts";
 import type { JobRecords } from "./job-records.ts";
 import type { NatsWatch } from "../../nats/nats-watch.ts";
 import type { JobStore } from "../job-store.ts";
-import { firstHold } from "../../operator/training-job/hold.ts";
+import { firstState } from "../../operator/training-job/suspend.ts";
 import { admitJob, type JobChange, type TrainingJobs } from "../../operator/training-job/objects.ts";
 
 export interface JobServiceDeps {
@@ -52,10 +52,10 @@ export interface JobServiceDeps {
 
 /** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
 export function jobService(deps: JobServiceDeps) {
-  const wish =
-    (to: JobWish, change: JobChange) =>
+  const become =
+    (state: () => DesiredState, change: JobChange) =>
     ({ name }: { name: string }): Promise<{ job: Job }> =>
-      alter(deps, name, change, (job) => applyWish(job, to));
+      alter(deps, name, change, (job) => setDesired(job, state()));
   return implement(JobService, {
     submitJob: (request) => submit(deps, request),
     pushModule: ({ moduleCode }) => pushModule(deps, moduleCode),
@@ -67,9 +67,9 @@ export function jobService(deps: JobServiceDeps) {
     watchJob: ({ name }, context) => watch(deps, name, context),
     updateJob: ({ name, steps, timeout }) =>
       alter(deps, name, { steps, timeout }, (job) => update(job, { name, steps, timeout })),
-    suspendJob: wish(JobWish.SUSPEND, { suspend: true }),
-    resumeJob: wish(JobWish.RUN, { suspend: false }),
-    cancelJob: wish(JobWish.CANCEL, { cancel: true }),
+    suspendJob: become(DESIRED.suspendByUser, { suspend: true }),
+    resumeJob: become(DESIRED.run, { suspend: false }),
+    cancelJob: become(DESIRED.cancelByUser, { cancel: true }),
     listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
@@ -97,12 +97,12 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
 async function admit(deps: JobServiceDeps, spec: JobSpec): Promise<{ job: Job; created: boolean }> {
   if (!deps.objects) return { job: await deps.store.create(spec), created: true };
   const object = await deps.objects.ensure(spec);
-  return admitJob(deps.store, object, firstHold(object, deps.onDemand ?? false));
+  return admitJob(deps.store, object, firstState(object, deps.onDemand ?? false));
 }
 
 /**
  * Changes a job's record, and on Kubernetes its object first: what it says is what the reconciler sees to. The record takes
- * effect at once.
+ * effect at once, except that a job is resumed by the reconciler: only it knows what else the job may have to wait for.
  */
 async function alter(
   deps: JobServiceDeps,
@@ -112,6 +112,7 @@ async function alter(
 ): Promise<{ job: Job }> {
   apply(clone(JobSchema, await deps.store.get(name))); // Throws where it is not allowed.
   const generation = await deps.objects?.change(name, change);
+  if (generation !== undefined && change.suspend === false) return { job: await deps.store.get(name) };
   const job = await deps.store.change(name, (stored) => {
     apply(stored);
     if (generation !== undefined && generation > stored.generation) stored.generation = generation;
@@ -149,15 +150,15 @@ function sameJob(existing: Job, spec: JobSpec): Job {
   });
 }
 
-function applyWish(job: Job, to: JobWish): void {
-  const phase = job.status?.phase ?? JobPhase.QUEUED;
+function setDesired(job: Job, state: DesiredState): void {
+  const phase = phaseOf(job);
   if (isFinished(phase)) {
-    if (to === JobWish.CANCEL) return; // Nothing is left to cancel; asking twice is not an error.
+    if (state.desired.case === "end") return; // Nothing is left to cancel; asking twice is not an error.
     throw new WhetstoneError("CONFLICT", `job "${job.spec?.name}" is finished (${JobPhase[phase]})`, {
       retry: "never",
     });
   }
-  if (job.wish !== JobWish.CANCEL) job.wish = to;
+  if (mayReplace(job.desiredState, state)) job.desiredState = state;
 }
 
 /** The changed job is checked as a new one is: an evaluation that is to train from now on may lack what training needs. */
@@ -178,7 +179,7 @@ function update(job: Job, request: Pick<UpdateJobRequest, "name" | "steps" | "ti
 }
 
 function requireIdle(job: Job, name: string): void {
-  const phase = job.status?.phase ?? JobPhase.QUEUED;
+  const phase = phaseOf(job);
   const conflict = (message: string) => new WhetstoneError("CONFLICT", message, { retry: "never" });
   if (isFinished(phase)) throw conflict(`job "${name}" is finished`);
   if (phase === JobPhase.RUNNING) throw conflict(`suspend job "${name}" before changing it`);
@@ -188,7 +189,7 @@ async function* watch(deps: JobServiceDeps, name: string, context: CallContext) 
   await deps.store.get(name);
   for await (const job of deps.natsWatch.withChanges(deps.store.watch(name, context.signal), context.signal)) {
     yield { job };
-    if (isFinished(job.status?.phase ?? JobPhase.QUEUED)) return;
+    if (isFinished(phaseOf(job))) return;
   }
 }
 
@@ -221,7 +222,7 @@ async function* follow(deps: JobServiceDeps, name: string, on: boolean, signal: 
   }
   for await (const job of deps.store.watch(name, signal)) {
     yield job;
-    if (isFinished(job.status?.phase ?? JobPhase.QUEUED)) return;
+    if (isFinished(phaseOf(job))) return;
   }
 }
 

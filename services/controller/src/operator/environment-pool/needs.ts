@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import { unsealedTasks } from "./unsealed-tasks.ts";
-import { isFinished } from "../../jobs/job-phase.ts";
+import { isFinished } from "@whetstone/messaging/jobs";
 import { type StoredPool, WANTED_UNTIL } from "./schema.ts";
 import { type Need, scalePool } from "./scaler.ts";
 import type { OperatorParts } from "../parts.ts";

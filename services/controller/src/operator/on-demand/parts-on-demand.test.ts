@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import type { Kube, Stored } from "@whetstone/kube";
-import { type Job, JobPhase, JobSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { DESIRED } from "@whetstone/messaging/jobs";
+import { type Job, JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
 import type { TrainingJob } from "../training-job/schema.ts";
 import type { JobReadiness } from "../training-job/readiness.ts";
@@ -19,9 +20,10 @@ const there: Record<string, object[]> = {
 };
 const kube = { list: ({ plural }: { plural: string }) => Promise.resolve(there[plural]) } as unknown as Kube;
 const object = { metadata: { name: "j" }, spec: { job: {} } } as unknown as Stored<TrainingJob>;
-const job = (holdReason: string): Job =>
+const job = (waitsFor: string): Job =>
   create(JobSchema, {
-    ...{ spec: { name: "j" }, wish: JobWish.RUN, holdReason, status: { phase: JobPhase.SUSPENDED } },
+    ...{ spec: { name: "j" }, status: { phase: JobPhase.SUSPENDED } },
+    desiredState: DESIRED.suspendByController(waitsFor),
   });
 
 function partsOf(jobs: () => Job[]): () => ReturnType<PartsOnDemand["look"]> {
@@ -35,15 +37,15 @@ describe("engines and trainer on demand", () => {
   });
 
   it("are counted anew once nobody needs them any more", async () => {
-    let hold = "Evicted";
-    const look = partsOf(() => [job(hold)]);
+    let reason = "Evicted";
+    const look = partsOf(() => [job(reason)]);
     const { pods } = there;
     there["pods"] = [];
     expect(await look()).toMatchObject({ pods: 1 });
-    hold = "WaitingForEngines";
+    reason = "WaitingForEngines";
     expect(await look()).toMatchObject({ neededBy: "j" });
     there["pods"] = pods ?? [];
-    hold = "Evicted";
+    reason = "Evicted";
     expect(await look()).toMatchObject({ pods: 3, neededBy: undefined });
   });
 });

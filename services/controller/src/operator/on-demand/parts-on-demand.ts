@@ -5,7 +5,7 @@ import { INFERENCE_FLEETS, LABELS } from "../inference-fleet/schema.ts";
 import { needyJobs } from "../../loop/next-job.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
 import type { PartsFacts } from "../training-job/facts.ts";
-import { needsRay } from "../training-job/hold.ts";
+import { needsRay } from "../training-job/suspend.ts";
 import { ON_DEMAND } from "./trainer-deployment.ts";
 import type { JobReadiness } from "../training-job/readiness.ts";
 
@@ -38,7 +38,6 @@ export class PartsOnDemand {
   }
 
   async #missing(job: Stored<TrainingJob>, signal: AbortSignal): Promise<PartsFacts["missing"]> {
-    if (job.spec.suspend) return "engines"; // They go: when it is resumed, it has to wait for them again.
     if (!needsRay(job) && (await this.#deps.readiness.trainer(job, signal))?.ready !== 1) return "trainer";
     return (await this.#deps.readiness.hasEngines()) ? undefined : "engines";
   }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { DesiredState } from "@whetstone/proto/jobs/v1/jobs";
 import type { WorkloadNews } from "../kueue/workload.ts";
 
 /** What the record of a job has to say; only what differs is written. */
-export interface RecordOrder {
-  readonly wish: "run" | "suspend" | "cancel";
-  readonly holdReason: string;
-  readonly endReason: string;
-  readonly endMessage: string;
-  /** The object's, which the order was taken from. */
+export interface RecordUpdate {
+  readonly desired: DesiredState;
+  /** The object's, which it was taken from. */
   readonly generation: number;
   /** `spec.job` has changed and the job does not run: take its text over. */
   readonly takeSpec: boolean;
@@ -17,8 +15,8 @@ export interface RecordOrder {
 export type Action =
   | { readonly kind: "add-finalizer" }
   /** Make the record: the job exists from here on. */
-  | { readonly kind: "admit"; readonly order: RecordOrder }
-  | { readonly kind: "order"; readonly order: RecordOrder }
+  | { readonly kind: "admit"; readonly update: RecordUpdate }
+  | { readonly kind: "update"; readonly update: RecordUpdate }
   | { readonly kind: "make-workload" }
   /** Tell Kueue that nothing of an evicted job runs any more: its quota is free. */
   | { readonly kind: "release-workload"; readonly reason: string; readonly message: string }

@@ -3,15 +3,15 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { addFinalizer, type Kube, removeFinalizer, type Stored } from "@whetstone/kube";
 import { deleteJobStreams } from "@whetstone/messaging";
-import { type Job, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { mayReplace } from "@whetstone/messaging/jobs";
+import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { Kueue } from "../kueue/workloads.ts";
 import { eraseLedger } from "../../loop/batch/kv-ledger.ts";
 import { admitJob, jobSpecOf } from "./objects.ts";
-import { DELETED } from "../../jobs/job-phase.ts";
 import { finished, released } from "../kueue/workload.ts";
 import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../ray/ray-cluster.ts";
 import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "./schema.ts";
-import type { Action, RecordOrder } from "./action.ts";
+import type { Action, RecordUpdate } from "./action.ts";
 import type { OperatorParts } from "../parts.ts";
 
 interface Shared {
@@ -40,9 +40,9 @@ export class JobActions {
       case "add-finalizer":
         return void (await addFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER));
       case "admit":
-        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.order.holdReason)).job);
-      case "order":
-        return this.#order(object, action.order);
+        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.update.desired)).job);
+      case "update":
+        return this.#update(object, action.update);
       case "purge":
         return this.#purge(object, action.runFolder);
       case "remove-finalizer":
@@ -56,7 +56,7 @@ export class JobActions {
 
   async #askOthers(
     object: Stored<TrainingJob>,
-    action: Exclude<Action, { kind: "add-finalizer" | "admit" | "order" | "purge" | "remove-finalizer" | "delete" }>,
+    action: Exclude<Action, { kind: "add-finalizer" | "admit" | "update" | "purge" | "remove-finalizer" | "delete" }>,
     signal: AbortSignal,
   ): Promise<void> {
     const { name } = object.metadata;
@@ -88,14 +88,14 @@ export class JobActions {
   }
 
   /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */
-  async #order(object: Stored<TrainingJob>, order: RecordOrder): Promise<void> {
+  async #update(object: Stored<TrainingJob>, update: RecordUpdate): Promise<void> {
     const { name, uid } = object.metadata;
     this.#parts.lead.assert();
     const job = await this.#parts.store.change(name, (record) => {
-      if (record.uid === uid && record.generation <= BigInt(order.generation)) obey(record, order, object);
+      if (record.uid === uid && record.generation <= BigInt(update.generation)) apply(record, update, object);
     });
     this.#records.set(name, job);
-    this.#parts.logger.info("job_ordered", { job: name, ...order });
+    this.#parts.logger.info("job_record_updated", { job: name, ...update, desired: update.desired.desired });
   }
 
   async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
@@ -113,14 +113,8 @@ export class JobActions {
   }
 }
 
-const WISHES = { run: JobWish.RUN, suspend: JobWish.SUSPEND, cancel: JobWish.CANCEL } as const;
-
-function obey(record: Job, order: RecordOrder, object: Stored<TrainingJob>): void {
-  record.generation = BigInt(order.generation);
-  if (order.takeSpec) record.spec = jobSpecOf(object);
-  if (record.wish === JobWish.CANCEL && order.endReason !== DELETED) return;
-  record.wish = WISHES[order.wish];
-  record.holdReason = order.holdReason;
-  record.endReason = order.endReason;
-  record.endMessage = order.endMessage;
+function apply(record: Job, update: RecordUpdate, object: Stored<TrainingJob>): void {
+  record.generation = BigInt(update.generation);
+  if (update.takeSpec) record.spec = jobSpecOf(object);
+  if (mayReplace(record.desiredState, update.desired)) record.desiredState = update.desired;
 }

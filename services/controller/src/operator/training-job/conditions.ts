@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Condition, type ConditionChange, setCondition, type Stored } from "@whetstone/kube";
+import { waitsFor } from "@whetstone/messaging/jobs";
 import { type ConditionType, CONDITIONS, type Reason, type TrainingJob } from "./schema.ts";
 import { untilStuckMs } from "./deadlines.ts";
 import { intakeMessage, isEnded, type JobFacts, lagOf, type Readiness, type RecordFacts } from "./facts.ts";
@@ -156,10 +157,10 @@ function restReason(record: RecordFacts | undefined): Reason {
 }
 
 /** One that its user has resumed may have to wait for something else by now. */
-function suspendReason({ wish, holdReason, reason }: RecordFacts): Reason {
-  const holds: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer", "WaitingForEngines"];
-  const now = (wish === "run" && holdReason) || reason;
-  return holds.find((hold) => hold === now) ?? "SuspendedByUser";
+function suspendReason({ desired, reason }: RecordFacts): Reason {
+  const waits: readonly Reason[] = ["Updating", "Evicted", "WaitingForQuota", "WaitingForTrainer", "WaitingForEngines"];
+  const now = waitsFor(desired) || reason;
+  return waits.find((wait) => wait === now) ?? "SuspendedByUser";
 }
 
 const FAILURES: readonly string[] = ["DeadlineExceeded", "PreRunningDeadlineExceeded", "ActiveDeadlineExceeded"];

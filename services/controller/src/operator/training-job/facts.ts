@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { DESIRED } from "@whetstone/messaging/jobs";
 import {
+  type DesiredState,
   type EpisodeCounts,
   EpisodeCountsSchema,
   type Job,
   JobPhase,
   type JobStatus,
   JobStatusSchema,
-  JobWish,
 } from "@whetstone/proto/jobs/v1/jobs";
 import type { Violation } from "../../jobs/validation/violation.ts";
 
@@ -21,9 +22,7 @@ export interface RecordFacts {
   readonly phase: RecordPhase;
   readonly reason: string;
   readonly message: string;
-  readonly wish: "run" | "suspend" | "cancel";
-  readonly holdReason: string;
-  readonly endReason: string;
+  readonly desired: DesiredState;
   readonly steps: number;
   readonly step: number;
   readonly policyVersion: number;
@@ -135,21 +134,19 @@ export function lagOf({ engines }: JobFacts, record: RecordFacts): number | unde
   return Math.max(0, record.policyVersion - engines.oldestVersion);
 }
 
-const WISHES = { [JobWish.SUSPEND]: "suspend", [JobWish.CANCEL]: "cancel" } as Record<number, RecordFacts["wish"]>;
-
 export function recordFacts(job: Job): RecordFacts {
   const status = job.status ?? create(JobStatusSchema);
   const ms = (at: Timestamp | undefined): number | undefined => at && timestampMs(at);
   return {
-    ...{ uid: job.uid, generation: Number(job.generation), wish: WISHES[job.wish] ?? "run" },
-    ...{ holdReason: job.holdReason, endReason: job.endReason, steps: job.spec?.loop?.steps ?? 0 },
+    ...{ uid: job.uid, generation: Number(job.generation), steps: job.spec?.loop?.steps ?? 0 },
+    desired: job.desiredState ?? DESIRED.run(),
     ...progressFacts(status),
     ...{ createdAtMs: ms(job.createdAt) ?? 0, startedAtMs: ms(status.startedAt), finishedAtMs: ms(status.finishedAt) },
   };
 }
 
 type Times = "createdAtMs" | "startedAtMs" | "finishedAtMs";
-type OfStatus = Omit<RecordFacts, "uid" | "generation" | "wish" | "holdReason" | "endReason" | "steps" | Times>;
+type OfStatus = Omit<RecordFacts, "uid" | "generation" | "desired" | "steps" | Times>;
 
 function progressFacts(status: JobStatus): OfStatus {
   const { reason, message, step, restarts, modelPath, validations } = status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs and facts for the tests of plans.
 import type { Stored } from "@whetstone/kube";
+import { DESIRED } from "@whetstone/messaging/jobs";
 import { JOB_FINALIZER, type TrainingJob, type TrainingJobSpec } from "./schema.ts";
 import type { JobFacts, RecordFacts, WorkloadFacts } from "./facts.ts";
 import type { JobPlan } from "./plan.ts";
@@ -28,11 +29,15 @@ export function job({ spec, meta, status }: Parts = {}): Stored<TrainingJob> {
 
 export const counts = { dispatched: 0, trained: 0, voided: 0, inFlight: 0 };
 export const record = (over: Partial<RecordFacts> = {}): RecordFacts => ({
-  ...{ uid: "u1", generation: 2, phase: "QUEUED", reason: "", message: "", wish: "run" },
-  ...{ holdReason: "", endReason: "", steps: 60, step: 3, policyVersion: 3, epoch: 1, restarts: 0, counts },
+  ...{ uid: "u1", generation: 2, phase: "QUEUED", reason: "", message: "" },
+  ...{ desired: DESIRED.run(), steps: 60, step: 3, policyVersion: 3, epoch: 1, restarts: 0, counts },
   ...{ validations: 0, modelPath: "", createdAtMs: seconds(100), startedAtMs: undefined, finishedAtMs: undefined },
   ...over,
 });
+
+/** It has to wait. */
+export const waiting = (reason: string, over: Partial<RecordFacts> = {}): RecordFacts =>
+  record({ desired: DESIRED.suspendByController(reason), ...over });
 
 export const running = (over: Partial<RecordFacts> = {}): RecordFacts =>
   record({ phase: "RUNNING", startedAtMs: seconds(50), ...over });
@@ -61,5 +66,5 @@ export const condition = (made: JobPlan, type: string): string => {
   const found = made.status?.conditions?.find((one) => one.type === type);
   return `${found?.status}/${found?.reason}`;
 };
-export const order = (made: JobPlan) =>
-  made.actions.find((action) => action.kind === "order" || action.kind === "admit")?.order;
+export const update = (made: JobPlan) =>
+  made.actions.find((action) => action.kind === "update" || action.kind === "admit")?.update;

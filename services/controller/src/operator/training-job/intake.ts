@@ -8,7 +8,7 @@ import { PRIORITY_CLASSES, RESOURCE_FLAVORS, WORKLOADS } from "../kueue/workload
 import { RAY_CLUSTERS } from "../ray/ray-cluster.ts";
 import type { TrainingJob } from "./schema.ts";
 import type { Intake } from "./facts.ts";
-import { needsRay } from "./hold.ts";
+import { needsRay } from "./suspend.ts";
 import { validateJob, type Violation } from "../../jobs/validation/validate-job.ts";
 import { jobSpecOf } from "./objects.ts";
 

@@ -3,7 +3,7 @@ import { equals, fromJson, type JsonObject, type JsonValue, toJson } from "@bufb
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
 import type { Kube, Stored } from "@whetstone/kube"; // Types only: the library is not loaded where there is no cluster.
-import { type Job, type JobSpec, JobSpecSchema, JobWish } from "@whetstone/proto/jobs/v1/jobs";
+import { type DesiredState, type Job, type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "./schema.ts";
 import { trainerAddress } from "../ray/ray-cluster.ts";
 import type { JobOrigin, JobStore } from "../../jobs/job-store.ts";
@@ -31,12 +31,12 @@ export function jobJson(spec: JobSpec): JsonObject {
 export async function admitJob(
   store: JobStore,
   object: Stored<TrainingJob>,
-  holdReason: string,
+  desiredState: DesiredState,
 ): Promise<{ job: Job; created: boolean }> {
   const { uid } = object.metadata;
   const spec = jobSpecOf(object);
   try {
-    const job = await store.create(spec, { ...originOf(object), holdReason });
+    const job = await store.create(spec, { ...originOf(object), desiredState });
     return { job, created: true };
   } catch (error) {
     const existing = WhetstoneError.from(error).code === "ALREADY_EXISTS" ? await store.find(spec.name) : undefined;
@@ -50,7 +50,6 @@ function originOf(object: Stored<TrainingJob>): JobOrigin {
   return {
     uid,
     generation: BigInt(generation),
-    wish: object.spec.suspend ? JobWish.SUSPEND : JobWish.RUN,
     createdAt: timestampFromMs(Date.parse(creationTimestamp)),
     maxRestarts: object.spec.failurePolicy?.maxRestarts ?? 0,
     trainerAddress: trainerAddress(object),

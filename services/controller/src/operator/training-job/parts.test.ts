@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's plan where engines and trainer of the installation come only when one needs them.
+import { DESIRED } from "@whetstone/messaging/jobs";
 import { describe, expect, it } from "vitest";
 import type { PartsFacts } from "./facts.ts";
-import { firstHold } from "./hold.ts";
+import { firstState } from "./suspend.ts";
 import { plan } from "./plan.ts";
 import {
   condition,
@@ -11,11 +12,12 @@ import {
   given,
   job,
   kinds,
-  order,
+  update,
   queued,
   record,
   running,
   started,
+  waiting,
   workload,
 } from "./fixtures.ts";
 
@@ -30,61 +32,60 @@ const noEngines = parts({ missing: "engines", pods: 0 });
 describe("a job whose engines come on demand", () => {
   it("is held until they are there, says so, and looks every second", () => {
     const waits = plan(job(), facts({ intake: { kind: "valid" }, parts: { ...noEngines, neededBy: undefined } }));
-    expect(order(waits)?.holdReason).toBe("WaitingForEngines");
-    const held = plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: noEngines }));
+    expect(update(waits)?.desired).toEqual(DESIRED.suspendByController("WaitingForEngines"));
+    const held = plan(job(), facts({ record: waiting("WaitingForEngines"), parts: noEngines }));
     expect([kinds(held), held.requeueAfterMs, held.status?.message]).toEqual([[], 1000, "Being started: engines."]);
-    const come = plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: parts() }));
-    expect([order(come)?.holdReason, come.requeueAfterMs]).toEqual(["", undefined]);
+    const come = plan(job(), facts({ record: waiting("WaitingForEngines"), parts: parts() }));
+    expect([update(come)?.desired, come.requeueAfterMs]).toEqual([DESIRED.run(), undefined]);
   });
 
   it("is held for the trainer, too", () => {
-    expect(order(plan(job(), facts({ record: record(), parts: parts({ missing: "trainer" }) })))?.holdReason).toBe(
-      "WaitingForTrainer",
+    expect(update(plan(job(), facts({ record: record(), parts: parts({ missing: "trainer" }) })))?.desired).toEqual(
+      DESIRED.suspendByController("WaitingForTrainer"),
     );
   });
 
   it("waits from its first moment, when nobody has looked yet", () => {
-    expect([firstHold(job(), true), firstHold(job(), false)]).toEqual(["WaitingForEngines", ""]);
-    expect(firstHold(job({ spec: queued }), true)).toBe("WaitingForQuota");
+    expect(firstState(job(), true)).toEqual(DESIRED.suspendByController("WaitingForEngines"));
+    expect(firstState(job({ spec: queued }), true)).toEqual(DESIRED.suspendByController("WaitingForQuota"));
+    expect(firstState(job(), false)).toEqual(DESIRED.run());
+    expect(firstState(job({ spec: { suspend: true } }), true)).toEqual(DESIRED.suspendByUser());
   });
 
   it("looks less often when it is not the next", () => {
     const later = { ...noEngines, neededBy: "other" };
-    expect(
-      plan(job(), facts({ record: record({ holdReason: "WaitingForEngines" }), parts: later })).requeueAfterMs,
-    ).toBe(5000);
+    expect(plan(job(), facts({ record: waiting("WaitingForEngines"), parts: later })).requeueAfterMs).toBe(5000);
   });
 
   it("asks for quota before anything else", () => {
     const waits = plan(
       job({ spec: queued }),
-      facts({ record: record({ holdReason: "WaitingForQuota" }), workload: workload(), parts: noEngines }),
+      facts({ record: waiting("WaitingForQuota"), workload: workload(), parts: noEngines }),
     );
     expect([kinds(waits), waits.status?.message]).toEqual([[], "waits"]);
   });
 
   it("is suspended as its user says, whatever it would wait for", () => {
-    const held = {
-      phase: "SUSPENDED",
-      wish: "suspend",
-      holdReason: "WaitingForEngines",
-      reason: "SuspendedByUser",
-    } as const;
-    const made = plan(job({ spec: { suspend: true } }), facts({ record: record(held), parts: noEngines }));
+    const suspended = { phase: "SUSPENDED", reason: "SuspendedByUser", desired: DESIRED.suspendByUser() } as const;
+    const made = plan(job({ spec: { suspend: true } }), facts({ record: record(suspended), parts: noEngines }));
     expect([kinds(made), condition(made, "Suspended"), made.status?.message, made.requeueAfterMs]).toEqual([
       [],
       "True/SuspendedByUser",
       "",
       undefined,
     ]);
-    const resumed = plan(job(), facts({ record: record({ ...held, wish: "run" }), parts: noEngines }));
-    expect(condition(resumed, "Suspended")).toBe("True/WaitingForEngines");
+    const resumed = plan(job(), facts({ record: record(suspended), parts: noEngines }));
+    expect(update(resumed)?.desired).toEqual(DESIRED.suspendByController("WaitingForEngines"));
+    const waits = waiting("WaitingForEngines", { phase: "SUSPENDED", reason: "SuspendedByUser" });
+    expect(condition(plan(job(), facts({ record: waits, parts: noEngines })), "Suspended")).toBe(
+      "True/WaitingForEngines",
+    );
   });
 });
 
 describe("quota of a job whose engines come on demand", () => {
   const evicted = workload({ evicted: "Preempted", reserved: true });
-  const stands = record({ phase: "SUSPENDED", holdReason: "Evicted" });
+  const stands = waiting("Evicted", { phase: "SUSPENDED" });
   const leaves = (over: Partial<PartsFacts>) =>
     plan(job({ spec: queued }), facts({ record: stands, workload: evicted, parts: parts(over) }));
 
@@ -100,7 +101,7 @@ describe("quota of a job whose engines come on demand", () => {
   });
 
   it("is given back by a suspended job, too, which looks until the last pod is gone", () => {
-    const record_ = record({ phase: "SUSPENDED", wish: "suspend", reason: "SuspendedByUser" });
+    const record_ = record({ phase: "SUSPENDED", desired: DESIRED.suspendByUser(), reason: "SuspendedByUser" });
     const known = { ...given, podsReady: { ready: false, reason: "WaitForRecovery" } };
     const suspended = (over: Partial<PartsFacts>) =>
       plan(

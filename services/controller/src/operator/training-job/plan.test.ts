@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Stored } from "@whetstone/kube";
+import { DESIRED } from "@whetstone/messaging/jobs";
 import { describe, expect, it } from "vitest";
 import { CONDITIONS, REASONS, type TrainingJob } from "./schema.ts";
 import type { JobFacts } from "./facts.ts";
@@ -10,6 +11,7 @@ import {
   job,
   record,
   running,
+  waiting,
   ended,
   facts,
   workload,
@@ -19,7 +21,7 @@ import {
   deleted,
   kinds,
   condition,
-  order,
+  update,
 } from "./fixtures.ts";
 
 describe("plan: actions", () => {
@@ -51,34 +53,34 @@ describe("plan: actions", () => {
       [],
     ],
     ["is content with what is", job(), facts({ record: record() }), []],
-    ["suspends", job({ spec: { suspend: true } }), facts({ record: record() }), ["order"]],
-    ["resumes", job(), facts({ record: record({ wish: "suspend" }) }), ["order"]],
-    ["cancels", job({ spec: { cancel: true } }), facts({ record: running() }), ["order"]],
-    ["never revokes a cancel", job(), facts({ record: running({ wish: "cancel" }) }), []],
+    ["suspends", job({ spec: { suspend: true } }), facts({ record: record() }), ["update"]],
+    ["resumes", job(), facts({ record: record({ desired: DESIRED.suspendByUser() }) }), ["update"]],
+    ["cancels", job({ spec: { cancel: true } }), facts({ record: running() }), ["update"]],
+    ["never revokes a cancel", job(), facts({ record: running({ desired: DESIRED.cancelByUser() }) }), []],
     [
       "believes the record when its own copy is older",
       job({ meta: { generation: 1 } }),
-      facts({ record: record({ wish: "suspend" }) }),
+      facts({ record: record({ desired: DESIRED.suspendByUser() }) }),
       [],
     ],
     ["queues in Kueue", job({ spec: queued }), facts({ intake: { kind: "valid" } }), ["admit", "make-workload"]],
     [
       "makes a workload again that somebody deleted",
       job({ spec: queued }),
-      facts({ record: record({ holdReason: "WaitingForQuota" }) }),
+      facts({ record: waiting("WaitingForQuota") }),
       ["make-workload"],
     ],
     [
       "keeps its quota while an evicted job still runs",
       job({ spec: queued }),
       facts({ record: running(), workload: workload({ evicted: "Preempted", reserved: true }) }),
-      ["order"],
+      ["update"],
     ],
     [
       "gives its quota back once it stands",
       job({ spec: queued }),
       facts({
-        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        record: waiting("Evicted", { phase: "SUSPENDED" }),
         workload: workload({ evicted: "Preempted", reserved: true }),
       }),
       ["release-workload"],
@@ -86,20 +88,20 @@ describe("plan: actions", () => {
     [
       "takes a suspended job out of its queue once it stands",
       job({ spec: { ...queued, suspend: true } }),
-      facts({ record: record({ wish: "suspend", phase: "SUSPENDED" }), workload: given }),
+      facts({ record: record({ desired: DESIRED.suspendByUser(), phase: "SUSPENDED" }), workload: given }),
       ["set-workload-active"],
     ],
     [
       "leaves it there while it runs",
       job({ spec: { ...queued, suspend: true } }),
-      facts({ record: running({ wish: "suspend" }), workload: { ...given, podsReady: started } }),
+      facts({ record: running({ desired: DESIRED.suspendByUser() }), workload: { ...given, podsReady: started } }),
       [],
     ],
     [
       "puts a resumed job back",
       job({ spec: queued }),
       facts({
-        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        record: waiting("Evicted", { phase: "SUSPENDED" }),
         workload: workload({ evicted: "Deactivated", active: false, suspended: true }),
       }),
       ["set-workload-active"],
@@ -108,7 +110,7 @@ describe("plan: actions", () => {
       "not one that somebody else took out",
       job({ spec: queued }),
       facts({
-        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        record: waiting("Evicted", { phase: "SUSPENDED" }),
         workload: workload({ evicted: "Deactivated", active: false }),
       }),
       [],
@@ -131,20 +133,20 @@ describe("plan: actions", () => {
     [
       "makes its Ray cluster when it is admitted",
       job({ spec: { ...queued, trainer: { backend: "verl" } } }),
-      facts({ record: record({ holdReason: "WaitingForTrainer" }), workload: given, trainer: undefined }),
+      facts({ record: waiting("WaitingForTrainer"), workload: given, trainer: undefined }),
       ["tell-workload", "make-ray-cluster"],
     ],
     [
       "not before",
       job({ spec: { ...queued, trainer: { backend: "verl" } } }),
-      facts({ record: record({ holdReason: "WaitingForQuota" }), workload: workload(), trainer: undefined }),
+      facts({ record: waiting("WaitingForQuota"), workload: workload(), trainer: undefined }),
       [],
     ],
     [
       "takes it away when an evicted job stands",
       job({ spec: { ...queued, trainer: { backend: "verl" } } }),
       facts({
-        record: record({ phase: "SUSPENDED", holdReason: "Evicted" }),
+        record: waiting("Evicted", { phase: "SUSPENDED" }),
         workload: workload({ evicted: "Preempted", reserved: true }),
       }),
       ["delete-ray-cluster"],
@@ -153,7 +155,7 @@ describe("plan: actions", () => {
       "gives its quota back when that is gone",
       job({ spec: { ...queued, trainer: { backend: "verl" } } }),
       facts({
-        ...{ record: record({ phase: "SUSPENDED", holdReason: "Evicted" }), trainer: undefined },
+        ...{ record: waiting("Evicted", { phase: "SUSPENDED" }), trainer: undefined },
         workload: workload({ evicted: "Preempted", reserved: true }),
       }),
       ["release-workload"],
@@ -182,11 +184,11 @@ describe("plan: actions", () => {
       facts({ record: ended("FAILED") }),
       [],
     ],
-    ["cancels what is deleted", job({ meta: deleted }), facts({ record: running() }), ["order"]],
+    ["cancels what is deleted", job({ meta: deleted }), facts({ record: running() }), ["update"]],
     [
       "waits for the end of what is deleted",
       job({ meta: deleted }),
-      facts({ record: running({ wish: "cancel", endReason: "Deleted" }) }),
+      facts({ record: running({ desired: DESIRED.cancelByDeletion() }) }),
       [],
     ],
     [
@@ -219,32 +221,37 @@ describe("plan: actions", () => {
   });
 });
 
-describe("plan: orders", () => {
-  it("holds a queued job until it is admitted, and lets it go then", () => {
-    expect(order(plan(job({ spec: queued }), facts({ intake: { kind: "valid" } })))?.holdReason).toBe(
-      "WaitingForQuota",
+describe("plan: updates of the record", () => {
+  it("suspends a queued job until it is admitted, and lets it go then", () => {
+    expect(update(plan(job({ spec: queued }), facts({ intake: { kind: "valid" } })))?.desired).toEqual(
+      DESIRED.suspendByController("WaitingForQuota"),
     );
     const held = facts({
-      record: record({ holdReason: "WaitingForQuota" }),
+      record: waiting("WaitingForQuota"),
       workload: workload({ admitted: true, reserved: true }),
     });
-    expect(order(plan(job({ spec: queued }), held))).toMatchObject({ wish: "run", holdReason: "" });
+    expect(update(plan(job({ spec: queued }), held))).toMatchObject({ desired: DESIRED.run() });
   });
 
   it("stops a running job before it takes over a changed text, then lets it go on", () => {
     const changed = plan(job(), facts({ record: running({ generation: 1 }), isSpecChanged: true }));
-    expect(order(changed)).toMatchObject({ wish: "run", holdReason: "Updating", takeSpec: false, generation: 2 });
-    const stopped = record({ phase: "SUSPENDED", holdReason: "Updating" });
+    expect(update(changed)).toMatchObject({
+      desired: DESIRED.suspendByController("Updating"),
+      ...{ takeSpec: false, generation: 2 },
+    });
+    const stopped = waiting("Updating", { phase: "SUSPENDED" });
     const taken = plan(job(), facts({ record: stopped, isSpecChanged: true }));
-    expect(order(taken)).toMatchObject({ holdReason: "", takeSpec: true });
+    expect(update(taken)).toMatchObject({ desired: DESIRED.run(), takeSpec: true });
   });
 
   it("ends a job whose deadline has passed, with the reason, and looks again just before", () => {
     const deadlines = { preRunningSeconds: 100, activeSeconds: 50 };
     const late = plan(job({ spec: { deadlines } }), facts({ record: record() }));
-    expect(order(late)).toMatchObject({ wish: "cancel", endReason: "PreRunningDeadlineExceeded" });
-    expect(order(plan(job({ spec: { deadlines } }), facts({ record: running() })))?.endReason).toBe(
-      "ActiveDeadlineExceeded",
+    expect(update(late)).toMatchObject({
+      desired: DESIRED.failByController("PreRunningDeadlineExceeded", "It did not start within 100 s."),
+    });
+    expect(update(plan(job({ spec: { deadlines } }), facts({ record: running() })))?.desired).toEqual(
+      DESIRED.failByController("ActiveDeadlineExceeded", "It did not end within 50 s of its start."),
     );
     const soon = plan(job({ spec: { deadlines: { activeSeconds: 51 } } }), facts({ record: running() }));
     expect([kinds(soon), soon.requeueAfterMs]).toEqual([[], 1000]);
@@ -252,12 +259,14 @@ describe("plan: orders", () => {
 
   it("a user's cancel is no deadline", () => {
     const spec = { cancel: true, deadlines: { activeSeconds: 1 } };
-    expect(order(plan(job({ spec }), facts({ record: running() })))).toMatchObject({ wish: "cancel", endReason: "" });
+    expect(update(plan(job({ spec }), facts({ record: running() })))).toMatchObject({
+      desired: DESIRED.cancelByUser(),
+    });
   });
 
   it("looks again for a Ray cluster that starts or ends, of which nobody tells", () => {
     const verl = { trainer: { backend: "verl" } } as const;
-    const waits = facts({ record: record({ holdReason: "WaitingForTrainer" }), trainer: { ready: 0, wanted: 1 } });
+    const waits = facts({ record: waiting("WaitingForTrainer"), trainer: { ready: 0, wanted: 1 } });
     expect(plan(job({ spec: verl }), waits).requeueAfterMs).toBe(5000);
     expect(plan(job({ spec: verl }), facts({ record: ended("SUCCEEDED") })).requeueAfterMs).toBe(5000);
   });

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+import { equals } from "@bufbuild/protobuf";
 import type { Stored } from "@whetstone/kube";
-import { JOB_FINALIZER, MANAGED_BY, type TrainingJob, type TrainingJobSpec, type TrainingJobStatus } from "./schema.ts";
-import type { Action, RecordOrder } from "./action.ts";
+import { DESIRED, isWanted, mayReplace } from "@whetstone/messaging/jobs";
+import { type DesiredState, DesiredStateSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { JOB_FINALIZER, MANAGED_BY, type TrainingJob, type TrainingJobStatus } from "./schema.ts";
+import type { Action, RecordUpdate } from "./action.ts";
 import { type JobFacts, type RecordFacts, isEnded } from "./facts.ts";
 import { type Deadlines, deadlinesOf, untilStuckMs } from "./deadlines.ts";
-import { DELETED } from "../../jobs/job-phase.ts";
-import { holdOf, mayRun, needsRay, PARTS_MS, partsMs } from "./hold.ts";
+import { mayRun, needsRay, PARTS_MS, partsMs, runUnless, suspendReasonOf } from "./suspend.ts";
 import { statusOf } from "./status.ts";
 import { hasPods, hasRay, workloadActions } from "./workload.ts";
 
@@ -61,9 +63,9 @@ function planIntake(job: Stored<TrainingJob>, facts: JobFacts): JobPlan {
   const finalizer: Action[] = hasFinalizer(job) ? [] : [{ kind: "add-finalizer" }];
   if (facts.intake.kind !== "valid" || facts.record)
     return { actions: finalizer, status, requeueAfterMs: lookAgainMs(job, facts) };
-  const order = orderOf(job, facts, undefined);
+  const update = updateOf(job, facts, undefined);
   const workload: Action[] = job.spec.queueName && !facts.workload ? [{ kind: "make-workload" }] : [];
-  return { actions: [...finalizer, { kind: "admit", order }, ...workload], status, requeueAfterMs: undefined };
+  return { actions: [...finalizer, { kind: "admit", update }, ...workload], status, requeueAfterMs: undefined };
 }
 
 function lookAgainMs({ metadata }: Stored<TrainingJob>, { intake, nowMs, record }: JobFacts): number {
@@ -76,9 +78,9 @@ function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts)
   const status = statusOf(job, facts, record);
   const deadlines = deadlinesOf(job, facts, record);
   if (record.generation > (job.metadata.generation ?? 0)) return { actions: [], status, requeueAfterMs: STALE_MS };
-  const order = orderOf(job, facts, record, deadlines);
+  const update = updateOf(job, facts, record, deadlines);
   const actions: Action[] = hasFinalizer(job) ? [] : [{ kind: "add-finalizer" }];
-  if (differs(order, record)) actions.push({ kind: "order", order });
+  if (differs(update, record)) actions.push({ kind: "update", update });
   actions.push(...workloadActions(job, facts, record), ...rayActions(job, facts, record));
   return { actions, status, requeueAfterMs: soonest(deadlines.nextMs, ...looks(job, facts, record)) };
 }
@@ -91,11 +93,10 @@ function looks(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): 
 }
 
 /** Ray workers take nodes only while the job may run. */
-function rayActions(job: TrainingJob, facts: JobFacts, { wish, phase }: RecordFacts): Action[] {
+function rayActions(job: TrainingJob, facts: JobFacts, { desired, phase }: RecordFacts): Action[] {
   if (!needsRay(job)) return [];
-  const hold = holdOf(job, facts);
-  const isWanted = wish === "run" && mayRun(hold);
-  if (isWanted) return facts.trainer ? [] : [{ kind: "make-ray-cluster" }];
+  const isNeeded = isWanted(desired) && mayRun(suspendReasonOf(job, facts));
+  if (isNeeded) return facts.trainer ? [] : [{ kind: "make-ray-cluster" }];
   return facts.trainer && phase !== "RUNNING" ? [{ kind: "delete-ray-cluster" }] : [];
 }
 
@@ -123,12 +124,9 @@ function planDeletion(job: Stored<TrainingJob>, facts: JobFacts): JobPlan {
   const record = ownRecord(job, facts);
   const status = statusOf(job, facts, record);
   if (record && !isEnded(record)) {
-    const order: RecordOrder = {
-      ...{ wish: "cancel", holdReason: "", endReason: DELETED, endMessage: "The object was deleted." },
-      generation: job.metadata.generation ?? 0,
-      takeSpec: false,
-    };
-    return { actions: differs(order, record) ? [{ kind: "order", order }] : [], status, requeueAfterMs: RETRY_MS };
+    const { generation = 0 } = job.metadata;
+    const update: RecordUpdate = { desired: DESIRED.cancelByDeletion(), generation, takeSpec: false };
+    return { actions: differs(update, record) ? [{ kind: "update", update }] : [], status, requeueAfterMs: RETRY_MS };
   }
   const gone: Action = { kind: "remove-finalizer" };
   // A record of another uid belongs to another object: nothing of it is ours to delete.
@@ -137,41 +135,32 @@ function planDeletion(job: Stored<TrainingJob>, facts: JobFacts): JobPlan {
   return { actions: [purge, gone], status: undefined, requeueAfterMs: undefined };
 }
 
-function orderOf(
+function updateOf(
   job: Stored<TrainingJob>,
   facts: JobFacts,
   record: RecordFacts | undefined,
   deadlines?: Deadlines,
-): RecordOrder {
+): RecordUpdate {
   const isChanged = record !== undefined && facts.isSpecChanged;
   const isRunning = record?.phase === "RUNNING";
+  const mustWait = suspendReasonOf(job, facts) || (isChanged && isRunning ? "Updating" : "");
   return {
-    ...endOf(job.spec, deadlines),
-    holdReason: holdOf(job, facts) || (isChanged && isRunning ? "Updating" : ""),
+    desired: desiredState(job, deadlines, mustWait),
     generation: job.metadata.generation ?? 0,
     takeSpec: isChanged && !isRunning,
   };
 }
 
-/** What the user says comes before what a deadline says. */
-function endOf(
-  { cancel, suspend }: TrainingJobSpec,
-  deadlines: Deadlines | undefined,
-): Pick<RecordOrder, "wish" | "endReason" | "endMessage"> {
-  const user = { endReason: "", endMessage: "" };
-  if (cancel) return { wish: "cancel", ...user };
-  const passed = deadlines?.passed;
-  if (passed) return { wish: "cancel", endReason: passed.reason, endMessage: passed.message };
-  return { wish: suspend ? "suspend" : "run", ...user };
+/** What the user says comes before what a deadline says, and that before a suspension. @param mustWait  why; empty: it need not */
+function desiredState({ spec }: TrainingJob, deadlines: Deadlines | undefined, mustWait: string): DesiredState {
+  if (spec.cancel) return DESIRED.cancelByUser();
+  if (deadlines?.passed) return DESIRED.failByController(deadlines.passed.reason, deadlines.passed.message);
+  return spec.suspend ? DESIRED.suspendByUser() : runUnless(mustWait);
 }
 
-function differs(order: RecordOrder, record: RecordFacts): boolean {
-  const { wish, holdReason, endReason, generation, takeSpec } = order;
-  // What was cancelled, by a user or by a deadline, is never revoked.
-  const isWishNews = record.wish !== "cancel" && wish !== record.wish;
-  const isHeldNews = record.wish !== "cancel" && holdReason !== record.holdReason;
-  const isDeletion = endReason === DELETED && record.endReason !== DELETED;
-  return isWishNews || isHeldNews || isDeletion || takeSpec || generation !== record.generation;
+function differs({ desired, generation, takeSpec }: RecordUpdate, record: RecordFacts): boolean {
+  const isNews = mayReplace(record.desired, desired) && !equals(DesiredStateSchema, desired, record.desired);
+  return isNews || takeSpec || generation !== record.generation;
 }
 
 /** 0: now. Undefined: never. */

@@ -7,7 +7,7 @@ import { ENVIRONMENT_POOLS } from "../environment-pool/schema.ts";
 import { RAY_CLUSTERS, rayClusterName, rayReadiness } from "../ray/ray-cluster.ts";
 import type { TrainingJob } from "./schema.ts";
 import type { JobFacts, Readiness } from "./facts.ts";
-import { needsRay } from "./hold.ts";
+import { needsRay } from "./suspend.ts";
 import type { FleetClient } from "../../fleet/fenced-fleet.ts";
 
 /** Looking is cheap, but not for every write of a record. */

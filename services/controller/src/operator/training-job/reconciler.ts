@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Reconciles TrainingJob: the wish into the job's record, the record into the status. The decisions are in plan.ts. */
+/** Reconciles TrainingJob: the desired state into the job's record, the record into the status. The decisions are in plan.ts. */
 import { equals } from "@bufbuild/protobuf";
 import {
   type Again,
@@ -19,7 +19,7 @@ import { PartsOnDemand } from "../on-demand/parts-on-demand.ts";
 import { jobSpecOf } from "./objects.ts";
 import { TRAINING_JOBS, type TrainingJob } from "./schema.ts";
 import { isEnded, type JobFacts, recordFacts } from "./facts.ts";
-import { needsRay } from "./hold.ts";
+import { needsRay } from "./suspend.ts";
 import { type JobPlan, needsIntake, plan } from "./plan.ts";
 import { unlessGone } from "../gone.ts";
 import { JobActions } from "./carry-out.ts";
@@ -158,7 +158,7 @@ class TrainingJobReconciler implements AsyncDisposable {
   ): Promise<JobFacts["parts"]> {
     if (!this.#parts.config.onDemand) return undefined;
     const waits = object.spec.queueName !== undefined && !workload?.admitted;
-    const stands = !record || (record.phase !== "RUNNING" && !isEnded(record));
+    const stands = !object.spec.suspend && (!record || (record.phase !== "RUNNING" && !isEnded(record)));
     return await this.#onDemand.look(object, stands && !waits, signal);
   }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Stored } from "@whetstone/kube";
+import { isWanted } from "@whetstone/messaging/jobs";
 import type { JobState, TrainingJob, TrainingJobStatus } from "./schema.ts";
 import { conditionsOf } from "./conditions.ts";
 import { lastProgressMs } from "./deadlines.ts";
-import { holdOf, mayRun } from "./hold.ts";
+import { mayRun, suspendReasonOf } from "./suspend.ts";
 import { intakeMessage, isEnded, type JobFacts, lagOf, type RecordFacts } from "./facts.ts";
 
 const MESSAGE_CHARACTERS = 2000;
@@ -41,7 +42,7 @@ function stateOf({ status }: TrainingJob, { intake }: JobFacts, record: RecordFa
 }
 
 function messageOf(facts: JobFacts, record: RecordFacts | undefined, job: TrainingJob): string {
-  if (record) return refusalMessage(facts, record) ?? holdMessage(job, facts, record) ?? withNotices(facts, record);
+  if (record) return refusalMessage(facts, record) ?? suspendMessage(job, facts, record) ?? withNotices(facts, record);
   return intakeMessage(facts) || (facts.intake.kind === "unknown" ? (job.status?.message ?? "") : "");
 }
 
@@ -56,11 +57,13 @@ function withNotices({ notices = [] }: JobFacts, record: RecordFacts): string {
   return [record.message, ...news].filter(Boolean).join(" ");
 }
 
-function holdMessage(job: TrainingJob, facts: JobFacts, { holdReason, wish }: RecordFacts): string | undefined {
+function suspendMessage(job: TrainingJob, facts: JobFacts, record: RecordFacts): string | undefined {
+  if (isEnded(record)) return undefined;
   const { workload, parts } = facts;
-  const starts = wish === "run" && parts?.missing !== undefined && mayRun(holdOf(job, facts));
+  const reason = suspendReasonOf(job, facts);
+  const starts = isWanted(record.desired) && parts?.missing !== undefined && mayRun(reason);
   if (starts) return `Being started: ${parts.missing}.`;
-  return holdReason ? workload?.message : undefined;
+  return reason ? workload?.message : undefined;
 }
 
 function progressOf(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): TrainingJobStatus {

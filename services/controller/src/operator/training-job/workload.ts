@@ -4,7 +4,7 @@ import type { Stored } from "@whetstone/kube";
 import { podsReadyNews } from "../kueue/workload.ts";
 import type { TrainingJob } from "./schema.ts";
 import type { JobFacts, RecordFacts } from "./facts.ts";
-import { needsRay } from "./hold.ts";
+import { needsRay } from "./suspend.ts";
 import type { Action } from "./action.ts";
 
 export function workloadActions(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): Action[] {

@@ -47,6 +47,13 @@ class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_PHASE_FAILED: _ClassVar[JobPhase]
     JOB_PHASE_CANCELLED: _ClassVar[JobPhase]
 
+class Requester(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REQUESTER_UNSPECIFIED: _ClassVar[Requester]
+    REQUESTER_USER: _ClassVar[Requester]
+    REQUESTER_CONTROLLER: _ClassVar[Requester]
+    REQUESTER_DELETION: _ClassVar[Requester]
+
 class JobWish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_WISH_UNSPECIFIED: _ClassVar[JobWish]
@@ -73,6 +80,10 @@ JOB_PHASE_SUSPENDED: JobPhase
 JOB_PHASE_SUCCEEDED: JobPhase
 JOB_PHASE_FAILED: JobPhase
 JOB_PHASE_CANCELLED: JobPhase
+REQUESTER_UNSPECIFIED: Requester
+REQUESTER_USER: Requester
+REQUESTER_CONTROLLER: Requester
+REQUESTER_DELETION: Requester
 JOB_WISH_UNSPECIFIED: JobWish
 JOB_WISH_RUN: JobWish
 JOB_WISH_SUSPEND: JobWish
@@ -297,6 +308,39 @@ class JobSpec(_message.Message):
     weight: int
     def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ...) -> None: ...
 
+class DesiredState(_message.Message):
+    __slots__ = ("run", "suspend", "end")
+    class Run(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Suspend(_message.Message):
+        __slots__ = ("by", "reason", "message")
+        BY_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        by: Requester
+        reason: str
+        message: str
+        def __init__(self, by: _Optional[_Union[Requester, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    class End(_message.Message):
+        __slots__ = ("by", "outcome", "reason", "message")
+        BY_FIELD_NUMBER: _ClassVar[int]
+        OUTCOME_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        by: Requester
+        outcome: JobPhase
+        reason: str
+        message: str
+        def __init__(self, by: _Optional[_Union[Requester, str]] = ..., outcome: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    run: DesiredState.Run
+    suspend: DesiredState.Suspend
+    end: DesiredState.End
+    def __init__(self, run: _Optional[_Union[DesiredState.Run, _Mapping]] = ..., suspend: _Optional[_Union[DesiredState.Suspend, _Mapping]] = ..., end: _Optional[_Union[DesiredState.End, _Mapping]] = ...) -> None: ...
+
 class EpisodeCounts(_message.Message):
     __slots__ = ("dispatched", "trained", "voided", "in_flight")
     DISPATCHED_FIELD_NUMBER: _ClassVar[int]
@@ -438,7 +482,7 @@ class JobStatus(_message.Message):
     def __init__(self, phase: _Optional[_Union[JobPhase, str]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., step: _Optional[int] = ..., policy_version: _Optional[int] = ..., epoch: _Optional[int] = ..., episodes: _Optional[_Union[EpisodeCounts, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model_path: _Optional[str] = ..., validations: _Optional[_Iterable[_Union[ValidationResult, _Mapping]]] = ..., last_step: _Optional[_Union[StepRecord, _Mapping]] = ..., tokens_sampled: _Optional[int] = ..., restarts: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "uid", "created_at", "wish", "status", "generation", "hold_reason", "end_reason", "end_message", "max_restarts", "trainer_address")
+    __slots__ = ("spec", "uid", "created_at", "wish", "status", "generation", "hold_reason", "end_reason", "end_message", "max_restarts", "trainer_address", "desired_state")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +494,7 @@ class Job(_message.Message):
     END_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
     TRAINER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DESIRED_STATE_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     uid: str
     created_at: _timestamp_pb2.Timestamp
@@ -461,7 +506,8 @@ class Job(_message.Message):
     end_message: str
     max_restarts: int
     trainer_address: str
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., generation: _Optional[int] = ..., hold_reason: _Optional[str] = ..., end_reason: _Optional[str] = ..., end_message: _Optional[str] = ..., max_restarts: _Optional[int] = ..., trainer_address: _Optional[str] = ...) -> None: ...
+    desired_state: DesiredState
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., uid: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wish: _Optional[_Union[JobWish, str]] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., generation: _Optional[int] = ..., hold_reason: _Optional[str] = ..., end_reason: _Optional[str] = ..., end_message: _Optional[str] = ..., max_restarts: _Optional[int] = ..., trainer_address: _Optional[str] = ..., desired_state: _Optional[_Union[DesiredState, _Mapping]] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
     __slots__ = ("step", "policy_version", "path", "model_path", "created_at")

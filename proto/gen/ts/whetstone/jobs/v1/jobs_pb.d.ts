@@ -768,6 +768,131 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
 export declare const JobSpecSchema: GenMessage<JobSpec>;
 
 /**
+ * What a job has to become. Where it stands is its status. Writer: controller.
+ *
+ * @generated from message whetstone.jobs.v1.DesiredState
+ */
+export declare type DesiredState = Message<"whetstone.jobs.v1.DesiredState"> & {
+  /**
+   * Absent: it runs.
+   *
+   * @generated from oneof whetstone.jobs.v1.DesiredState.desired
+   */
+  desired: {
+    /**
+     * @generated from field: whetstone.jobs.v1.DesiredState.Run run = 1;
+     */
+    value: DesiredState_Run;
+    case: "run";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.DesiredState.Suspend suspend = 2;
+     */
+    value: DesiredState_Suspend;
+    case: "suspend";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.DesiredState.End end = 3;
+     */
+    value: DesiredState_End;
+    case: "end";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DesiredState.
+ * Use `create(DesiredStateSchema)` to create a new message.
+ */
+export declare const DesiredStateSchema: GenMessage<DesiredState>;
+
+/**
+ * It runs as soon as the engines are free.
+ *
+ * @generated from message whetstone.jobs.v1.DesiredState.Run
+ */
+export declare type DesiredState_Run = Message<"whetstone.jobs.v1.DesiredState.Run"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DesiredState.Run.
+ * Use `create(DesiredState_RunSchema)` to create a new message.
+ */
+export declare const DesiredState_RunSchema: GenMessage<DesiredState_Run>;
+
+/**
+ * It stops after its running step, and is not started.
+ *
+ * @generated from message whetstone.jobs.v1.DesiredState.Suspend
+ */
+export declare type DesiredState_Suspend = Message<"whetstone.jobs.v1.DesiredState.Suspend"> & {
+  /**
+   * USER or CONTROLLER; a user's comes first.
+   *
+   * @generated from field: whetstone.jobs.v1.Requester by = 1;
+   */
+  by: Requester;
+
+  /**
+   * One word: "SuspendedByUser", "WaitingForQuota". JobStatus.reason says it while the job is suspended.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * For people, with what to do. As JobStatus.message.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DesiredState.Suspend.
+ * Use `create(DesiredState_SuspendSchema)` to create a new message.
+ */
+export declare const DesiredState_SuspendSchema: GenMessage<DesiredState_Suspend>;
+
+/**
+ * It ends; what is in flight is voided. Never revoked.
+ *
+ * @generated from message whetstone.jobs.v1.DesiredState.End
+ */
+export declare type DesiredState_End = Message<"whetstone.jobs.v1.DesiredState.End"> & {
+  /**
+   * @generated from field: whetstone.jobs.v1.Requester by = 1;
+   */
+  by: Requester;
+
+  /**
+   * CANCELLED or FAILED. With reason and message, what JobStatus says afterwards.
+   *
+   * @generated from field: whetstone.jobs.v1.JobPhase outcome = 2;
+   */
+  outcome: JobPhase;
+
+  /**
+   * One word: "CancelledByUser", "ActiveDeadlineExceeded".
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * For people. Empty: none.
+   *
+   * @generated from field: string message = 4;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DesiredState.End.
+ * Use `create(DesiredState_EndSchema)` to create a new message.
+ */
+export declare const DesiredState_EndSchema: GenMessage<DesiredState_End>;
+
+/**
  * The books of a job: dispatched = trained + voided + in_flight (I2). Writer: controller. Training episodes only.
  *
  * @generated from message whetstone.jobs.v1.EpisodeCounts
@@ -1164,7 +1289,7 @@ export declare type JobStatus = Message<"whetstone.jobs.v1.JobStatus"> & {
 export declare const JobStatusSchema: GenMessage<JobStatus>;
 
 /**
- * A job: the wish and how it goes. Stored in the KV bucket ws-jobs under its name.
+ * A job: what it has to become, and how it goes. Stored in the KV bucket ws-jobs under its name.
  *
  * @generated from message whetstone.jobs.v1.Job
  */
@@ -1187,7 +1312,11 @@ export declare type Job = Message<"whetstone.jobs.v1.Job"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * @generated from field: whetstone.jobs.v1.JobWish wish = 4;
+   * With hold_reason, end_reason and end_message: what records written before desired_state say instead of it. They are
+   * read as desired_state, and are empty in every answer.
+   *
+   * @generated from field: whetstone.jobs.v1.JobWish wish = 4 [deprecated = true];
+   * @deprecated
    */
   wish: JobWish;
 
@@ -1197,31 +1326,27 @@ export declare type Job = Message<"whetstone.jobs.v1.Job"> & {
   status?: JobStatus | undefined;
 
   /**
-   * On Kubernetes: generation of the TrainingJob that spec and wish were taken from. 0: the job has no object.
+   * On Kubernetes: generation of the TrainingJob that spec and desired_state were taken from. 0: the job has no object.
    *
    * @generated from field: uint64 generation = 6;
    */
   generation: bigint;
 
   /**
-   * Why the job must not run now though its user wants it to, one word: "WaitingForQuota". Empty: it may.
-   *
-   * @generated from field: string hold_reason = 7;
+   * @generated from field: string hold_reason = 7 [deprecated = true];
+   * @deprecated
    */
   holdReason: string;
 
   /**
-   * Why the controller ends the job by itself, with wish CANCEL: it is FAILED then. One word: "ActiveDeadlineExceeded".
-   * Empty: it does not.
-   *
-   * @generated from field: string end_reason = 8;
+   * @generated from field: string end_reason = 8 [deprecated = true];
+   * @deprecated
    */
   endReason: string;
 
   /**
-   * For people. Empty: none.
-   *
-   * @generated from field: string end_message = 9;
+   * @generated from field: string end_message = 9 [deprecated = true];
+   * @deprecated
    */
   endMessage: string;
 
@@ -1238,6 +1363,11 @@ export declare type Job = Message<"whetstone.jobs.v1.Job"> & {
    * @generated from field: string trainer_address = 11;
    */
   trainerAddress: string;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.DesiredState desired_state = 12;
+   */
+  desiredState?: DesiredState | undefined;
 };
 
 /**
@@ -2210,9 +2340,48 @@ export enum JobPhase {
 export declare const JobPhaseSchema: GenEnum<JobPhase>;
 
 /**
- * What the user wants of a job now. Writer: controller, on behalf of the user.
+ * Who asks for a job's desired state.
+ *
+ * @generated from enum whetstone.jobs.v1.Requester
+ */
+export enum Requester {
+  /**
+   * @generated from enum value: REQUESTER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A call of JobService, or a change of the TrainingJob's spec.
+   *
+   * @generated from enum value: REQUESTER_USER = 1;
+   */
+  USER = 1,
+
+  /**
+   * The controller by itself: the job has to wait, or a deadline has passed.
+   *
+   * @generated from enum value: REQUESTER_CONTROLLER = 2;
+   */
+  CONTROLLER = 2,
+
+  /**
+   * The TrainingJob is being deleted: nothing of the job stays, so its books need not be closed.
+   *
+   * @generated from enum value: REQUESTER_DELETION = 3;
+   */
+  DELETION = 3,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.Requester.
+ */
+export declare const RequesterSchema: GenEnum<Requester>;
+
+/**
+ * Only in records written before desired_state: read in one place, written nowhere.
  *
  * @generated from enum whetstone.jobs.v1.JobWish
+ * @deprecated
  */
 export enum JobWish {
   /**
@@ -2238,6 +2407,7 @@ export enum JobWish {
 
 /**
  * Describes the enum whetstone.jobs.v1.JobWish.
+ * @deprecated
  */
 export declare const JobWishSchema: GenEnum<JobWish>;
 
