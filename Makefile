@@ -55,12 +55,12 @@ test-containers: setup ## Run the tests that need a container engine (DOCKER_HOS
 check: setup ## Format, lint, types, generated code, contract and layering
 	@bash deploy/local/check.sh
 
-gen: setup ## Regenerate proto/gen (TypeScript and Python) and the schema of TrainingJob
+gen: setup ## Regenerate proto/gen (TypeScript and Python) and what else is made from the contract
 	cd proto && buf generate
 	rm -rf proto/gen/python && mkdir -p proto/gen/python
 	python -m grpc_tools.protoc -I proto --python_out=proto/gen/python --pyi_out=proto/gen/python --grpc_python_out=proto/gen/python $(addprefix proto/,$(PROTOS))
 	find proto/gen/python -mindepth 1 -type d -exec touch {}/__init__.py \;
-	node deploy/crds/generate.ts
+	node deploy/contract/generate.ts >/dev/null
 
 pack: setup ## Make the npm tarballs of SDK and command line in OUT (default: .whetstone/packages)
 	@node deploy/pack/pack.ts "$(OUT)"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type DescEnum, type DescField, type DescMessage, type DescOneof, ScalarType } from "@bufbuild/protobuf";
 import { isNeeded, ITEMS, rulesOf, TEXT } from "@whetstone/contract/rules";
-import { commentOf } from "./comments.ts";
+import { commentOf } from "../contract/comments.ts";
 
 export interface CelRule {
   readonly rule: string;

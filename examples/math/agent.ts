@@ -49,7 +49,7 @@ export default defineJob({
   agent: Adder,
   environment: Sums,
   train: { seeds: { first: 1, count: 1_000_000 } },
-  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clip: [0.2, 0.28] }),
+  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clipHigh: 0.28 }),
   loop: { steps: 100, batchGroups: 16 },
   sampling: { maxTokens: 3 },
   limits: { maxSteps: 2, maxPromptTokens: 64, maxResponseTokens: 64, episodeTimeout: "60s" },

@@ -30,7 +30,7 @@ export class SolverJudge extends Workflow {
 export default defineJob({
   workflow: SolverJudge,
   train: { seeds: { first: 1, count: 1_000_000 } },
-  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clip: [0.2, 0.28] }),
+  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clipHigh: 0.28 }),
   roles: [{ name: "solver" }, { name: "judge", advantage: "rloo" }],
   loop: { steps: 100, batchGroups: 16 },
   sampling: { maxTokens: 2 },

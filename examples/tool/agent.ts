@@ -53,7 +53,7 @@ export default defineJob({
   agent: Shopper,
   environment: Shop,
   train: { seeds: { first: 1, count: 1_000_000 } },
-  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clip: [0.2, 0.28] }),
+  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clipHigh: 0.28 }),
   loop: { steps: 100, batchGroups: 16 },
   sampling: { maxTokens: 80 },
   limits: { maxSteps: 3, maxPromptTokens: 64, maxResponseTokens: 400, episodeTimeout: "60s" },

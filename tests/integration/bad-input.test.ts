@@ -36,7 +36,7 @@ describe("whet train with a bad job", () => {
       "a group of one with GRPO",
       () => ({ algorithm: { grpo: { groupSize: 1 } } }),
       "algorithm.grpo.groupSize",
-      /at least 2/,
+      /from 2 to 1024/,
     ],
     ["a model folder that is not there", () => ({ model: { path: "/nowhere/model" } }), "model.path", /nowhere/],
     ["a model without chat template", () => ({ model: { path: untemplated } }), "model.path", /chat template/],

@@ -99,7 +99,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     datasets: ["."],
     connect: [".", "runtime"],
     cluster: ["."],
-    jobs: [".", "completion", "connect", "modules", "terminal"],
+    jobs: [".", "connect", "modules", "terminal"],
     episodes: ["terminal"],
     evaluation: [".", "connect", "jobs", "terminal"],
     commands: [
@@ -142,7 +142,7 @@ export const PURE: readonly string[] = [
   "cli/src/completion/*.ts",
   "cli/src/episodes/{episode-rows,episode-text}.ts",
   "cli/src/evaluation/{eval-*,evaluated,html}.ts",
-  "cli/src/jobs/{job-file,job-name,set-path,spec-walker,summaries}.ts",
+  "cli/src/jobs/{job-file,job-name,set-path,summaries}.ts",
   "cli/src/runtime/{backoff,start-order}.ts",
   "cli/src/terminal/{curve,enum-names,format,watch-view}.ts",
 ];

@@ -75,8 +75,8 @@ describe("bad input ends with 2 and names the culprit", () => {
     ],
     [
       "what only the controller can refuse",
-      () => ["train", jobFile(), "--set", "algorithm.grpo.groupSize=1"],
-      "algorithm.grpo.groupSize: must be at least 2",
+      () => ["train", jobFile(), "--set", "algorithm.grpo.groupSize=999"],
+      "algorithm.grpo.groupSize: times loop.batchGroups must be at most",
     ],
     ["a job that does not exist", () => ["jobs", "get", "nope"], "there is no job nope"],
     [

@@ -16,6 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), "whet-trainer-"));
 const module = join(folder, "my job.ts");
 writeFileSync(module, 'export { FrozenLakeEnv } from "@whetstone/sdk";\n');
 const definition = defineJob({
+  model: { path: "/models/remote" },
   agent: { kind: "frozenlake" },
   environment: FrozenLakeEnv,
   train: { seeds: { first: 1, count: 10 } },

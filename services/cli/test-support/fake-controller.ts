@@ -91,8 +91,9 @@ export async function startFakeController(): Promise<FakeController> {
 /** What only a controller can know. */
 function refuse(spec: JobSpec | undefined): void {
   const kind = spec?.algorithm?.kind;
-  if (kind?.case !== "grpo" || kind.value.groupSize !== 1) return;
-  throw new ConfigError([{ path: "algorithm.grpo.groupSize", reason: "must be at least 2" }]);
+  if (kind?.case !== "grpo" || kind.value.groupSize !== 999) return;
+  const reason = "times loop.batchGroups must be at most 32768";
+  throw new ConfigError([{ path: "algorithm.grpo.groupSize", reason }]);
 }
 
 function newJob(spec: JobSpec | undefined): Job {

@@ -57,7 +57,7 @@ describe("readJobSpec", () => {
     ["loop.zzzzz", 1, "loop.zzzzz: unknown setting"],
     ["loop.steps", "three", 'loop.steps: must be a whole number, not the text "three"'],
     ["loop.steps", 1.5, "loop.steps: must be a whole number, not 1.5"],
-    ["loop.steps", -1, "loop.steps: must be from 0 to 4294967295, not -1"],
+    ["loop.steps", -1, "loop.steps: must be from 0 to 1000000, got -1"],
     ["seed", 2 ** 60, "seed: put quotes around a number this large"],
     ["name", 7, "name: must be text, not 7"],
     ["model", ["x"], "model: must be a mapping of settings, not a list"],
@@ -67,12 +67,18 @@ describe("readJobSpec", () => {
       "yes",
       'algorithm.grpo.normalizeByStd: must be true or false, not the text "yes"',
     ],
-    ["timeout", 30, 'timeout: must be a duration in seconds like "30s" or "0.5s", not 30'],
+    ["timeout", 30, 'timeout: must be a duration like "250ms", "30s" or "20m", not 30'],
     ["agent.args", "x", 'agent.args: must be a mapping, not the text "x"'],
     ["sampling.temperature", Infinity, "sampling.temperature: must be a number, not Infinity"],
-    ["algorithm.grpo.lossAggregation", "TOKEN_MEEN", 'did you mean "TOKEN_MEAN"?'],
+    ["algorithm.grpo.lossAggregation", "TOKEN_MEEN", 'did you mean "token-mean"?'],
     ["train.jsonl", "x", "train: takes one of jsonl, seeds, not 2 of them"],
-    ["validation.variants", [{ name: "a" }, { nam: "b" }], "validation.variants[1].nam: unknown setting"],
+    ["roles", [{ name: "a" }, { name: "b", frozn: true }], 'roles[1].frozn: unknown setting; did you mean "frozen"?'],
+    ["weight", 0, "weight: must be from 1 to 1000, got 0"],
+    ["limits.episodeTimeout", "0s", "limits.episodeTimeout: must be from 0.001 s to 86400 s, got 0 s"],
+    ["roles", [{}], "roles[0].name: is required: 1 to 64 characters"],
+    ["environment.pool", "a.b", "environment.pool: must be the name of a pool: a DNS label"],
+    ["train", { take: 5 }, "train: needs one of jsonl, seeds"],
+    ["loop.groupPolicy", "dorp", 'loop.groupPolicy: "dorp" is none of complete, drop; did you mean "drop"?'],
   ])("refuses %s = %j", (path, value, expected) => {
     const violations = violationsOf(changed([path, value]));
     expect(violations).toHaveLength(1);
@@ -91,11 +97,20 @@ describe("readJobSpec", () => {
     expect(violationsOf(document)[0]).toMatch(/^\(root\): must be a mapping/);
   });
 
-  it("takes the enum's full name and large integers as text too", () => {
+  it.each(["mask", "MASK", "DEADLINE_POLICY_MASK"])("takes a choice in short and as protobuf has it: %s", (name) => {
+    expect(readJobSpec(changed(["loop.deadlinePolicy", name]), "/").loop?.deadlinePolicy).toBe(3);
+  });
+
+  it("takes large integers as text, durations with a unit, a group policy by its name", () => {
     const change: [string, unknown][] = [
-      ["loop.deadlinePolicy", "DEADLINE_POLICY_MASK"],
-      ["seed", "18446744073709551615"],
+      ["train.shuffleSeed", "18446744073709551615"],
+      ["limits.episodeTimeout", "20m"],
+      ["loop.groupPolicy", "drop"],
     ];
-    expect(readJobSpec(changed(...change), "/")).toMatchObject({ loop: { deadlinePolicy: 3 }, seed: 2n ** 64n - 1n });
+    expect(readJobSpec(changed(...change), "/")).toMatchObject({
+      train: { shuffleSeed: 2n ** 64n - 1n },
+      limits: { episodeTimeout: { seconds: 1200n } },
+      loop: { groupPolicy: { kind: { case: "drop" } } },
+    });
   });
 });

@@ -2,12 +2,12 @@
 /** From a parsed job file to a JobSpec. No I/O: reading and YAML are the adapter's. */
 import { isAbsolute, resolve } from "node:path";
 
-import { fromJson } from "@bufbuild/protobuf";
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { readSettings } from "@whetstone/sdk/job-settings";
 
 import { badInput } from "../cli-error.ts";
-import { walkMessage } from "./spec-walker.ts";
 
 /**
  * Checks a document against the JobSpec and makes the message. Relative paths in it are meant from `folder`, the job
@@ -15,9 +15,9 @@ import { walkMessage } from "./spec-walker.ts";
  * the controller's to judge.
  */
 export function readJobSpec(document: unknown, folder: string): JobSpec {
-  const { json, violations } = walkMessage(JobSpecSchema, document);
+  const { json, violations } = readSettings("JobSpec", document);
   if (violations.length > 0) throw badInput(violations);
-  const spec = fromJson(JobSpecSchema, json);
+  const spec = fromJson(JobSpecSchema, json as JsonValue);
   resolvePaths(spec, folder);
   return spec;
 }

@@ -2,7 +2,7 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Path, reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as Broken } from "@bufbuild/protovalidate";
-import { outOfRange, rangeText, type Violation } from "@whetstone/core";
+import { missing, outOfRange, type Violation } from "@whetstone/core";
 import { numberOf, type Rules, rulesOf } from "./rules.ts";
 
 const validator = createValidator();
@@ -39,7 +39,7 @@ const needsOne = (oneof: { readonly fields: readonly { readonly jsonName: string
 function standardReason(ruleId: string, rules: Rules, value: unknown, otherwise: string): string {
   const { range, hint, maxLength, maxItems } = rules;
   const [type, rule] = ruleId.split(".");
-  if (ruleId === "required") return ["is required", range && rangeText(range), hint].filter(Boolean).join(": ");
+  if (ruleId === "required") return missing(range, hint);
   if (rule === "max_len") return `must have at most ${maxLength} characters, has ${(value as string).length}`;
   if (rule === "max_items") return `must have at most ${maxItems} members, has ${(value as { size: number }).size}`;
   if (range && type === "duration") return outOfRange(range, secondsOf(value), hint, " s");

@@ -61,7 +61,9 @@ function rangeOf({ type }: FieldRules): Range | undefined {
       const min = greaterThan.case === undefined ? (isUnsigned ? 0 : undefined) : numberOf(greaterThan.value);
       const max = lessThan.case === undefined ? undefined : numberOf(lessThan.value);
       if (lessThan.case === "lt") throw new Error("ranges of the contract include their upper end: lte, not lt");
-      return min === undefined && max === undefined ? undefined : { min, max, isAbove: greaterThan.case === "gt" };
+      return min === undefined && max === undefined
+        ? undefined
+        : { min, max, ...(greaterThan.case === "gt" && { isAbove: true }) };
     }
     default:
       return undefined;

@@ -42,9 +42,10 @@ export {
   sessionId,
   type SessionId,
 } from "./ids.ts";
+export { nearest } from "./nearest.ts";
 export { onAbort } from "./on-abort.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export { makePassOrder, passOrder } from "./pass-order.ts";
-export { isWithin, outOfRange, type Range, rangeText } from "./range.ts";
+export { isWithin, missing, outOfRange, type Range, rangeText } from "./range.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";
 export { inTurns, runAtOnce, runInTurns } from "./turns.ts";

@@ -24,3 +24,8 @@ export function isWithin(value: number, { min = -Infinity, max = Infinity, isAbo
 export function outOfRange(range: Range, value: number | string, hint = "", unit = ""): string {
   return `must be ${rangeText(range, unit)}, got ${value}${unit}${hint === "" ? "" : `: ${hint}`}`;
 }
+
+/** What a field that is not there is told. */
+export function missing(range: Range | undefined, hint = ""): string {
+  return ["is required", range && rangeText(range), hint].filter(Boolean).join(": ");
+}

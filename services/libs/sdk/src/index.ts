@@ -124,30 +124,27 @@ export {
 } from "./failure.ts";
 export type { Use } from "./job/actor.ts";
 export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from "./job/agent-trainer.ts";
-export {
-  type AlgorithmSettings,
-  grpo,
-  type GrpoOptions,
-  type LossAggregation,
-  type OptimizerOptions,
-  sft,
-  type SftOptions,
-} from "./job/algorithm.ts";
+export { type AlgorithmSettings, grpo, sft } from "./job/algorithm.ts";
 export type { DatasetLike, DatasetOrder, DatasetSettings, DatasetSource } from "./job/dataset.ts";
 export { defineJob, type JobDefinition, type JobOptions, type Validation } from "./job/define-job.ts";
 export type { JobDocument } from "./job/document.ts";
 export type { Duration } from "./job/duration.ts";
 export type {
+  BatchingSettings,
   ExternalModelSettings,
   GroupPolicy,
+  GrpoSettings,
   LimitSettings,
   LoopSettings,
+  LossAggregation,
+  OptimizerSettings,
   PhaseTimeoutSettings,
   RoleSettings,
   SamplingSettings,
+  SftSettings,
   ValidationSettings,
   VariantSettings,
-} from "./job/settings.ts";
+} from "./job/generated/settings.ts";
 export type {
   StepSummary,
   TrainerEntry,

@@ -14,7 +14,7 @@ export default defineJob({
     everySteps: 10,
     variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 8 } }],
   },
-  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clip: [0.2, 0.28], epochs: 2, miniBatches: 4 }),
+  algorithm: grpo({ groupSize: 8, learningRate: 1e-3, clipHigh: 0.28, epochs: 2, miniBatches: 4 }),
   loop: { steps: 40, batchGroups: 8, maxPolicyLag: 1 },
   sampling: { temperature: 1, maxTokens: 8 },
   limits: { maxSteps: 2, maxPromptTokens: 64, maxResponseTokens: 128, episodeTimeout: "60s" },

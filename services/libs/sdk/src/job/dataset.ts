@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { ConfigError } from "@whetstone/core";
-import { z } from "zod";
-
 import type { JobDocument } from "./document.ts";
+import { readOrThrow } from "./read-settings.ts";
 
 /** A file with one task a line. The path is meant from the job's own folder. */
 export interface JsonlDataset {
@@ -38,35 +36,12 @@ export type DatasetSource =
   | Promise<DatasetLike | DatasetSettings>
   | (() => DatasetLike | DatasetSettings | Promise<DatasetLike | DatasetSettings>);
 
-const big = z.union([z.int().min(0), z.bigint().min(0n), z.string().regex(/^\d+$/)]).transform(String);
-const order = {
-  shuffleSeed: big.optional(),
-  take: big.optional(),
-  repeat: z.int().min(1).optional(),
-};
-const dataset = z.union([
-  z.strictObject({ jsonl: z.string().min(1), ...order }),
-  z.strictObject({ seeds: z.strictObject({ first: big, count: big }), ...order }),
-]);
-
 /** The dataset as a job file names it. @throws ConfigError with paths below `path`. */
 export async function datasetDocument(source: DatasetSource, path: string): Promise<JobDocument> {
   const given = await (typeof source === "function" ? source() : source);
-  const settings: unknown = isDataset(given) ? await given.toSpec() : given;
-  const result = dataset.safeParse(settings);
-  if (result.success) return withoutUndefined(result.data);
-  throw new ConfigError([{ path, reason: reasonOf(settings) }], { cause: result.error });
+  return readOrThrow("Dataset", isDataset(given) ? await given.toSpec() : given, path);
 }
 
 export function isDataset(value: unknown): value is DatasetLike {
   return typeof (value as { toSpec?: unknown } | null)?.toSpec === "function";
-}
-
-function reasonOf(value: unknown): string {
-  const names = typeof value === "object" && value !== null ? Object.keys(value).join(", ") : typeof value;
-  return `must be a dataset, { jsonl: "file" } or { seeds: { first, count } }, with shuffleSeed, take and repeat; has ${names}`;
-}
-
-function withoutUndefined(value: object): JobDocument {
-  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined));
 }

@@ -79,7 +79,8 @@ describe("defineJob", () => {
       algorithm: grpo({
         groupSize: 8,
         learningRate: 1e-3,
-        betas: [0.8, 0.9],
+        beta1: 0.8,
+        beta2: 0.9,
         weightDecay: 0.1,
         gradientClip: 0.5,
         warmupSteps: 1,
@@ -87,8 +88,9 @@ describe("defineJob", () => {
         epochs: 2,
         miniBatches: 16,
         microBatchTokens: 4096,
-        clip: [0.2, 0.28],
-        dualClip: 3,
+        clipLow: 0.2,
+        clipHigh: 0.28,
+        clipDual: 3,
         normalizeByStd: false,
         entropyCoefficient: 0.002,
         lossAggregation: "seq-mean-token-sum-norm",
@@ -120,12 +122,12 @@ describe("defineJob", () => {
         disableThinking: true,
         phaseTimeouts: { reset: 500, model: "20s", step: "1.5s", reward: "2m", close: 250 },
       },
-      seed: 2n ** 53n + 1n,
+      seed: 2n ** 53n - 1n,
       timeout: "1h",
       roles: [
         { name: "solver", advantage: "rloo" },
         { name: "critic", advantage: "reinforce++-baseline", frozen: true },
-        { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_KEY" } },
+        { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_API_KEY" } },
       ],
       weight: 3,
     };
@@ -190,12 +192,12 @@ describe("defineJob", () => {
         disableThinking: true,
         phaseTimeouts: { reset: "0.500s", model: "20s", step: "1.500s", reward: "120s", close: "0.250s" },
       },
-      seed: "9007199254740993",
+      seed: "9007199254740991",
       timeout: "3600s",
       roles: [
         { name: "solver", advantage: "ADVANTAGE_ESTIMATOR_RLOO" },
         { name: "critic", advantage: "ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE", frozen: true },
-        { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_KEY" } },
+        { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_API_KEY" } },
       ],
       weight: 3,
     });
@@ -260,7 +262,9 @@ describe("defineJob", () => {
 
   it("refuses a dataset that a job cannot name, by path", async () => {
     const job = defineJob({ ...base, validation: { dataset: () => ({ toSpec: () => ({ csv: "x.csv" }) }) } });
-    await expect(job.document()).rejects.toThrow(/^validation\.dataset: must be a dataset.*has csv$/);
+    await expect(job.document()).rejects.toThrow(
+      "validation.dataset.csv: unknown setting\nvalidation.dataset: needs one of jsonl, seeds",
+    );
   });
 });
 
@@ -270,9 +274,15 @@ describe("unknown and wrong settings", () => {
 
   it("are refused with their path", () => {
     expect(wrong({ optimiser: {} })).toEqual(["optimiser: unknown setting"]);
-    expect(wrong({ loop: { steps: 1, batchGroup: 2 } })).toEqual(["loop.batchGroup: unknown setting"]);
-    expect(wrong({ limits: { phaseTimeouts: { stap: 1 } } })).toEqual(["limits.phaseTimeouts.stap: unknown setting"]);
-    expect(wrong({ roles: [{ name: "a", frozn: true }] })).toEqual(["roles[0].frozn: unknown setting"]);
+    expect(wrong({ loop: { steps: 1, batchGroup: 2 } })).toEqual([
+      'loop.batchGroup: unknown setting; did you mean "batchGroups"?',
+    ]);
+    expect(wrong({ limits: { phaseTimeouts: { stap: 1 } } })).toEqual([
+      'limits.phaseTimeouts.stap: unknown setting; did you mean "step"?',
+    ]);
+    expect(wrong({ roles: [{ name: "a", frozn: true }] })).toEqual([
+      'roles[0].frozn: unknown setting; did you mean "frozen"?',
+    ]);
     expect(wrong({ validation: { dataset: seeds, every: 2 } })).toEqual(["validation.every: unknown setting"]);
     expect(wrong({ limits: { episodeTimeout: "soon" } })[0]).toMatch(/^limits\.episodeTimeout: must be milliseconds/);
     expect(wrong({ name: "Not A Label" })[0]).toMatch(/^name: must be a DNS label/);

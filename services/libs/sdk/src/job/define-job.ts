@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { parseOrThrow } from "@whetstone/core";
-import { z } from "zod";
+import { ConfigError, type Violation } from "@whetstone/core";
 
 import type { ActorLike, EnvironmentLike } from "../read-module.ts";
 import type { RegisteredActor, RegisteredEnvironment } from "../registry.ts";
@@ -8,15 +7,14 @@ import { isPlayer, type Use, useActor, type Used, useEnvironment } from "./actor
 import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";
 import { type JobDocument, present } from "./document.ts";
-import type { Duration } from "./duration.ts";
-import { duration, limits, loop, role, sampling, validationShape } from "./schemas.ts";
-import type { LimitSettings, LoopSettings, RoleSettings, SamplingSettings, ValidationSettings } from "./settings.ts";
+import type { JobSettings, ValidationSettings } from "./generated/settings.ts";
+import { readOrThrow, readSettings } from "./read-settings.ts";
 
 /** A dataset alone, or with when and how it is played. */
 export type Validation = DatasetSource | (ValidationSettings & { readonly dataset: DatasetSource });
 
 /** All that a user says of a job. */
-export interface JobOptions {
+export interface JobOptions extends JobSettings {
   /** A DNS label of at most 52 characters; the same name is the same job. Default: made from the file's name and its content. */
   readonly name?: string | undefined;
   /** A folder in Hugging Face layout, meant from the module's own folder. Default: the runtime's own model. */
@@ -32,17 +30,6 @@ export interface JobOptions {
   readonly validation?: Validation | undefined;
   /** `grpo({…})` or `sft({…})`. Required unless `loop.steps` is 0. */
   readonly algorithm?: AlgorithmSettings | undefined;
-  readonly loop: LoopSettings;
-  readonly sampling?: SamplingSettings | undefined;
-  readonly limits?: LimitSettings | undefined;
-  /** Every random choice follows from it. Default 0. */
-  readonly seed?: number | bigint | undefined;
-  /** The whole job's deadline. Default: none. */
-  readonly timeout?: Duration | undefined;
-  /** Roles that are not as the job's default. */
-  readonly roles?: readonly RoleSettings[] | undefined;
-  /** Share of an orchestrator's slots beside other jobs, 1 to 1000. Default 1. */
-  readonly weight?: number | undefined;
 }
 
 /** A checked job. Datasets are opened by `document`, not before: the module is also loaded where episodes are played. */
@@ -56,35 +43,6 @@ export interface JobDefinition {
   document(): Promise<JobDocument>;
 }
 
-const given = z.unknown().optional();
-const jobSchema = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/, "must be a DNS label of at most 52 characters: a-z, 0-9 and inner -")
-    .optional(),
-  model: z.strictObject({ path: z.string().min(1) }).optional(),
-  agent: given,
-  workflow: given,
-  rollout: given,
-  environment: given,
-  train: given,
-  validation: given,
-  algorithm: z
-    .custom<AlgorithmSettings>((value) => (value as { form?: unknown } | null)?.form === "algorithm", {
-      message: "must be made by grpo({…}) or sft({…})",
-    })
-    .optional(),
-  loop,
-  sampling: sampling.optional(),
-  limits: limits.optional(),
-  seed: z
-    .union([z.int().min(0), z.bigint().min(0n)])
-    .transform(String)
-    .optional(),
-  timeout: duration.optional(),
-  roles: z.array(role).optional(),
-  weight: z.int().min(1).max(1000).optional(),
-});
 const FORMS = ["agent", "workflow", "rollout"] as const;
 
 /**
@@ -92,43 +50,49 @@ const FORMS = ["agent", "workflow", "rollout"] as const;
  * @throws ConfigError with every unknown or wrong setting by path: "loop.batchGroups".
  */
 export function defineJob(options: JobOptions): JobDefinition {
-  const settings = parseOrThrow(jobSchema.superRefine(onePlayer), options, "");
+  const { agent: _a, workflow: _w, rollout: _r, environment: _e, train, validation: _v, algorithm, ...plain } = options;
+  const settings = readSettings("JobSpec", plain, { isCode: true, isPart: true });
+  const violations = [...settings.violations, ...onePlayer(options), ...madeAlgorithm(algorithm)];
+  if ((plain as { loop?: unknown }).loop === undefined) violations.push({ path: "loop", reason: "is required" });
+  if (violations.length > 0) throw new ConfigError(violations);
   const form = FORMS.find((name) => options[name] !== undefined);
   const actor = form && useActor(options[form] as Use<ActorLike>, form);
   const environment = options.environment === undefined ? undefined : useEnvironment(options.environment);
-  const { name, model, algorithm, loop, sampling, limits, seed, timeout, roles, weight } = settings;
   const validation = readValidation(options.validation);
   const document = async (): Promise<JobDocument> =>
     clean({
-      name,
-      model,
+      ...settings.json,
       agent: actor?.document,
       environment: environment?.document,
-      train: options.train === undefined ? undefined : await datasetDocument(options.train, "train"),
+      train: train === undefined ? undefined : await datasetDocument(train, "train"),
       validation: await validation?.(),
       algorithm: algorithm?.document,
-      ...{ loop, sampling, limits, seed, timeout, roles, weight },
     });
-  return { form: "job", name, actors: defined(actor), environments: defined(environment), document };
+  return { form: "job", name: options.name, actors: defined(actor), environments: defined(environment), document };
 }
 
-function onePlayer(settings: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
-  const players = FORMS.filter((name) => settings[name] !== undefined);
-  const [first, second] = players;
-  if (second !== undefined)
-    context.addIssue({ code: "custom", path: [second], message: `the job has an ${first} already` });
-  if (first === "agent" && isPlayer(settings["agent"], "agent") && settings["environment"] === undefined)
-    context.addIssue({ code: "custom", path: ["environment"], message: "is required where an agent plays" });
+function onePlayer(options: JobOptions): Violation[] {
+  const [first, second] = FORMS.filter((name) => options[name] !== undefined);
+  const found: Violation[] = [];
+  if (second !== undefined) found.push({ path: second, reason: `the job has an ${first} already` });
+  if (first === "agent" && isPlayer(options.agent, "agent") && options.environment === undefined)
+    found.push({ path: "environment", reason: "is required where an agent plays" });
+  return found;
 }
 
-const validationSchema = z.strictObject({ dataset: z.unknown(), ...validationShape });
+function madeAlgorithm(algorithm: AlgorithmSettings | undefined): Violation[] {
+  const isMade = algorithm === undefined || (algorithm as { form?: unknown } | null)?.form === "algorithm";
+  return isMade ? [] : [{ path: "algorithm", reason: "must be made by grpo({…}) or sft({…})" }];
+}
 
 /** Checked now, its dataset opened later. */
 function readValidation(validation: Validation | undefined): (() => Promise<JobDocument>) | undefined {
   if (validation === undefined) return undefined;
   if (!hasDataset(validation)) return async () => ({ dataset: await datasetDocument(validation, "validation") });
-  const { dataset, ...rest } = parseOrThrow(validationSchema, validation, "validation");
-  return async () => ({ dataset: await datasetDocument(dataset as DatasetSource, "validation.dataset"), ...rest });
+  const { dataset, ...settings } = validation;
+  const { json, violations } = readSettings("Validation", settings, { path: "validation", isCode: true, isPart: true });
+  if (violations.length > 0) throw new ConfigError(violations);
+  return async () => ({ dataset: await datasetDocument(dataset, "validation.dataset"), ...json });
 }
 
 function hasDataset(validation: Validation): validation is ValidationSettings & { readonly dataset: DatasetSource } {

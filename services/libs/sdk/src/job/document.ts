@@ -8,10 +8,3 @@ export function present(fields: JobDocument): JobDocument | undefined {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return given.length > 0 ? Object.fromEntries(given) : undefined;
 }
-
-/** `"token-mean"`, `"LOSS_AGGREGATION"` → `"LOSS_AGGREGATION_TOKEN_MEAN"`. */
-export function enumName(value: string | undefined, prefix: string): string | undefined {
-  return value === undefined
-    ? undefined
-    : `${prefix}_${value.replaceAll("++", "_PLUS_PLUS").replaceAll("-", "_").toUpperCase()}`;
-}

@@ -689,7 +689,7 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   environment?: EnvironmentSpec | undefined;
 
   /**
-   * Required unless steps is 0.
+   * The tasks to train on. Required unless steps is 0.
    *
    * @generated from field: whetstone.jobs.v1.Dataset train = 5;
    */
@@ -703,7 +703,7 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   validation?: Validation | undefined;
 
   /**
-   * Required unless steps is 0.
+   * What the trainer does with a batch. Required unless steps is 0.
    *
    * @generated from field: whetstone.jobs.v1.Algorithm algorithm = 7;
    */

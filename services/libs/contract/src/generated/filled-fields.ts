@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from the contract by `make gen`. Do not edit.
+/** By message, the fields that have a default. */
+export interface FilledFields {
+  "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight";
+  "whetstone.jobs.v1.EnvironmentSpec": "pool";
+  "whetstone.jobs.v1.Dataset": "repeat";
+  "whetstone.jobs.v1.Validation": "everySteps" | "atStart" | "atEnd";
+  "whetstone.jobs.v1.ValidationVariant": "attempts";
+  "whetstone.types.v1.Sampling": "temperature" | "topP" | "topK";
+  "whetstone.jobs.v1.Sft": "optimizer" | "batching";
+  "whetstone.jobs.v1.Optimizer":
+    "learningRate" | "beta1" | "beta2" | "weightDecay" | "gradientClip" | "warmupSteps" | "finalRateShare";
+  "whetstone.jobs.v1.Batching": "miniBatches" | "epochs" | "microBatchTokens";
+  "whetstone.jobs.v1.Grpo":
+    | "normalizeByStd"
+    | "clipLow"
+    | "clipHigh"
+    | "clipDual"
+    | "entropyCoefficient"
+    | "lossAggregation"
+    | "optimizer"
+    | "batching"
+    | "importanceCap";
+  "whetstone.jobs.v1.Loop":
+    "maxPolicyLag" | "checkpointEvery" | "checkpointsKept" | "deadlinePolicy" | "onMismatch" | "mismatchBound";
+  "whetstone.types.v1.RolloutLimits":
+    | "maxSteps"
+    | "maxPromptTokens"
+    | "maxResponseTokens"
+    | "enforcePromptLimitEachStep"
+    | "episodeTimeout"
+    | "retryLimit"
+    | "gamma"
+    | "overlongFilter"
+    | "accumulateThinking"
+    | "disableThinking";
+  "whetstone.types.v1.Role": "advantage";
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from proto/whetstone/jobs/v1/jobs.proto by `make gen`. Do not edit.
+import type { MessageRules } from "../read-settings.ts";
+
+export const MESSAGES: Readonly<Record<string, MessageRules>> = {
+  JobSpec: {
+    fields: {
+      name: {
+        type: "string",
+        isRequired: true,
+        pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        hint: "a DNS label of at most 52 characters: a-z, 0-9 and inner dashes",
+      },
+      model: { type: "message", message: "ModelSource", isRequired: true, hint: "a folder in Hugging Face layout" },
+      agent: { type: "message", message: "AgentSpec" },
+      environment: { type: "message", message: "EnvironmentSpec" },
+      train: { type: "message", message: "Dataset" },
+      validation: { type: "message", message: "Validation" },
+      algorithm: { type: "message", message: "Algorithm" },
+      loop: { type: "message", message: "Loop", isRequired: true },
+      sampling: { type: "message", message: "Sampling" },
+      limits: { type: "message", message: "RolloutLimits" },
+      seed: { type: "uint64", range: { min: 0, max: 9007199254740991 } },
+      timeout: { type: "duration", range: { min: 0, max: 31622400, isAbove: true } },
+      module: { type: "message", message: "Module" },
+      roles: { type: "message", message: "Role", isList: true },
+      weight: { type: "uint32", range: { min: 1, max: 1000 } },
+    },
+  },
+  ModelSource: { fields: { path: { type: "string", isRequired: true, hint: "a folder in Hugging Face layout" } } },
+  AgentSpec: {
+    fields: { kind: { type: "string", isRequired: true, hint: "the agent that acts" }, args: { type: "mapping" } },
+  },
+  EnvironmentSpec: {
+    fields: {
+      kind: { type: "string", isRequired: true, hint: "the environment it acts in" },
+      args: { type: "mapping" },
+      pool: {
+        type: "string",
+        pattern: "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        hint: "the name of a pool: a DNS label",
+      },
+    },
+  },
+  Dataset: {
+    fields: {
+      jsonl: { type: "string", hint: "the path of a file" },
+      seeds: { type: "message", message: "SeedRange" },
+      shuffleSeed: { type: "uint64" },
+      take: { type: "uint64", range: { min: 1 } },
+      repeat: { type: "uint32", range: { min: 1, max: 1000000 } },
+    },
+    oneofs: [{ members: ["jsonl", "seeds"], isNeeded: true }],
+  },
+  SeedRange: {
+    fields: {
+      first: { type: "uint64", range: { min: 0, max: 9007199254740991 } },
+      count: { type: "uint64", isRequired: true, range: { min: 1 } },
+    },
+  },
+  Validation: {
+    fields: {
+      dataset: { type: "message", message: "Dataset", isRequired: true },
+      everySteps: { type: "uint32", range: { min: 0, max: 1000000 } },
+      atStart: { type: "bool" },
+      atEnd: { type: "bool" },
+      variants: { type: "message", message: "ValidationVariant", isList: true },
+      concurrency: { type: "uint32", range: { min: 1, max: 1000000 } },
+    },
+  },
+  ValidationVariant: {
+    fields: {
+      name: { type: "string", isRequired: true, pattern: "^[a-z][a-z0-9]{0,30}$", hint: "a lower-case word" },
+      sampling: { type: "message", message: "Sampling" },
+      attempts: { type: "uint32", range: { min: 1, max: 10000 } },
+    },
+  },
+  Sampling: {
+    fields: {
+      temperature: { type: "double", range: { min: 0, max: 2 } },
+      topP: { type: "double", range: { min: 0.000001, max: 1 } },
+      topK: { type: "uint32", range: { min: 0, max: 1000000 } },
+      maxTokens: { type: "uint32", range: { min: 1, max: 10000000 } },
+    },
+  },
+  Algorithm: {
+    fields: { sft: { type: "message", message: "Sft" }, grpo: { type: "message", message: "Grpo" } },
+    oneofs: [{ members: ["sft", "grpo"], isNeeded: true }],
+    isChoice: true,
+  },
+  Sft: {
+    fields: {
+      optimizer: { type: "message", message: "Optimizer" },
+      batching: { type: "message", message: "Batching" },
+    },
+  },
+  Optimizer: {
+    fields: {
+      learningRate: { type: "double", range: { min: 0, max: 1, isAbove: true } },
+      beta1: { type: "double", range: { min: 0, max: 0.999999999 } },
+      beta2: { type: "double", range: { min: 0, max: 0.999999999 } },
+      weightDecay: { type: "double", range: { min: 0, max: 100 } },
+      gradientClip: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      warmupSteps: { type: "uint32", range: { min: 0, max: 1000000 } },
+      finalRateShare: { type: "double", range: { min: 0, max: 1 } },
+    },
+  },
+  Batching: {
+    fields: {
+      miniBatches: { type: "uint32", range: { min: 1, max: 4096 } },
+      epochs: { type: "uint32", range: { min: 1, max: 1000 } },
+      microBatchTokens: { type: "uint32", range: { min: 16, max: 100000000 } },
+    },
+  },
+  Grpo: {
+    fields: {
+      groupSize: {
+        type: "uint32",
+        isRequired: true,
+        range: { min: 2, max: 1024 },
+        hint: "GRPO compares the members of a group",
+      },
+      normalizeByStd: { type: "bool" },
+      clipLow: { type: "double", range: { min: 0, max: 1 } },
+      clipHigh: { type: "double", range: { min: 0, max: 100 } },
+      clipDual: { type: "double", range: { min: 0, max: 1000000 } },
+      entropyCoefficient: { type: "double", range: { min: 0, max: 10 } },
+      lossAggregation: {
+        type: "enum",
+        prefix: "LOSS_AGGREGATION_",
+        choices: ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"],
+      },
+      optimizer: { type: "message", message: "Optimizer" },
+      batching: { type: "message", message: "Batching" },
+      lossScaleFactor: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      importanceCap: { type: "double", range: { min: 0, max: 1000 } },
+    },
+  },
+  Loop: {
+    fields: {
+      steps: { type: "uint32", isRequired: true, range: { min: 0, max: 1000000 }, hint: "0 only evaluates" },
+      batchGroups: { type: "uint32", range: { min: 0, max: 32768 } },
+      maxPolicyLag: { type: "uint32", range: { min: 0, max: 8 } },
+      checkpointEvery: { type: "uint32", range: { min: 1, max: 1000000 } },
+      checkpointsKept: { type: "uint32", range: { min: 1, max: 10000 } },
+      groupPolicy: { type: "message", message: "GroupPolicy" },
+      deadlinePolicy: { type: "enum", prefix: "DEADLINE_POLICY_", choices: ["void", "score", "mask"] },
+      onMismatch: { type: "enum", prefix: "MISMATCH_POLICY_", choices: ["warn", "stop"] },
+      mismatchBound: { type: "double", range: { min: 0.000001, max: 1000 } },
+    },
+  },
+  GroupPolicy: {
+    fields: {
+      complete: { type: "message", message: "Complete" },
+      partial: { type: "message", message: "Partial" },
+      drop: { type: "message", message: "Drop" },
+    },
+    oneofs: [{ members: ["complete", "partial", "drop"], isNeeded: false }],
+    isChoice: true,
+  },
+  Complete: { fields: {} },
+  Partial: { fields: { minSize: { type: "uint32", isRequired: true, range: { min: 1 } } } },
+  Drop: { fields: {} },
+  RolloutLimits: {
+    fields: {
+      maxSteps: { type: "uint32", range: { min: 1, max: 100000 } },
+      maxPromptTokens: { type: "uint32", range: { min: 1, max: 10000000 } },
+      maxResponseTokens: { type: "uint32", range: { min: 1, max: 10000000 } },
+      enforcePromptLimitEachStep: { type: "bool" },
+      episodeTimeout: { type: "duration", range: { min: 0.001, max: 86400 } },
+      retryLimit: { type: "uint32", range: { min: 0, max: 100 } },
+      gamma: { type: "double", range: { min: 0, max: 1 } },
+      overlongFilter: { type: "bool" },
+      accumulateThinking: { type: "bool" },
+      disableThinking: { type: "bool" },
+      phaseTimeouts: { type: "message", message: "PhaseTimeouts" },
+    },
+  },
+  PhaseTimeouts: {
+    fields: {
+      reset: { type: "duration", range: { min: 0.001, max: 86400 } },
+      model: { type: "duration", range: { min: 0.001, max: 86400 } },
+      step: { type: "duration", range: { min: 0.001, max: 86400 } },
+      reward: { type: "duration", range: { min: 0.001, max: 86400 } },
+      close: { type: "duration", range: { min: 0.001, max: 86400 } },
+    },
+  },
+  Module: {
+    fields: {
+      digest: { type: "string", isRequired: true, pattern: "^[0-9a-f]{64}$", hint: "a SHA-256 in lower-case hex" },
+      code: { type: "bytes" },
+    },
+  },
+  Role: {
+    fields: {
+      name: {
+        type: "string",
+        isRequired: true,
+        pattern: "^[A-Za-z0-9][-_.A-Za-z0-9]{0,63}$",
+        hint: "1 to 64 characters: letters, digits, - _ .",
+      },
+      advantage: {
+        type: "enum",
+        prefix: "ADVANTAGE_ESTIMATOR_",
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline"],
+      },
+      frozen: { type: "bool" },
+      model: { type: "message", message: "ExternalModel" },
+    },
+  },
+  ExternalModel: {
+    fields: {
+      baseUrl: { type: "string", isRequired: true, pattern: "^https?://[^/?#]+", hint: "an http or https URL" },
+      model: { type: "string", isRequired: true, hint: "the model's name there" },
+      apiKeyEnv: {
+        type: "string",
+        pattern: "^[A-Z][A-Z0-9_]*_API_KEY$",
+        hint: "the name of an environment variable like JUDGE_API_KEY, not a key",
+      },
+    },
+  },
+};

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from proto/whetstone/jobs/v1/jobs.proto by `make gen`. Do not edit.
+import type { Duration } from "../duration.ts";
+
+/** How token losses become one number. Names and formulas: verl's core_algos.agg_loss. */
+export type LossAggregation =
+  "token-mean" | "token-sum" | "seq-mean-token-sum" | "seq-mean-token-sum-norm" | "seq-mean-token-mean";
+
+/** What becomes of an episode that ran into its deadline. */
+export type DeadlinePolicy = "void" | "score" | "mask";
+
+/** What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is further off than the bound. */
+export type MismatchPolicy = "warn" | "stop";
+
+/** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
+export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline";
+
+/** All a user says. Immutable after submission except where UpdateJob says otherwise. */
+export interface JobSettings {
+  /** The sample, train, sync loop. */
+  readonly loop: LoopSettings;
+  /** How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes their probabilities over all of it. So topP and topK are for validation and evaluation only. */
+  readonly sampling?: SamplingSettings | undefined;
+  /** The budgets of one episode. Writer: job. Defaults follow rLLM's AgentExecutionEngine where sane. */
+  readonly limits?: LimitSettings | undefined;
+  /** Every random choice of the job follows from it. From 0 to 9,007,199,254,740,991. Default 0. */
+  readonly seed?: number | bigint | undefined;
+  /** The whole job's deadline, at most 366 days. Absent: none. Above 0 s and at most 31,622,400 s. */
+  readonly timeout?: Duration | undefined;
+  /** Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique; an agent and a demonstration play one role, "agent". At most 16 members. */
+  readonly roles?: readonly RoleSettings[] | undefined;
+  /** Share of an orchestrator's slots beside other jobs. From 1 to 1000. Default 1. */
+  readonly weight?: number | undefined;
+}
+
+/** Scoring without training. */
+export interface ValidationSettings {
+  /** Also after every n-th step; 0: only as the two flags below say. From 0 to 1,000,000. Default 0. */
+  readonly everySteps?: number | undefined;
+  /** Before the first step. Default true. */
+  readonly atStart?: boolean | undefined;
+  /** After the last step. Default true. */
+  readonly atEnd?: boolean | undefined;
+  /** Empty: one, "sampled", with the job's own sampling. At most 16 members. */
+  readonly variants?: readonly VariantSettings[] | undefined;
+  /** Most validation episodes dispatched at a time. Absent: all, and the orchestrators' slots bound them. From 1 to 1,000,000. */
+  readonly concurrency?: number | undefined;
+}
+
+/** One way of drawing validation answers. */
+export interface VariantSettings {
+  /** Unique in the job: "greedy". A lower-case word. */
+  readonly name: string;
+  /** Absent: the job's own. */
+  readonly sampling?: SamplingSettings | undefined;
+  /** Episodes a task, for pass@k. From 1 to 10,000. Default 1. */
+  readonly attempts?: number | undefined;
+}
+
+/** How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes their probabilities over all of it. So topP and topK are for validation and evaluation only. */
+export interface SamplingSettings {
+  /** At least 0.01, or 0 (greedy; not to train on). From 0 to 2. Default 1. */
+  readonly temperature?: number | undefined;
+  /** Only the likeliest tokens that have this probability together; 1 is off. From 0.000001 to 1. Default 1. */
+  readonly topP?: number | undefined;
+  /** Only so many of the likeliest tokens; 0 is off. From 0 to 1,000,000. Default 0. */
+  readonly topK?: number | undefined;
+  /** Most tokens of one model call. Absent: what the limits leave. From 1 to 10,000,000. */
+  readonly maxTokens?: number | undefined;
+}
+
+/** Supervised fine-tuning: mean negative log-likelihood of the assistant's tokens over the global batch. */
+export type SftSettings = OptimizerSettings & BatchingSettings;
+
+/** AdamW. Source: Loshchilov and Hutter, arXiv 1711.05101. */
+export interface OptimizerSettings {
+  /** How far one step goes. Above 0 and at most 1. Default 1e-5. */
+  readonly learningRate?: number | undefined;
+  /** Decay of the mean of the gradients. From 0 to 0.999999999. Default 0.9. */
+  readonly beta1?: number | undefined;
+  /** Decay of the mean of their squares. From 0 to 0.999999999. Default 0.95. */
+  readonly beta2?: number | undefined;
+  /** Share of itself that a weight loses at a step, times learningRate. From 0 to 100. Default 0. */
+  readonly weightDecay?: number | undefined;
+  /** Norm that the gradient is clipped to. Above 0 and at most 1,000,000,000. Default 1. */
+  readonly gradientClip?: number | undefined;
+  /** Batches over which the rate grows from 0. From 0 to 1,000,000. Default 0. */
+  readonly warmupSteps?: number | undefined;
+  /** What the rate falls to, linearly, at the job's last step, as a share of learningRate; 1 is constant. From 0 to 1. Default 1. */
+  readonly finalRateShare?: number | undefined;
+}
+
+/** How a batch is cut. None of it changes a gradient (I10), except miniBatches and epochs. */
+export interface BatchingSettings {
+  /** Optimizer steps a pass over the batch; rows are shuffled among them. From 1 to 4096. Default 1. */
+  readonly miniBatches?: number | undefined;
+  /** Passes over the batch. From 1 to 1000. Default 1. */
+  readonly epochs?: number | undefined;
+  /** Most tokens of one forward pass, padding included. From 16 to 100,000,000. Default 16384. */
+  readonly microBatchTokens?: number | undefined;
+}
+
+/** Group relative policy optimization. Sources: arXiv 2402.03300 (GRPO), 2503.14476 (clip-higher, token mean). */
+export interface GrpoSettings extends OptimizerSettings, BatchingSettings {
+  /** Episodes a task. Times batchGroups, a batch has at most 32,768 episodes. From 2 to 1024. */
+  readonly groupSize: number;
+  /** Divide the advantage by the group's standard deviation (ddof 1, + 1e-6). False: Dr.GRPO's advantage. Default true. */
+  readonly normalizeByStd?: boolean | undefined;
+  /** The ratio is clipped to [1 - clipLow, 1 + clipHigh]. From 0 to 1. Default 0.2. */
+  readonly clipLow?: number | undefined;
+  /** See clipLow. From 0 to 100. Default 0.2. */
+  readonly clipHigh?: number | undefined;
+  /** Bound of the loss of a negative advantage (dual clip), above 1, or 0 for off. From 0 to 1,000,000. Default 0. */
+  readonly clipDual?: number | undefined;
+  /** Weight of the entropy bonus. From 0 to 10. Default 0. */
+  readonly entropyCoefficient?: number | undefined;
+  /** How token losses become one number. Default "token-mean". */
+  readonly lossAggregation?: LossAggregation | undefined;
+  /** Only for seq-mean-token-sum-norm. Absent: the batch's longest row. Above 0 and at most 1,000,000,000. */
+  readonly lossScaleFactor?: number | undefined;
+  /** Decoupled PPO for tokens of an older version (maxPolicyLag above 0): they are clipped around the policy at the batch's start and weighted by min(that policy / the one that sampled, importanceCap). 0: off, the ratio is taken to the policy that sampled. Source: arXiv 2505.24298. From 0 to 1000. Default 2. */
+  readonly importanceCap?: number | undefined;
+}
+
+/** The sample, train, sync loop. */
+export interface LoopSettings {
+  /** Batches to train on; 0 only evaluates. From 0 to 1,000,000. */
+  readonly steps: number;
+  /** Groups a batch, at least 1 unless steps is 0. From 0 to 32,768. */
+  readonly batchGroups?: number | undefined;
+  /** How many versions older than the one being trained a token may be (I3): 0 is synchronous, 1 samples the next batch while this one trains. From 0 to 8. Default 0. */
+  readonly maxPolicyLag?: number | undefined;
+  /** A checkpoint every n steps, and after the last. From 1 to 1,000,000. Default 1. */
+  readonly checkpointEvery?: number | undefined;
+  /** Checkpoints kept; weights older than the lag needs go with them. From 1 to 10,000. Default 2. */
+  readonly checkpointsKept?: number | undefined;
+  /** Absent: partial with minSize 2 (1 for SFT). */
+  readonly groupPolicy?: GroupPolicy | undefined;
+  /** What becomes of an episode that ran into its deadline. Default "void". */
+  readonly deadlinePolicy?: DeadlinePolicy | undefined;
+  /** What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is further off than the bound. Default "stop". */
+  readonly onMismatch?: MismatchPolicy | undefined;
+  /** In nats. From 0.000001 to 1000. Default 1. */
+  readonly mismatchBound?: number | undefined;
+}
+
+/** What happens to a group some of whose members were voided. */
+export type GroupPolicy = "complete" | { readonly partial: PartialSettings } | "drop";
+
+/** The members that exist are trained if there are enough of them. */
+export interface PartialSettings {
+  /** 2 to the group's size with GRPO, 1 with SFT. At least 1. */
+  readonly minSize: number;
+}
+
+/** The budgets of one episode. Writer: job. Defaults follow rLLM's AgentExecutionEngine where sane. */
+export interface LimitSettings {
+  /** Most environment steps. From 1 to 100,000. Default 5. */
+  readonly maxSteps?: number | undefined;
+  /** Most tokens of the first prompt, or of every prompt with `enforcePromptLimitEachStep`. From 1 to 10,000,000. Default 1024. */
+  readonly maxPromptTokens?: number | undefined;
+  /** Most tokens after the first prompt, sampled and observed together (each call's own sampled tokens with `enforcePromptLimitEachStep`). From 1 to 10,000,000. Default 8192. */
+  readonly maxResponseTokens?: number | undefined;
+  /** Each step has its own prompt limit and full response budget, for agents that do not keep their history. Default false. */
+  readonly enforcePromptLimitEachStep?: boolean | undefined;
+  /** The one deadline of an episode, through every hop, from reset to reward. From 0.001 s to 86,400 s. Default 300s. */
+  readonly episodeTimeout?: Duration | undefined;
+  /** How often an episode whose environment, infrastructure or grader failed is played again. From 0 to 100. Default 2. */
+  readonly retryLimit?: number | undefined;
+  /** Discount of the Monte-Carlo returns. From 0 to 1. Default 1. */
+  readonly gamma?: number | undefined;
+  /** Episodes that end by MAX_TURNS, MAX_RESPONSE_LENGTH or DEADLINE are masked in the loss. Default false. */
+  readonly overlongFilter?: boolean | undefined;
+  /** Thinking (<think>…</think>) of earlier answers stays in later prompts. False removes it, which starts a new training row at each turn. Default true. */
+  readonly accumulateThinking?: boolean | undefined;
+  /** Asks the chat template for answers without thinking (`enable_thinking` false). Default false. */
+  readonly disableThinking?: boolean | undefined;
+  /** Bounds of single phases inside the episode's one deadline. A phase that passes its bound fails with the phase's own failure class and may be retried. Absent fields: only the deadline bounds the phase (close: 5 s). */
+  readonly phaseTimeouts?: PhaseTimeoutSettings | undefined;
+}
+
+/** Bounds of single phases inside the episode's one deadline. A phase that passes its bound fails with the phase's own failure class and may be retried. Absent fields: only the deadline bounds the phase (close: 5 s). */
+export interface PhaseTimeoutSettings {
+  /** From 0.001 s to 86,400 s. */
+  readonly reset?: Duration | undefined;
+  /** From 0.001 s to 86,400 s. */
+  readonly model?: Duration | undefined;
+  /** From 0.001 s to 86,400 s. */
+  readonly step?: Duration | undefined;
+  /** From 0.001 s to 86,400 s. */
+  readonly reward?: Duration | undefined;
+  /** From 0.001 s to 86,400 s. */
+  readonly close?: Duration | undefined;
+}
+
+/** One role of a multi-agent episode. Writer: job. */
+export interface RoleSettings {
+  /** As trajectories are named: "solver". It is part of metric names. 1 to 64 characters: letters, digits, - _ . */
+  readonly name: string;
+  /** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. Default "grpo". */
+  readonly advantage?: AdvantageEstimator | undefined;
+  /** Its tokens are context, never trained. Always so with `model`. */
+  readonly frozen?: boolean | undefined;
+  /** Who answers in this role. Absent: the job's policy. */
+  readonly model?: ExternalModelSettings | undefined;
+}
+
+/** A model that is not the job's policy: any OpenAI-compatible server. */
+export interface ExternalModelSettings {
+  /** Up to and without "/v1". An http or https URL. */
+  readonly baseUrl: string;
+  /** The model's name. The model's name there. */
+  readonly model: string;
+  /** Name of the orchestrator's environment variable that holds the key: a job must not be able to read any other secret of it. Empty: no key. The name of an environment variable like JUDGE_API_KEY, not a key. */
+  readonly apiKeyEnv?: string | undefined;
+}
