@@ -87,7 +87,7 @@ bench-rollout: setup ## Turns per second as a library and through the services, 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)
 
-bench-batches: setup ## What an evaluation of many tasks costs the controller, one JSON line (BENCH="--tasks 100000")
+bench-batches: setup ## What large evaluations and batches cost the controller, a JSON line each (BENCH="--evaluations 10000 --batches 4096x8")
 	@node tests/load/batches.ts $(BENCH)
 
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")

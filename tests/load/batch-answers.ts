@@ -9,6 +9,8 @@ import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
 import { silentLogger } from "@whetstone/telemetry";
 
+const DIGEST = "0123456789abcdef".repeat(4);
+
 const [servers = "", job = ""] = process.argv.slice(2);
 await using nats = await connectNats({ servers, name: "batch-answers", logger: silentLogger });
 const [js, manager] = [jetstream(nats), await jetstreamManager(nats)];
@@ -20,8 +22,12 @@ await manager.consumers.add(taskStream(job), {
 const consumer = await js.consumers.get(taskStream(job), "answers");
 process.stdin.resume().once("end", () => process.exit(0));
 for await (const message of await consumer.consume({ max_messages: 1000 })) {
-  const { episodeId, group, sample } = fromBinary(RolloutTaskSchema, message.data);
-  const summary = { episodeId, isCorrect: true, reward: 1, sampledTokens: 10, failureClass: FailureClass.NONE };
+  const { episodeId, group, sample, purpose, task } = fromBinary(RolloutTaskSchema, message.data);
+  const summary = {
+    ...{ episodeId, purpose, attempt: 1, failureClass: FailureClass.NONE, isCorrect: true, reward: 1, digest: DIGEST },
+    ...{ minPolicyVersion: 0n, maxPolicyVersion: 0n, sampledTokens: 10, promptTokens: 100, steps: 4 },
+    ...{ taskId: task?.id ?? "", timing: { total: { seconds: 1n }, model: { nanos: 500_000_000 } } },
+  };
   const sealed = headers();
   const bytes = toBinary(EpisodeSummarySchema, create(EpisodeSummarySchema, summary));
   sealed.set("Whetstone-Summary", Buffer.from(bytes).toString("base64"));

@@ -6,12 +6,19 @@ import { setImmediate as turn } from "node:timers/promises";
 /** So many steps of about a microsecond each run before others have their turn. */
 const STEPS = 1_000;
 
-/** The items one by one; after each thousand of them timers and requests have their turn. */
-export async function* inTurns<T>(items: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
+/**
+ * The items one by one; after each thousand of them timers and requests have their turn.
+ * @param every  items between two turns, where each is more work than a microsecond. Work that waits for other processes needs it
+ * too: while their answers come fast enough, Node reads on and lets nobody else in.
+ */
+export async function* inTurns<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  every = STEPS,
+): AsyncGenerator<T, void, undefined> {
   let steps = 0;
   for await (const item of items) {
     yield item;
-    if (++steps % STEPS === 0) await turn();
+    if (++steps % every === 0) await turn();
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sleep, WhetstoneError } from "@whetstone/core";
+import { inTurns, sleep, WhetstoneError } from "@whetstone/core";
 import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { TaskQueue } from "../ports.ts";
@@ -28,7 +28,7 @@ export class NatsTaskQueue implements TaskQueue {
   }
 
   async publish(tasks: AsyncIterable<RolloutTask>, signal: AbortSignal): Promise<void> {
-    const source = tasks[Symbol.asyncIterator]();
+    const source = inTurns(tasks, PUBLISHING_AT_ONCE);
     let failed = false;
     const carry = async (): Promise<void> => {
       try {

@@ -12,6 +12,9 @@ export const SUMMARY_HEADER = "Whetstone-Summary";
 /** Arrivals within this time wake the waiters once: planning a batch costs more than a header. */
 const COALESCE_MS = 15;
 
+/** Headers between two turns of others. */
+const READ_AT_ONCE = 128;
+
 /** Follows the EPISODE stream of one job by its headers; bodies with their token ids never come here. */
 export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
   readonly #sealed = new EpisodeTable();
@@ -49,8 +52,9 @@ export class StreamEpisodeIndex implements EpisodeIndex, AsyncDisposable {
   }
 
   async #read(streams: TypedStreams, job: string): Promise<void> {
-    const options = { headersOnly: true, prefetch: 2048, signal: this.#stop.signal };
-    for await (const message of inTurns(streams.readFrom(episodeStream(job), EpisodeSchema, options))) {
+    const options = { headersOnly: true, prefetch: 2 * READ_AT_ONCE, signal: this.#stop.signal };
+    const messages = streams.readFrom(episodeStream(job), EpisodeSchema, options);
+    for await (const message of inTurns(messages, READ_AT_ONCE)) {
       const summary = summaryOf(message.headers);
       if (!summary) {
         this.#logger.error("episode_without_summary", { job, sequence: message.sequence });
