@@ -26,11 +26,13 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
 from whetstone_models.init import init_model
+from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import parse_settings
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.weights.checkpoint import RunFolder
+from whetstone_trainer.service.step import StepRequest
+from whetstone_trainer.weights.run_folder import RunFolder
 
 JOB, GROUPS, SAMPLES, TURNS = "bench", 64, 8, 5
 ACTIONS = [85, 68, 76, 82]
@@ -120,14 +122,16 @@ def main() -> None:
         init_model(folder, seed=1)
         manifest, bodies, read_s = asyncio.run(read_bodies(arguments.nats, make_batch(folder)))
         settings = parse_settings(spec_of(folder, arguments.mini_batches))
-        run = JobRun(settings, RunFolder(Path(scratch) / "run", folder), "u", torch.device("cpu"), torch.float32)
+        run = JobRun(
+            settings, RunFolder(Path(scratch) / "run", folder), "u", LocalBackend(torch.device("cpu"), torch.float32)
+        )
         profile = cProfile.Profile()
         results = []
         for step in range(3):
             manifest.step = step
             if arguments.profile and step == 2:
                 profile.enable()
-            results.append(run.train(manifest, "0" * 64, bodies, read_s, lambda *_: None))
+            results.append(run.train(StepRequest(manifest, "0" * 64, bodies, read_s), lambda *_: None))
         profile.disable()
         metrics = dict(results[-1].metrics)
         # Version 0 sampled the batch: only steps 0 and 1 can check it.

@@ -50,11 +50,11 @@ def publish_directory(staging: Path, directory: Path, version: int) -> None:
     files = [_describe(staging / name) for name in names]
     temporary = staging / f"{MANIFEST}.tmp"
     temporary.write_text(json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1) + "\n")
-    _sync(temporary)
+    flush(temporary)
     temporary.rename(staging / MANIFEST)
-    _sync(staging)
+    flush(staging)
     staging.rename(directory)
-    _sync(directory.parent)
+    flush(directory.parent)
 
 
 def verify_manifest(directory: Path, on_bytes: OnBytes = unheard) -> Manifest:
@@ -92,11 +92,11 @@ def _read(directory: Path) -> dict[str, Any]:
 
 def _describe(path: Path) -> dict[str, Any]:
     path.chmod(0o644)  # safetensors writes 0600, which an engine under another user could not read
-    _sync(path)
+    flush(path)
     return {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}
 
 
-def _sync(path: Path) -> None:
+def flush(path: Path) -> None:
     """fsync of a file or a folder; a rename is only durable once its folder is."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

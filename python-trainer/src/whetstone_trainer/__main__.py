@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import torch
 
 from whetstone_tls import TlsIdentity
+from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
@@ -88,8 +89,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         arguments.host,
         arguments.port,
         arguments.nats,
-        device,
-        DTYPES[arguments.dtype],
+        LocalBackend(device, DTYPES[arguments.dtype]),
         tls=TlsIdentity(folder) if folder else None,
         health_port=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
         nats_credentials=os.environ.get("WHETSTONE_NATS_CREDENTIALS"),

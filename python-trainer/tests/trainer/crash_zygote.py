@@ -20,9 +20,11 @@ import torch
 from trainer_kit import UID, Sampler, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
 
+from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.contract.settings import parse_settings
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.weights.checkpoint import RunFolder
+from whetstone_trainer.service.step import StepRequest
+from whetstone_trainer.weights.run_folder import RunFolder
 
 
 def kill_at(module: str, path: str, when: str, calls: int) -> None:
@@ -49,7 +51,7 @@ def kill_at(module: str, path: str, when: str, calls: int) -> None:
 def train(run_path: Path, model_path: Path) -> dict[str, Any]:
     """From whatever is in the folder up to and including step 1, the way a controller asks for it."""
     settings = parse_settings(grpo_spec(model_path, max_policy_lag=1))
-    run = JobRun(settings, RunFolder(run_path, model_path), UID, torch.device("cpu"), torch.float32)
+    run = JobRun(settings, RunFolder(run_path, model_path), UID, LocalBackend(torch.device("cpu"), torch.float32))
     sampler, found, replayed = Sampler(model_path), run.step, False
     for step in (0, 1):
         episodes = group(sampler, step)
@@ -57,7 +59,7 @@ def train(run_path: Path, model_path: Path) -> dict[str, Any]:
         manifest = events.BatchManifest(job="toy", step=step, entries=entries)
         if step >= run.step:
             bodies = [episode.SerializeToString() for episode in episodes]
-            run.train(manifest, f"digest-{step}", bodies, 0.0, lambda *_: None)
+            run.train(StepRequest(manifest, f"digest-{step}", bodies, 0.0), lambda *_: None)
         else:
             replayed = step == 0 or run.result_of(step, f"digest-{step}").replayed
     weights = hashlib.sha256((run.folder.weights(2) / "model.safetensors").read_bytes()).hexdigest()

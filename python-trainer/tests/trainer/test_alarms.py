@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,10 +20,11 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_models.transformer import Transformer
-from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.settings import parse_settings
+
+LOG_PROBABILITIES = LocalBackend.log_probabilities
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> str:
@@ -47,9 +49,9 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
         manifest = await stream.manifest(0, far_off(sampler))
     else:
         manifest = await stream.manifest(0, group(sampler))
-        not_a_number = torch.tensor(float("nan"))
-        monkeypatch.setattr("whetstone_trainer.batch.logprob_check.score", _adds(not_a_number))
+        monkeypatch.setattr(LocalBackend, "log_probabilities", _no_number)
     error = await refused(asyncio.ensure_future(trainer.train(manifest)))
+    monkeypatch.undo()
     assert reason_of(error) == "LogprobMismatch"
     words = "step 0: toy/g0/s2 call c0 token 1, labelled version 0" if value == -1.5 else "as recomputed"
     assert words in (error.details() or "")
@@ -57,14 +59,8 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
     assert await probability(trainer, 70) == before
 
 
-def _adds(value: torch.Tensor):
-    from whetstone_trainer.backends.local.scoring import score
-
-    def wrong(*arguments, **named):
-        logprobs, entropies = score(*arguments, **named)
-        return logprobs + value, entropies
-
-    return wrong
+def _no_number(self: LocalBackend, *arguments: Any) -> list[np.ndarray]:
+    return [logprobs_K * np.nan for logprobs_K in LOG_PROBABILITIES(self, *arguments)]
 
 
 async def test_a_mismatch_that_the_job_only_wants_to_know_of_is_trained_and_said(
@@ -109,15 +105,13 @@ async def test_weights_that_a_step_made_useless_are_not_published(
     await trainer.configure(grpo_spec(model_path))
     before = await probability(trainer, 70)
 
-    def overflows(model: Transformer, *arguments: Any) -> dict[str, float]:
-        metrics = train_rows(model, *arguments)
+    def overflows(optimizer: torch.optim.AdamW) -> None:
         with torch.no_grad():
-            model.model.norm.weight[1] = float("inf")
-        return metrics
+            optimizer.param_groups[0]["params"][-1][1] = float("inf")
 
     manifest = await stream.manifest(0, group(sampler))
     with monkeypatch.context() as patch:
-        patch.setattr("whetstone_trainer.service.run.train_rows", overflows)
+        patch.setattr(torch.optim.AdamW, "step", overflows)
         error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     assert reason_of(error) == "NonFiniteWeights"
     assert "step 0: after an update with learning rate 0.003" in (error.details() or "")

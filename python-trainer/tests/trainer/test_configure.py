@@ -10,12 +10,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+import torch
 from trainer_client import Trainer, refused
 from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until, until_configured
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models import folder
-from whetstone_trainer.service import run as run_module
+from whetstone_trainer.backends.local import policy
+from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.service.run import JobRun
 
 # The first load of a process imports much of PyTorch.
 WAIT_S = 60.0
@@ -41,7 +44,7 @@ class SlowLoad:
 
             return original(directory, dtype, device, on_bytes=parts)
 
-        patch.setattr(run_module, "load_model", load)
+        patch.setattr(policy, "load_model", load)
 
     def go(self, parts: int) -> None:
         self._permits.release(parts)
@@ -106,7 +109,7 @@ async def test_a_failed_load_is_told_once_and_then_tried_again(
     spec = grpo_spec(model_path)
     request = configure_request(spec, trainer.run_path)
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "check_finite", lambda *_: (_ for _ in ()).throw(OSError("the disk went away")))
+        patch.setattr(policy, "require_finite", lambda *_: (_ for _ in ()).throw(OSError("the disk went away")))
         assert (await trainer.stub.Configure(request)).HasField("progress")
         slow.open()
         await until(lambda: _not_at_work(trainer), WAIT_S)
@@ -139,7 +142,7 @@ async def test_a_failure_that_nobody_asked_for_is_forgotten_in_time(
 ) -> None:
     monkeypatch.setattr("whetstone_trainer.service.configuring.KEPT_S", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "check_finite", lambda *_: (_ for _ in ()).throw(OSError("the disk went away")))
+        patch.setattr(policy, "require_finite", lambda *_: (_ for _ in ()).throw(OSError("the disk went away")))
         await trainer.stub.Configure(configure_request(grpo_spec(model_path), trainer.run_path))
         slow.open()
         await until(lambda: _not_at_work(trainer), WAIT_S)
@@ -171,9 +174,8 @@ async def test_a_checkpoint_is_restored_with_progress(
     run = trainer.server.session.run
     assert run is not None
     told: list[tuple[str, float]] = []
-    run_module.JobRun(
-        run.settings, run.folder, run.job_uid, run.device, run.dtype, lambda phase, share: told.append((phase, share))
-    )
+    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    JobRun(run.settings, run.folder, run.job_uid, backend, lambda phase, share: told.append((phase, share)))
     for phase in ("loading", "restoring"):
         shares = [share for one, share in told if one == phase]
         assert shares == sorted(shares)

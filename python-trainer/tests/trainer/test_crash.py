@@ -58,21 +58,16 @@ async def train(stub: rpc.TrainerServiceStub, manifest: bytes) -> wire.TrainResu
     return [response async for response in stub.TrainStep(request)][-1].result
 
 
-CHECKPOINT = "whetstone_trainer.weights.checkpoint"
+COMMIT, FOLDER = "whetstone_trainer.service.commit", "whetstone_trainer.weights.run_folder"
 # Module, function, and at which call of it, before or after, the process dies. Step 0 makes the first calls.
 CRASHES = {
     "while training": ("whetstone_trainer.backends.local.learner", "accumulate", "after", 2),
     "before the weights have their name": ("whetstone_models.folder", "publish_directory", "before", 2),
-    "between weights and checkpoint": (
-        CHECKPOINT,
-        "RunFolder.write_checkpoint",
-        "before",
-        2,
-    ),
-    "before the checkpoint has its name": (CHECKPOINT, "RunFolder.discard", "before", 2),
-    "after the checkpoint": (CHECKPOINT, "RunFolder.write_checkpoint", "after", 2),
-    "while old checkpoints are removed": (CHECKPOINT, "RunFolder.prune", "after", 2),
-    "never": (CHECKPOINT, "RunFolder.prune", "after", 99),
+    "between weights and checkpoint": (COMMIT, "write_checkpoint", "before", 2),
+    "before the checkpoint has its name": (FOLDER, "RunFolder.discard", "before", 2),
+    "after the checkpoint": (COMMIT, "write_checkpoint", "after", 2),
+    "while old checkpoints are removed": (FOLDER, "RunFolder.prune", "after", 2),
+    "never": (FOLDER, "RunFolder.prune", "after", 99),
 }
 
 

@@ -159,7 +159,8 @@ async def test_a_full_disk_is_waited_out_and_the_step_is_trained_once(
 ) -> None:
     trained = []
     monkeypatch.setattr(
-        "whetstone_trainer.service.run.train_rows", lambda *arguments: trained.append(1) or train_rows(*arguments)
+        "whetstone_trainer.backends.local.backend.train_rows",
+        lambda *arguments: trained.append(1) or train_rows(*arguments),
     )
     async with successor(nats_url, volume / "run") as trainer:
         await trainer.configure(grpo_spec(model_path))

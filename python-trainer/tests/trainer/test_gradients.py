@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from whetstone_models.folder import load_model
-from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms.aggregation import agg_loss
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
 from whetstone_trainer.backends.local.micro_batches import micro_batches, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
-from whetstone_trainer.backends.local.scoring import score
+from whetstone_trainer.backends.local.policy import TransformerPolicy
 from whetstone_trainer.batch import packing
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -60,35 +59,39 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
     return rows
 
 
-def gradient(model: Transformer, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
+def gradient(policy: TransformerPolicy, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
     """Of the mini-batch that `parts` make up, one `micro_batches` call a part."""
     rows = [row for part in parts for row in part]
     advantages = np.random.default_rng(5).normal(size=1 + max(row.trajectory for row in rows))
     settings = replace(SETTINGS, algorithm=algorithm)
     weights = row_weights(rows, algorithm, 12.0)
-    model.zero_grad(set_to_none=True)
+    policy.module.zero_grad(set_to_none=True)
     for part in parts:
         for micro in micro_batches(part, budget, CPU):
-            accumulate(model, micro, advantages, weights, settings, Tally())
-    return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+            accumulate(policy, micro, advantages, weights, settings, Tally())
+    return torch.cat(
+        [parameter.grad.flatten() for parameter in policy.module.parameters() if parameter.grad is not None]
+    )
 
 
 @pytest.fixture
-def model(model_path: Path) -> Transformer:
-    return load_model(model_path)
+def policy(model_path: Path) -> TransformerPolicy:
+    return TransformerPolicy(load_model(model_path))
 
 
 @pytest.mark.parametrize("aggregation", sorted(set(AGGREGATIONS.values())))
-def test_the_split_into_micro_batches_changes_no_gradient(model: Transformer, aggregation: str) -> None:
+def test_the_split_into_micro_batches_changes_no_gradient(policy: TransformerPolicy, aggregation: str) -> None:
     rows, algorithm = make_rows(21), replace(GRPO, aggregation=aggregation)
-    whole = gradient(model, [rows], algorithm)
+    whole = gradient(policy, [rows], algorithm)
     assert whole.abs().max() > 1e-4
     for count in (2, 7):
         parts = [[rows[i] for i in part] for part in np.array_split(np.arange(21), count)]
-        assert (gradient(model, parts, algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
-    assert (gradient(model, [rows], algorithm, budget=20) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+        assert (gradient(policy, parts, algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+    assert (gradient(policy, [rows], algorithm, budget=20) - whole).abs().max() < 1e-6 * max(
+        1, float(whole.abs().max())
+    )
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(21)]
-    assert (gradient(model, [shuffled], algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
+    assert (gradient(policy, [shuffled], algorithm) - whole).abs().max() < 1e-6 * max(1, float(whole.abs().max()))
 
 
 @pytest.mark.parametrize("aggregation", [name for name in sorted(set(AGGREGATIONS.values())) if "seq" in name])
@@ -104,36 +107,38 @@ def test_a_rollout_counts_once_however_many_rows_it_has(aggregation: str) -> Non
     assert weights[id(whole)] == pytest.approx(alone[id(whole)] / 2)
 
 
-def test_packed_trees_score_as_plain_causal_sequences(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_trees_score_as_plain_causal_sequences(
+    policy: TransformerPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = make_rows(30)
     trees = packing.build_trees(rows)
     assert len(trees) < 30
     assert max(len(tree.branches) for tree in trees) > 2
-    packed, packed_gradient = scores(model, rows), gradient(model, [rows], GRPO)
+    packed, packed_gradient = scores(policy, rows), gradient(policy, [rows], GRPO)
     monkeypatch.setattr(packing, "TREE_TOKENS", 0)
     monkeypatch.setattr("whetstone_trainer.backends.local.micro_batches.TREE_TOKENS", 0)
-    plain, plain_gradient = scores(model, rows), gradient(model, [rows], GRPO)
+    plain, plain_gradient = scores(policy, rows), gradient(policy, [rows], GRPO)
     for index, row in enumerate(rows):
         assert packed[index].shape == (len(row.positions),)
         np.testing.assert_allclose(packed[index], plain[index], atol=1e-5)
-        np.testing.assert_allclose(plain[index], alone(model, row), atol=1e-5)
+        np.testing.assert_allclose(plain[index], alone(policy, row), atol=1e-5)
     assert (packed_gradient - plain_gradient).abs().max() < 1e-6
 
 
-def scores(model: Transformer, rows: list[Row]) -> dict[int, np.ndarray]:
+def scores(policy: TransformerPolicy, rows: list[Row]) -> dict[int, np.ndarray]:
     found = {}
     with torch.no_grad():
         for micro in micro_batches(rows, 64, CPU):
-            logprobs_N = score(model, micro)[0][micro.token_of_N].numpy()
+            logprobs_N = policy.score(micro)[0][micro.token_of_N].numpy()
             for index, row in enumerate(micro.rows):
                 found[row.episode] = logprobs_N[micro.row_of_N == index]
     return found
 
 
-def alone(model: Transformer, row: Row) -> np.ndarray:
+def alone(policy: TransformerPolicy, row: Row) -> np.ndarray:
     """The definition: one sequence, all logits, softmax of logits / temperature."""
     with torch.no_grad():
-        logits_TV = model(torch.from_numpy(row.token_ids)[None])[0]
+        logits_TV = policy.module(torch.from_numpy(row.token_ids)[None])[0]
         table = (logits_TV[row.positions - 1] / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
     return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0].numpy()
 
@@ -149,17 +154,17 @@ def test_masked_tokens_have_no_gradient_and_no_say() -> None:
         assert torch.equal(agg_loss(changed, mask, mode, total_tokens=2.0, total_rows=1.0), loss)
 
 
-def test_what_follows_the_last_trained_token_changes_nothing(model: Transformer) -> None:
+def test_what_follows_the_last_trained_token_changes_nothing(policy: TransformerPolicy) -> None:
     rows = make_rows(6)
     longer = [replace(row, token_ids=np.concatenate([row.token_ids, [7, 7]])) for row in rows]
-    assert torch.equal(gradient(model, [rows], GRPO), gradient(model, [longer], GRPO))
+    assert torch.equal(gradient(policy, [rows], GRPO), gradient(policy, [longer], GRPO))
 
 
-def test_large_vocabularies_are_scored_in_chunks(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_vocabularies_are_scored_in_chunks(policy: TransformerPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(12)
-    whole = gradient(model, [rows], GRPO)
+    whole = gradient(policy, [rows], GRPO)
     monkeypatch.setattr("whetstone_trainer.backends.local.scoring.MAX_LOGITS", 262 * 5)
-    assert (gradient(model, [rows], GRPO) - whole).abs().max() < 1e-6
+    assert (gradient(policy, [rows], GRPO) - whole).abs().max() < 1e-6
 
 
 def test_mini_batches_are_a_seeded_partition() -> None:
@@ -183,8 +188,8 @@ def test_learning_rate_rises_and_falls() -> None:
 
 
 def test_a_step_that_leaves_weights_without_a_value_is_refused(model_path: Path) -> None:
-    model, rows = load_model(model_path), make_rows(4)
+    policy, rows = TransformerPolicy(load_model(model_path)), make_rows(4)
     settings = replace(SETTINGS, optimizer=OptimizerSettings(learning_rate=1.0, weight_decay=1e39))
-    optimizer = make_optimizer(model, settings.optimizer)
-    with pytest.raises(TrainerError, match=r"the weights are not finite .* lower the learning rate"):
-        train_rows(model, optimizer, rows, np.ones(8), settings, 0, lambda share: None)
+    optimizer = make_optimizer(policy.module, settings.optimizer)
+    with pytest.raises(TrainerError, match=r"the weights .* are not finite .* lower the learning rate"):
+        train_rows(policy, optimizer, rows, np.ones(8), settings, 0, lambda share: None)

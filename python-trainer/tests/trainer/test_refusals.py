@@ -75,7 +75,7 @@ async def test_a_failure_while_training_leaves_no_trace(
 
     manifest = await stream.manifest(1, group(sampler, 1))
     with monkeypatch.context() as patch:
-        patch.setattr("whetstone_trainer.service.run.save_weights", fails)
+        patch.setattr("whetstone_trainer.backends.local.policy.save_weights", fails)
         error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     assert (error.code(), "disk full" in (error.details() or "")) == (grpc.StatusCode.INTERNAL, False)
     assert await probability(trainer, 70) == before

@@ -242,7 +242,7 @@ async def test_progress_comes_at_least_every_second(
         time.sleep(1.5)
         return train_rows(*arguments)
 
-    monkeypatch.setattr("whetstone_trainer.service.run.train_rows", slow)
+    monkeypatch.setattr("whetstone_trainer.backends.local.backend.train_rows", slow)
     await trainer.configure(grpo_spec(model_path))
     request = wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler)))
     heard, phases = [time.monotonic()], set()

@@ -9,27 +9,25 @@ truncated importance sampling as in verl's rollout correction (token level).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from whetstone_models.transformer import Transformer
-from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
-from whetstone_trainer.backends.local.scoring import model_device, score
 from whetstone_trainer.batch.rows import UNSAMPLED, Row
 
 
 def anchor(
-    model: Transformer, rows: Sequence[Row], step: int, cap: float, budget: TokenBudget
+    rows: Sequence[Row], step: int, cap: float, log_probabilities: Callable[[Sequence[Row]], Sequence[np.ndarray]]
 ) -> tuple[list[Row], dict[str, float]]:
     """Rows whose `logprobs` are the proximal policy's and whose `importance` says how far off they were sampled.
 
-    `model` is version `step`. `cap` 0 leaves the rows as they are. Returns metrics importance/*.
+    `log_probabilities`: of the trained tokens [K] of each row under version `step`. `cap` 0 leaves the rows as they
+    are. Returns metrics importance/*.
     """
     stale = [row for row in rows if _is_stale(row, step)] if cap > 0 else []
-    proximal = _logprobs(model, stale, budget)
+    scored = log_probabilities(stale) if stale else []
+    proximal = {id(row): logprobs_K for row, logprobs_K in zip(stale, scored, strict=True)}
     anchored = [_anchored(row, proximal[id(row)], step, cap) if id(row) in proximal else row for row in rows]
     weights_N = np.concatenate([row.importance for row in anchored]) if anchored else np.ones(1, dtype=np.float32)
     return anchored, {
@@ -51,17 +49,3 @@ def _anchored(row: Row, proximal_K: np.ndarray, step: int, cap: float) -> Row:
         logprobs=np.where(moved_K, proximal_K, row.logprobs).astype(np.float32),
         importance=np.where(moved_K, weights_K, 1.0).astype(np.float32),
     )
-
-
-def _logprobs(model: Transformer, rows: Sequence[Row], budget: TokenBudget) -> dict[int, np.ndarray]:
-    """Log-probabilities [K] of each row's trained tokens, by the row's identity."""
-    found: dict[int, np.ndarray] = {}
-    if not rows:
-        return found
-    with torch.inference_mode():
-        for micro, logprobs_M in each_that_fits(rows, budget, model_device(model), lambda one: score(model, one)[0]):
-            logprobs_N = logprobs_M[micro.token_of_N].cpu().numpy()
-            bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
-            for row, part in zip(micro.rows, np.split(logprobs_N, bounds), strict=True):
-                found[id(row)] = part
-    return found

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
-from whetstone_models.transformer import Transformer
-from whetstone_trainer.backends.local.learner import OnShare
-from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
-from whetstone_trainer.backends.local.scoring import model_device, score
 from whetstone_trainer.batch.rows import UNSAMPLED, Row
 
 TOLERANCE = 1e-4
+
+# Of the trained tokens [K] of each row under a version; None if its weights are gone.
+LogProbabilities = Callable[[Sequence[Row], int, Callable[[float], None]], Sequence[np.ndarray] | None]
 
 
 @dataclass(frozen=True)
@@ -59,45 +57,58 @@ class Mismatch:
         )
 
 
-def check_logprobs(
-    rows: Sequence[Row],
-    model_of: Callable[[int], Transformer | None],
-    budget: TokenBudget,
-    on_share: OnShare,
-    bound: float,
-) -> tuple[dict[str, float], Mismatch | None]:
-    """Metrics logprob_diff/*, and the token that is furthest off.
+@dataclass
+class _Tally:
+    """Differences of all tokens that were recomputed."""
 
-    `model_of` gives the model of a version, or None if its weights are gone. `bound`: nats.
-    """
+    bound: float
+    total: float = 0.0
+    count: int = 0
+    over: int = 0
     worst: Mismatch | None = None
-    over = 0
-    worst_of_episode: dict[int, float] = {}
-    total, count, seen = 0.0, 0, 0
-    for version, chosen in sorted(_rows_by_version(rows).items()):
-        model = model_of(version)
-        if model is None:
-            continue
-        for episodes_C, differences_C, furthest in _differences(model, chosen, version, budget):
-            over += int((differences_C > bound).sum())
-            if furthest is not None and (worst is None or furthest.difference > worst.difference):
-                worst = furthest
-            total += float(differences_C.sum())
-            count += len(differences_C)
-            seen += len(differences_C)
-            for episode, difference in zip(episodes_C.tolist(), differences_C.tolist(), strict=True):
-                worst_of_episode[episode] = max(worst_of_episode.get(episode, 0.0), difference)
-            on_share(min(1.0, seen / max(1, len(rows))))
+    worst_of_episode: dict[int, float] = field(default_factory=dict)
+
+    def add(self, row: Row, recomputed_K: np.ndarray, version: int) -> None:
+        """The row's tokens [K] that `version` sampled."""
+        chosen_K = row.comparable & (row.versions == version)
+        differences_K = np.nan_to_num(np.abs(recomputed_K - row.logprobs).astype(np.float64), nan=np.inf)
+        token = int(np.where(chosen_K, differences_K, -1.0).argmax())
+        furthest = Mismatch(row, token, float(recomputed_K[token]))
+        if self.worst is None or furthest.difference > self.worst.difference:
+            self.worst = furthest
+        before = self.worst_of_episode.get(row.episode, 0.0)
+        self.worst_of_episode[row.episode] = max(before, float(differences_K[token]))
+        self.over += int((differences_K[chosen_K] > self.bound).sum())
+        self.total += float(differences_K[chosen_K].sum())
+        self.count += int(chosen_K.sum())
+
+
+def check_logprobs(
+    rows: Sequence[Row], log_probabilities: LogProbabilities, on_share: Callable[[float], None], bound: float
+) -> tuple[dict[str, float], Mismatch | None]:
+    """Metrics logprob_diff/*, and the token that is furthest off. `bound`: nats."""
+    tally, chosen_rows, done = _Tally(bound), _rows_by_version(rows), 0
+    asked = sum(map(len, chosen_rows.values()))
+    for version, chosen in sorted(chosen_rows.items()):
+
+        def on_part(share: float, before: int = done, count: int = len(chosen)) -> None:
+            on_share((before + share * count) / asked)
+
+        recomputed = log_probabilities(chosen, version, on_part)
+        if recomputed is not None:
+            for row, recomputed_K in zip(chosen, recomputed, strict=True):
+                tally.add(row, recomputed_K, version)
+        done += len(chosen)
     sampled = sum(int((row.versions != UNSAMPLED).sum()) for row in rows)
     metrics = {
-        "logprob_diff/max": max(worst_of_episode.values(), default=0.0),
-        "logprob_diff/mean": total / max(1, count),
-        "logprob_diff/episodes_checked": float(len(worst_of_episode)),
-        "logprob_diff/episodes_over_1e-4": float(sum(worst > TOLERANCE for worst in worst_of_episode.values())),
-        "logprob_diff/tokens_over_bound": float(over),
-        "logprob_diff/tokens_unchecked": float(sampled - count),
+        "logprob_diff/max": max(tally.worst_of_episode.values(), default=0.0),
+        "logprob_diff/mean": tally.total / max(1, tally.count),
+        "logprob_diff/episodes_checked": float(len(tally.worst_of_episode)),
+        "logprob_diff/episodes_over_1e-4": float(sum(worst > TOLERANCE for worst in tally.worst_of_episode.values())),
+        "logprob_diff/tokens_over_bound": float(tally.over),
+        "logprob_diff/tokens_unchecked": float(sampled - tally.count),
     }
-    return metrics, worst
+    return metrics, tally.worst
 
 
 def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -107,23 +118,3 @@ def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:
         for version in set(row.versions[row.comparable].tolist()):
             chosen.setdefault(version, []).append(row)
     return chosen
-
-
-def _differences(model: Transformer, rows: list[Row], version: int, budget: TokenBudget):
-    """Yields (episode, absolute difference) arrays [C] of the tokens that `version` sampled, and the worst of them."""
-    with torch.inference_mode():
-        for micro, logprobs_M in each_that_fits(rows, budget, model_device(model), lambda one: score(model, one)[0]):
-            recomputed_N = logprobs_M[micro.token_of_N].cpu().numpy()
-            reported_N = np.concatenate([row.logprobs for row in micro.rows])
-            labels_N = np.concatenate([row.versions for row in micro.rows])
-            comparable_N = np.concatenate([row.comparable for row in micro.rows])
-            episodes_N = np.array([row.episode for row in micro.rows])[micro.row_of_N]
-            chosen_N = (labels_N == version) & comparable_N
-            differences_N = np.nan_to_num(np.abs(recomputed_N - reported_N).astype(np.float64), nan=np.inf)
-            furthest = None
-            if chosen_N.any():
-                index = int(np.where(chosen_N, differences_N, -1.0).argmax())
-                which = micro.row_of_N[index]
-                first = int(np.searchsorted(micro.row_of_N, which))
-                furthest = Mismatch(micro.rows[which], index - first, float(recomputed_N[index]))
-            yield episodes_N[chosen_N], differences_N[chosen_N], furthest

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc
 import nats.errors
-import torch
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from nats.aio.client import Client
@@ -20,6 +19,7 @@ from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_tls import TlsIdentity
 from whetstone_tls.grpc_server import Callers, server_credentials
+from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.session import TrainerSession
@@ -39,8 +39,7 @@ class ServerConfig:
     host: str
     port: int
     nats_url: str
-    device: torch.device
-    dtype: torch.dtype
+    backend: TrainerBackend
     # Who we are; None: plain text. Callers are then controllers only.
     tls: TlsIdentity | None = None
     # Answers health, and nothing else, in plain text: probes have no certificates. 0: off.
@@ -82,7 +81,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     """Listens before it returns. NATS may come later: reads fail as UNAVAILABLE until it is there."""
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
-    session = TrainerSession(EpisodeReader(client), config.device, config.dtype)
+    session = TrainerSession(EpisodeReader(client), config.backend)
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     pings = ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS)
     guards = [Callers(CALLERS)] if config.tls else []

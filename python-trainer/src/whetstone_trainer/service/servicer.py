@@ -13,14 +13,11 @@ from typing import Any
 
 import grpc
 import numpy as np
-import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
-from whetstone_trainer.backends.local.memory import each_that_fits
-from whetstone_trainer.backends.local.scoring import model_device, score
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.service.configuring import Configuring
@@ -79,8 +76,8 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         return wire.ConfigureResponse(
             step=run.step,
             weights=run.weights(),
-            device=self._session.device.type,
-            parameters=run.parameters,
+            device=self._session.backend.device,
+            parameters=run.model.parameters,
             notices=run.notices,
         )
 
@@ -140,7 +137,7 @@ class TrainerServicer(rpc.TrainerServiceServicer):
             epoch=session.epoch,
             step=0 if run is None else run.step,
             busy=session.running is not None,
-            device=session.device.type,
+            device=session.backend.device,
             configuring=configuring.progress if configuring is not None and configuring.is_at_work else None,
         )
 
@@ -169,20 +166,13 @@ def _evaluate(run: JobRun, request: wire.EvaluateLogProbsRequest) -> wire.Evalua
     rows = [_scored_row(index, list(row.token_ids), temperature, run) for index, row in enumerate(request.rows)]
     answers = [[0.0] * len(row.token_ids) for row in request.rows]
     scored = [row for row in rows if len(row.positions)]
-    with torch.inference_mode():
-        given = (scored, run.budget, model_device(run.model))
-        for micro, logprobs_M in each_that_fits(*given, lambda one: score(run.model, one)[0]):
-            logprobs_N = logprobs_M[micro.token_of_N].tolist()
-            for row in micro.rows:
-                answers[row.episode][1:], logprobs_N = (
-                    logprobs_N[: len(row.positions)],
-                    logprobs_N[len(row.positions) :],
-                )
+    for row, logprobs_K in zip(scored, run.log_probabilities(scored), strict=True):
+        answers[row.episode][1:] = logprobs_K.tolist()
     return wire.EvaluateLogProbsResponse(rows=[wire.LogProbRow(logprobs=answer) for answer in answers])
 
 
 def _scored_row(index: int, token_ids: list[int], temperature: float, run: JobRun) -> Row:
-    vocabulary = run.model.config.vocab_size
+    vocabulary = run.model.vocab_size
     if any(token_id >= vocabulary for token_id in token_ids):
         raise TrainerError("INVALID_ARGUMENT", f"rows[{index}].token_ids: an id is not below {vocabulary}")
     if temperature < 0:

@@ -16,17 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, parse_settings
 from whetstone_trainer.service.configuring import Configuring, RunId
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.weights.checkpoint import RunFolder
+from whetstone_trainer.service.step import StepRequest
+from whetstone_trainer.weights.run_folder import RunFolder
 
 T = TypeVar("T")
 log = logging.getLogger("whetstone_trainer")
@@ -62,8 +63,8 @@ class RunningStep:
 class TrainerSession:
     """The trainer's state and the rules about who may change it."""
 
-    def __init__(self, reader: EpisodeReader, device: torch.device, dtype: torch.dtype) -> None:
-        self._reader, self.device, self._dtype = reader, device, dtype
+    def __init__(self, reader: EpisodeReader, backend: TrainerBackend) -> None:
+        self._reader, self.backend = reader, backend
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._closing = False
         self.run: JobRun | None = None
@@ -121,7 +122,7 @@ class TrainerSession:
                 former = None  # With what it had loaded.
             await self._stop_running("CONFLICT", OTHER_JOB)
             configuring.raise_if_stopped()
-            given = (configuring.settings, folder, configuring.of.job_uid, self.device, self._dtype)
+            given = (configuring.settings, folder, configuring.of.job_uid, self.backend)
             run = await self.work(lambda: JobRun(*given, configuring.report))
             configuring.raise_if_stopped()
         except Exception as error:
@@ -202,9 +203,8 @@ class TrainerSession:
                 manifest.job, manifest.entries, lambda share: running.report("reading", share)
             )
             seconds = time.perf_counter() - started
-            result = await self.work(
-                lambda: run.train(manifest, running.digest, bodies, seconds, running.report, dropped)
-            )
+            request = StepRequest(manifest, running.digest, bodies, seconds, dropped)
+            result = await self.work(lambda: run.train(request, running.report))
             for one in result.dropped:
                 log.warning("episode_dropped", extra={"episode": one.episode_id, "reason": one.message})
             log.info("step_trained", extra={"job": manifest.job, "step": result.step, "rows": result.rows})

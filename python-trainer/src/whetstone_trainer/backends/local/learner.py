@@ -11,19 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whetstone_models.transformer import Transformer
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import apply_settings
-from whetstone_trainer.backends.local.scoring import model_device, score
+from whetstone_trainer.backends.local.policy import Policy, require_finite
+from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
-
-# Called between micro-batches with the share done; may raise to stop.
-OnShare = Callable[[float], None]
 
 
 @dataclass
@@ -46,7 +43,7 @@ class Tally:
 
 
 def train_rows(
-    model: Transformer,
+    policy: Policy,
     optimizer: torch.optim.Optimizer,
     rows: Sequence[Row],
     advantages_J: np.ndarray,
@@ -55,7 +52,10 @@ def train_rows(
     on_share: OnShare,
     budget: TokenBudget | None = None,
 ) -> dict[str, float]:
-    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_J`: one a trajectory."""
+    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_J`: one a trajectory.
+
+    Raises TrainerError if the gradient or the weights are not finite: no engine would serve what is published.
+    """
     budget = budget or TokenBudget(settings.batching.micro_batch_tokens)
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
@@ -66,34 +66,25 @@ def train_rows(
             weights = row_weights(part, algorithm, scale_factor)
 
             def add(micro: MicroBatch, to: Tally, weights: dict[int, float] = weights) -> None:
-                accumulate(model, micro, advantages_J, weights, settings, to)
+                accumulate(policy, micro, advantages_J, weights, settings, to)
                 to.row_updates += len(micro.rows)
                 on_share(to.row_updates / total)
 
-            tally = _gradient(model, optimizer, part, budget, tally, add)
-            norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.gradient_clip))
+            tally = _gradient(policy, optimizer, part, budget, tally, add)
+            norm = float(torch.nn.utils.clip_grad_norm_(policy.module.parameters(), settings.optimizer.gradient_clip))
             if not math.isfinite(norm):
-                # One such step makes every weight useless, and would be published.
                 message = f"step {step}: the gradient is {norm} at learning rate {rate:g}; lower the learning rate"
                 raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")
             optimizer.step()
             tally.steps += 1
             tally.grad_norm += norm
-    require_finite_weights(model, step)
+    where = f"step {step}: after an update with learning rate {rate:g}"
+    require_finite(policy, where, "lower the learning rate")
     return _metrics(tally, rate)
 
 
-def require_finite_weights(model: Transformer, step: int) -> None:
-    """No engine would serve others, and they cannot be trained further. Raises TrainerError."""
-    broken = [name for name, weights in model.named_parameters() if not bool(torch.isfinite(weights).all())]
-    if broken:
-        where = f"{broken[0]} and {len(broken) - 1} more" if len(broken) > 1 else broken[0]
-        reason = f"step {step}: the weights are not finite ({where}); lower the learning rate"
-        raise TrainerError("TRAINER_FAILED", reason)
-
-
 def _gradient(
-    model: Transformer,
+    policy: Policy,
     optimizer: torch.optim.Optimizer,
     part: Sequence[Row],
     budget: TokenBudget,
@@ -104,7 +95,7 @@ def _gradient(
     while True:
         optimizer.zero_grad(set_to_none=True)
         attempt, failed = replace(tally), None
-        for micro in micro_batches(part, budget.tokens, model_device(model)):
+        for micro in micro_batches(part, budget.tokens, policy.device):
             try:
                 add(micro, attempt)
             except RuntimeError as error:
@@ -119,7 +110,7 @@ def _gradient(
 
 
 def accumulate(
-    model: Transformer,
+    policy: Policy,
     micro: MicroBatch,
     advantages_J: np.ndarray,
     weights: dict[int, float],
@@ -129,7 +120,7 @@ def accumulate(
     """Adds one micro-batch's part of the mini-batch's gradient."""
     algorithm = settings.algorithm
     coefficient = algorithm.entropy_coefficient
-    logprobs_M, entropies_M = score(model, micro, entropy_gradient=coefficient > 0)
+    logprobs_M, entropies_M = policy.score(micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
     advantages_N = _per_token(micro, [advantages_J[row.trajectory] for row in micro.rows])

@@ -22,8 +22,12 @@ class TokenBudget:
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
-        # How often it was halved.
-        self.halved = 0
+        self._halved = 0
+
+    def take_halved(self) -> int:
+        """How often it was halved since this was last asked."""
+        halved, self._halved = self._halved, 0
+        return halved
 
     def halve(self, micro: MicroBatch) -> None:
         """After `micro` did not fit. Raises TrainerError if it is a single sequence, which cannot be cut."""
@@ -36,7 +40,7 @@ class TokenBudget:
                 reason="OutOfMemory",
             )
         self.tokens = max(1, min(self.tokens, sequences * width) // 2)
-        self.halved += 1
+        self._halved += 1
         log.warning("out_of_memory", extra={"tokens": sequences * width, "micro_batch_tokens": self.tokens})
         if micro.token_ids_BT.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -15,10 +15,6 @@ from whetstone_trainer.backends.local.micro_batches import MicroBatch
 MAX_LOGITS = 64 * 1024 * 1024
 
 
-def model_device(model: Transformer) -> torch.device:
-    return model.model.norm.weight.device
-
-
 def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies [M], nats, float32, of softmax(logits / temperature).
 

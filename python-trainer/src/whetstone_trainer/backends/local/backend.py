@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol, by PyTorch in this process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_models.errors import ModelError
+from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
+from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
+from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
+from whetstone_trainer.backends.local.policy import Policy, load_policy
+from whetstone_trainer.backends.protocol import (
+    Checkpoint,
+    LoadedModel,
+    OnShare,
+    PolicyVersion,
+    StepBatch,
+    StepReport,
+)
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.errors import SettingsError, TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
+
+
+@dataclass
+class _Job:
+    """What is in memory for a job: `policy` is version `version`."""
+
+    settings: TrainSettings
+    # The user's model folder.
+    source: Path
+    policy: Policy
+    optimizer: torch.optim.Optimizer
+    budget: TokenBudget
+    version: int = 0
+    # Versions that tokens may still be labelled with.
+    older: dict[int, Policy] = field(default_factory=dict)
+
+    def keep_present(self, max_policy_lag: int) -> None:
+        """Before training changes it: later batches may hold tokens that this version sampled."""
+        oldest = self.version + 1 - max_policy_lag
+        self.older = {version: policy for version, policy in self.older.items() if version >= oldest}
+        if self.version >= oldest:
+            self.older[self.version] = copy.deepcopy(self.policy)
+
+
+class LocalBackend:
+    """A TrainerBackend on a CPU or one GPU."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self._device, self._dtype = device, dtype
+        self._job: _Job | None = None
+
+    @property
+    def device(self) -> str:
+        return self._device.type
+
+    def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
+        self._job = None
+        try:
+            policy = load_policy(model, self._dtype, self._device, on_bytes)
+        except ModelError as error:
+            raise SettingsError("model.path", f"{model}: {error}") from error
+        optimizer = make_optimizer(policy.module, settings.optimizer)
+        budget = TokenBudget(settings.batching.micro_batch_tokens)
+        self._job = _Job(settings, model, policy, optimizer, budget)
+        return LoadedModel(sum(one.numel() for one in policy.module.parameters()), policy.vocab_size)
+
+    def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
+        job = self._held()
+        _read(job.policy, checkpoint.policy.weights, on_bytes)
+        optimizer = make_optimizer(job.policy.module, job.settings.optimizer)
+        if checkpoint.state is not None:
+            optimizer.load_state_dict(read_optimizer(checkpoint.state, self._device, on_bytes))
+        job.optimizer, job.version = optimizer, checkpoint.policy.version
+        job.older.clear()
+
+    def log_probabilities(self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare) -> list[np.ndarray]:
+        scorer, found = self._policy_of(policy), dict[int, np.ndarray]()
+        with torch.inference_mode():
+            for micro, (logprobs_M, _) in each_that_fits(rows, self._held().budget, scorer.device, scorer.score):
+                logprobs_N = logprobs_M[micro.token_of_N].cpu().numpy()
+                bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
+                for row, part in zip(micro.rows, np.split(logprobs_N, bounds), strict=True):
+                    found[id(row)] = part
+                on_share(min(1.0, len(found) / len(rows)))
+        return [found[id(row)] for row in rows]
+
+    def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
+        job, settings = self._held(), batch.settings
+        torch.manual_seed(hash((settings.seed, batch.step)) & 0x7FFFFFFF)
+        job.keep_present(settings.max_policy_lag)
+        given = (job.policy, job.optimizer, batch.rows, batch.advantages_J, settings, batch.step)
+        metrics = train_rows(*given, on_share, job.budget)
+        job.version = batch.step + 1
+        halved = job.budget.take_halved()
+        return StepReport(
+            {**metrics, "micro_batch_tokens": float(job.budget.tokens), "out_of_memory": float(halved)},
+            [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
+            _tensor_bytes(job.policy.module.parameters()),
+            _tensor_bytes(optimizer_tensors(job.optimizer)),
+        )
+
+    def save(self, directory: Path) -> None:
+        write_optimizer(directory, self._held().optimizer)
+
+    def publish(self, directory: Path, version: int) -> None:
+        job = self._held()
+        job.policy.write(directory, version, job.source)
+
+    def adopt(self, policy: PolicyVersion) -> None:
+        _read(self._held().policy, policy.weights)
+
+    def _policy_of(self, policy: PolicyVersion) -> Policy:
+        """An older one is read from its folder after a restart."""
+        job = self._held()
+        if policy.version == job.version:
+            return job.policy
+        if policy.version not in job.older:
+            try:
+                job.older[policy.version] = load_policy(policy.weights, self._dtype, self._device)
+            except ModelError as error:
+                raise _unreadable(policy.weights, error) from error
+        return job.older[policy.version]
+
+    def _held(self) -> _Job:
+        if self._job is None:
+            raise TrainerError("UNAVAILABLE", "the trainer holds no model; call Configure, then repeat")
+        return self._job
+
+
+def _read(policy: Policy, weights: Path, on_bytes: OnBytes = unheard) -> None:
+    try:
+        policy.read(weights, on_bytes)
+    except ModelError as error:
+        raise _unreadable(weights, error) from error
+
+
+def _unreadable(weights: Path, error: ModelError) -> TrainerError:
+    return TrainerError("DATA_LOSS", f"{weights}: {error}")
+
+
+def _tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _out_of_memory(step: int, tokens: int) -> wire.Notice:
+    message = (
+        f"Step {step + 1}: a micro-batch did not fit into memory; passes are of at most {tokens} tokens from now on "
+        "(algorithm.<kind>.batching.microBatchTokens). The gradient is the same, a step takes longer."
+    )
+    return wire.Notice(reason="OutOfMemory", message=message)

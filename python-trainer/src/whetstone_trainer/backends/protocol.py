@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the service asks of whatever holds the model: nothing else of a backend is used.
+
+A backend owns weights and optimizer and moves them. It knows neither gRPC nor NATS, nor which episodes a row came from,
+nor where a run keeps its checkpoints: it computes on rows and writes into folders that it is given. Calls come from one
+thread, one at a time. After an exception of `step`, `adopt` or `restore` the model may be half changed: the caller
+restores before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_models.reading import OnBytes
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.settings import TrainSettings
+
+# Told the share of the work that is done, in [0, 1]; may raise to stop it.
+OnShare = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """What a backend says of the model that it was given."""
+
+    # Numbers that training moves.
+    parameters: int
+    # Token ids are below it.
+    vocab_size: int
+    # What people should know, such as a model that cannot be packed.
+    notices: tuple[wire.Notice, ...] = ()
+
+
+@dataclass(frozen=True)
+class PolicyVersion:
+    """A published version: its number, and its folder in Hugging Face layout."""
+
+    version: int
+    weights: Path
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A version to go back to."""
+
+    policy: PolicyVersion
+    # The folder that `save` wrote into. Absent for version 0: the optimizer starts anew.
+    state: Path | None
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """What one step trains: version `step` becomes version `step + 1`."""
+
+    step: int
+    # Only those with a signal; their logprobs and importance are those of the policy to clip around.
+    rows: Sequence[Row]
+    # [trajectories], float64, indexed by `Row.trajectory`.
+    advantages_J: np.ndarray
+    settings: TrainSettings
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step did."""
+
+    # By name, see docs/metrics.md: loss, gradient norm and what else the backend measures.
+    metrics: Mapping[str, float]
+    # What was not as it should be, though the step is done.
+    notices: Sequence[wire.Notice]
+    # What `publish` and `save` will write, about; told to people when a disk is full.
+    weights_bytes: int
+    state_bytes: int
+
+
+class TrainerBackend(Protocol):
+    """Weights and optimizer of one job."""
+
+    @property
+    def device(self) -> str:
+        """Where it computes: "cpu" or "cuda"."""
+        ...
+
+    def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
+        """Loads a job's model folder as version 0, with a new optimizer; what it held for another job is let go first.
+
+        `on_bytes` is told how many bytes were read since the last call, and may raise to stop.
+        Raises SettingsError at model.path for a model that cannot be trained, TrainerError for weights that are not
+        finite.
+        """
+        ...
+
+    def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
+        """Makes a checkpoint of this job the present. Raises TrainerError DATA_LOSS if its files cannot be read."""
+        ...
+
+    def log_probabilities(
+        self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare
+    ) -> Sequence[np.ndarray] | None:
+        """Of the trained tokens [K] of each row, float32, nats: log softmax(logits / temperature).
+
+        None: it has no way to compute them under that version any more. The present one it always has.
+        Raises TrainerError if a row alone does not fit into memory.
+        """
+        ...
+
+    def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
+        """Moves weights and optimizer by one batch; no row: nothing moves, and the version is counted all the same.
+
+        The gradient does not depend on how the backend cuts or packs the rows (I10). Raises TrainerError for a row
+        that does not fit into memory, and for a gradient or weights that are not finite.
+        """
+        ...
+
+    def save(self, directory: Path) -> None:
+        """Writes what `restore` needs beside the weights, as plain files, into an empty folder.
+
+        The caller flushes them, takes their digests and gives the folder its name.
+        """
+        ...
+
+    def publish(self, directory: Path, version: int) -> None:
+        """Writes the present weights as a folder in Hugging Face layout with its manifest, at once or not at all.
+
+        Raises FileExistsError: a version is immutable.
+        """
+        ...
+
+    def adopt(self, policy: PolicyVersion) -> None:
+        """Replaces the weights, not the optimizer, by published ones: of this step, from a run that was cut short.
+
+        Engines may serve them already. Raises TrainerError DATA_LOSS if they cannot be read.
+        """
+        ...

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute of one step: what of its manifest can be trained, the check of its log-probabilities, the update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from whetstone.events.v1 import events_pb2 as events
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_trainer.algorithms.estimates import trajectory_advantages
+from whetstone_trainer.algorithms.proximal import anchor
+from whetstone_trainer.backends.protocol import OnShare, PolicyVersion, StepBatch, StepReport, TrainerBackend
+from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.service.step_metrics import Clock, batch_metrics, role_metrics
+
+# (phase, share in [0, 1], notices that hold now); may raise to stop the step.
+OnProgress = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """A manifest as it was read, and the bodies of its entries or why they cannot be had."""
+
+    manifest: events.BatchManifest
+    # SHA-256 of the manifest's bytes.
+    digest: str
+    bodies: Sequence[bytes | TrainerError]
+    read_seconds: float
+    # When the step was done first.
+    dropped_before: Sequence[jobs.DroppedEpisode] = ()
+
+
+@dataclass
+class Trained:
+    """A step that is done in memory and not written yet."""
+
+    batch: Batch
+    rows: Sequence[Row]
+    metrics: dict[str, float]
+    notices: list[wire.Notice]
+    report: StepReport
+
+
+@dataclass(frozen=True)
+class StepCompute:
+    """One step of one job on a backend. `published`: the folder of a version, None if it is gone."""
+
+    backend: TrainerBackend
+    settings: TrainSettings
+    vocab_size: int
+    published: Callable[[int], PolicyVersion | None]
+    on_progress: OnProgress
+    clock: Clock = field(default_factory=lambda: Clock({}))
+
+    def run(self, request: StepRequest) -> Trained:
+        """Raises TrainerError; the model may be half trained then."""
+        step = request.manifest.step
+        self.on_progress("checking", 0.0)
+        with self.clock.part("time/check"):
+            given = (request.manifest, request.bodies, request.dropped_before, self.settings, self.vocab_size)
+            batch = usable_episodes(*given)
+            bound = self.settings.mismatch_bound
+            metrics, worst = check_logprobs(batch.rows, self._log_probabilities, self._shares("checking"), bound)
+            notices = notices_of(step, batch) + self._judged(step, worst, batch)
+        self.on_progress("training", 0.0)
+        with self.clock.part("time/train"):
+            advantages_J = self._advantages(batch)
+            with_signal = [row for row in batch.rows if advantages_J[row.trajectory] != 0]
+            rows, anchored = self._anchored(step, with_signal)
+            report = self.backend.step(
+                StepBatch(step, rows, advantages_J, self.settings),
+                self._shares("training"),
+            )
+        metrics |= {**anchored, **report.metrics}
+        metrics |= batch_metrics(step, batch.episodes, batch.trajectories, batch.rows, rows, advantages_J)
+        metrics |= role_metrics(batch.trajectories, rows, advantages_J)
+        metrics["episodes_dropped"] = float(len(batch.dropped))
+        return Trained(batch, rows, metrics, [*notices, *report.notices], report)
+
+    def _shares(self, phase: str) -> OnShare:
+        return lambda share: self.on_progress(phase, share)
+
+    def _log_probabilities(self, rows: Sequence[Row], version: int, on_share: OnShare) -> Sequence[np.ndarray] | None:
+        policy = self.published(version)
+        return None if policy is None else self.backend.log_probabilities(rows, policy, on_share)
+
+    def _judged(self, step: int, worst: Mismatch | None, batch: Batch) -> list[wire.Notice]:
+        """Raises TrainerError for a token beyond the bound, or says it, as the job's `on_mismatch` wants."""
+        bound = self.settings.mismatch_bound
+        if worst is None or worst.difference <= bound:
+            return []
+        message = f"step {step}: {worst.describe(batch.episodes[worst.row.episode].id, bound)}"
+        if self.settings.stop_on_mismatch:
+            raise TrainerError("TRAINER_FAILED", message, reason="LogprobMismatch")
+        return [wire.Notice(reason="LogprobMismatch", message=message)]
+
+    def _advantages(self, batch: Batch) -> np.ndarray:
+        tokens_J = np.zeros(len(batch.trajectories), dtype=np.int64)
+        for row in batch.rows:
+            tokens_J[row.trajectory] += len(row.positions)
+        algorithm, roles = self.settings.algorithm, self.settings.roles
+        return trajectory_advantages(batch.trajectories, tokens_J.tolist(), algorithm, roles)
+
+    def _anchored(self, step: int, rows: Sequence[Row]) -> tuple[list[Row], dict[str, float]]:
+        def present(stale: Sequence[Row]) -> Sequence[np.ndarray]:
+            logprobs = self._log_probabilities(stale, step, lambda _: None)
+            assert logprobs is not None, "a backend always has its present version"
+            return logprobs
+
+        return anchor(rows, step, self.settings.algorithm.importance_cap, present)
