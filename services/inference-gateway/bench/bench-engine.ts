@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine that answers at once: two tokens, whatever is asked. Prints its URL.
+// An engine that answers at once: two tokens, whatever is asked. Prints its URL. `bench-engine.ts [longest context]`
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -15,7 +15,7 @@ const usage = {
 const answer = { request_id: "generate-tokens-x", usage, choices: [{ ...choice, weight_versions: weights }] };
 const bodies = new Map([
   ["/inference/v1/generate", JSON.stringify(answer)],
-  ["/v1/models", JSON.stringify({ data: [{ id: "policy", max_model_len: 1024 }] })],
+  ["/v1/models", JSON.stringify({ data: [{ id: "policy", max_model_len: Number(process.argv[2] ?? 1024) }] })],
   ["/health", ""],
 ]);
 

@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests a second and CPU milliseconds a request of the gateway, with an engine that answers at once in a process of
 // its own. Prints one line of JSON. `node services/inference-gateway/bench/gateway-bench.ts [seconds] [--prof]`
-import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
-import { FleetService } from "@whetstone/proto/inference/v1/inference";
-import { createClient } from "@whetstone/rpc";
 import { Pool } from "undici";
-import { TINY } from "../test/harness.ts";
+import { serveGateway } from "./served-gateway.ts";
 
 const seconds = Number(process.argv[2] ?? 5);
 const profile = process.argv.includes("--prof") ? ["--cpu-prof", "--cpu-prof-dir=/tmp/gateway-prof"] : [];
 
 /** A clock tick of /proc/<pid>/stat, milliseconds. */
 const TICK_MS = 10;
-
-const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
-
-function start(args: string[], env: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["pipe", "pipe", "pipe"] });
-}
-
-async function firstLine(stream: NodeJS.ReadableStream | null, matches: string): Promise<string> {
-  if (stream === null) throw new Error("no stream");
-  for await (const line of createInterface({ input: stream })) {
-    if (line.includes(matches)) return line;
-  }
-  throw new Error(`the process ended without "${matches}"`);
-}
 
 function cpuMs(child: ChildProcess): number {
   const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
@@ -96,22 +76,12 @@ async function chat(pool: Pool, session: string, turn: number, index: number): P
   return performance.now() - sentMs;
 }
 
-const engine = start([path("bench-engine.ts")]);
-const engineUrl = await firstLine(engine.stdout, "http");
-const env = { WHETSTONE_HTTP_PORT: "0", WHETSTONE_GRPC_PORT: "0", WHETSTONE_ENGINES: `e0=${engineUrl}` };
-const gateway = start([...profile, path("../src/main.ts")], { ...env, WHETSTONE_SUPERVISED: "1" });
-const ready = JSON.parse(await firstLine(gateway.stderr, '"ready"')) as { httpUrl: string; grpcAddress: string };
-await using fleet = createClient(FleetService, ready.grpcAddress);
-await fleet.unfenceEngine({ id: "e0", policy: { policy: "job", policyVersion: 1n, label: "job:1", modelPath: TINY } });
+await using gateway = await serveGateway({ nodeArgs: profile });
 const results: Result[] = [];
 for (const concurrency of [64, 512]) {
-  const pool = new Pool(ready.httpUrl, { connections: concurrency });
-  await measure(pool, gateway, concurrency, 1000);
-  results.push(await measure(pool, gateway, concurrency, seconds * 1000));
+  const pool = new Pool(gateway.url, { connections: concurrency });
+  await measure(pool, gateway.process, concurrency, 1000);
+  results.push(await measure(pool, gateway.process, concurrency, seconds * 1000));
   await pool.close();
 }
 process.stdout.write(`${JSON.stringify({ bench: "inference-gateway", seconds, results })}\n`);
-for (const child of [gateway, engine]) {
-  child.stdin?.end();
-  if (child.exitCode === null) await once(child, "exit");
-}

@@ -57,6 +57,15 @@ describe("validateJob", () => {
       { loop: { steps: 3, batchGroups: 2, groupPolicy: { partial: { minSize: 5 } } } },
       ["loop.groupPolicy.partial.minSize"],
     ],
+    [
+      "a batch whose manifest is too large for a message",
+      {
+        name: "n".repeat(52),
+        algorithm: { grpo: { groupSize: 8 } },
+        loop: { steps: 3, batchGroups: 4096, groupPolicy: { complete: {} } },
+      },
+      ["loop.batchGroups"],
+    ],
     ["a weight of 0", { weight: 0 }, ["weight"]],
     ["a weight above 1000", { weight: 1001 }, ["weight"]],
     ["no tasks taken", { train: { seeds: { first: "1", count: "100" }, take: "0" } }, ["train.take"]],

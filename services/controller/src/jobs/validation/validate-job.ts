@@ -3,6 +3,8 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { checkRules } from "@whetstone/contract/check";
 import { type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { AdvantageEstimator } from "@whetstone/proto/types/v1/types";
+import { compileJob } from "../compiled-job.ts";
+import { checkManifestSize } from "./manifest-size.ts";
 import { checkSeedsPlayed } from "./validate-dataset.ts";
 import { Findings, type Violation } from "./violation.ts";
 import { checkMessage } from "./validate-message.ts";
@@ -23,6 +25,7 @@ export function validateJob(spec: JobSpec): Violation[] {
   if (spec.algorithm?.kind.case === "sft") checkNoAdvantages(found, spec);
   if (spec.validation) checkSeedsPlayed(found, spec.validation);
   checkMessage(found, JobSpecSchema, spec);
+  if (found.violations.length === 0 && spec.loop?.steps) checkManifestSize(found, compileJob(spec));
   return found.violations;
 }
 

@@ -4,6 +4,7 @@ import { ensurePlatform, type Nats } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { startNats, type TestNats } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MAX_MANIFEST_BYTES } from "../../jobs/validation/manifest-size.ts";
 import { KvLedger } from "./kv-ledger.ts";
 
 const manifest = (step: number, epoch: bigint) => create(BatchManifestSchema, { job: "j", step, epoch });
@@ -56,6 +57,14 @@ describe("KvLedger", () => {
     expect(await ledger.collected()).toEqual(new Set([9, 10]));
     expect(Buffer.from(bytes).equals(toBinary(BatchManifestSchema, large))).toBe(true);
     expect(await ledger.manifest(11)).toBeUndefined();
+  });
+
+  it("takes a manifest as large as a job's may be", async () => {
+    const ledger = await KvLedger.take(nats, "large", "a");
+    const voided = Array.from({ length: 65_536 }, () => ({ reason: "x".repeat(MAX_MANIFEST_BYTES / 65_536 - 5) }));
+    const stored = await ledger.createManifest(create(BatchManifestSchema, { job: "large", voided }));
+    expect(stored.length).toBeGreaterThan(0.98 * MAX_MANIFEST_BYTES);
+    expect(stored.length).toBeLessThanOrEqual(MAX_MANIFEST_BYTES);
   });
 
   it("reads dispatches in order of their steps, up to the first gap", async () => {
