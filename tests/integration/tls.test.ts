@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop with mutual TLS on every connection: it trains, and each door is shut to those who have no business there.
+// The loop with mutual TLS on every connection: it trains, and each listener refuses callers of other roles.
 import { fromJson } from "@bufbuild/protobuf";
 import { connectNats, episodeStream, openStreams, taskSubject } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
@@ -47,7 +47,7 @@ describe("with TLS between all services", () => {
       expect(runtime.log(service)).not.toMatch(/violation|may not call/i);
   }, 120_000);
 
-  it("a caller of a wrong role is refused at every gRPC door", async () => {
+  it("a caller of a wrong role is refused at every gRPC listener", async () => {
     await using jobs = createClient(JobService, runtime.address("controller"), {
       tls: as("env-runner").to("controller"),
     });

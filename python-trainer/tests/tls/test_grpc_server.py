@@ -37,7 +37,7 @@ class Servicer(trainer_pb2_grpc.TrainerServiceServicer):
         return trainer_pb2.StatusResponse()
 
 
-class Door:
+class Endpoint:
     """A server and the identity that it shows."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,23 +45,23 @@ class Door:
 
 
 @pytest.fixture
-async def door(first: Authority, tmp_path: Path) -> AsyncIterator[Door]:
-    door = Door(first.issue(tmp_path / "door", SERVER))
+async def endpoint(first: Authority, tmp_path: Path) -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint(first.issue(tmp_path / "endpoint", SERVER))
     server = grpc.aio.server(interceptors=[Callers(frozenset({"controller"}))])
     trainer_pb2_grpc.add_TrainerServiceServicer_to_server(Servicer(), server)
-    door.port = server.add_secure_port("127.0.0.1:0", server_credentials(door.identity))
+    endpoint.port = server.add_secure_port("127.0.0.1:0", server_credentials(endpoint.identity))
     await server.start()
-    yield door
+    yield endpoint
     await server.stop(None)
 
 
-async def call(door: Door, folder: Path) -> grpc.StatusCode:
+async def call(endpoint: Endpoint, folder: Path) -> grpc.StatusCode:
     """Status of one call over a connection of its own, as whom the folder says."""
     ca, cert, key = ((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     # A name in the options makes a channel of its own: gRPC shares connections between equal ones.
     options = [("grpc.ssl_target_name_override", SERVER), ("whetstone.test", str(time.monotonic_ns()))]
     credentials = grpc.ssl_channel_credentials(ca, key, cert)
-    async with grpc.aio.secure_channel(f"127.0.0.1:{door.port}", credentials, options) as channel:
+    async with grpc.aio.secure_channel(f"127.0.0.1:{endpoint.port}", credentials, options) as channel:
         try:
             await trainer_pb2_grpc.TrainerServiceStub(channel).Status(trainer_pb2.StatusRequest(), timeout=3)
             return grpc.StatusCode.OK
@@ -69,34 +69,34 @@ async def call(door: Door, folder: Path) -> grpc.StatusCode:
             return error.code()
 
 
-async def test_roles_decide_who_may_call(door: Door, first: Authority, tmp_path: Path) -> None:
-    assert await call(door, first.issue(tmp_path / "c", "controller.whetstone")) == grpc.StatusCode.OK
+async def test_roles_decide_who_may_call(endpoint: Endpoint, first: Authority, tmp_path: Path) -> None:
+    assert await call(endpoint, first.issue(tmp_path / "c", "controller.whetstone")) == grpc.StatusCode.OK
     for number, name in enumerate(["gateway.whetstone", "somebody.example"]):
         caller = first.issue(tmp_path / f"wrong-{number}", name)
-        assert await call(door, caller) == grpc.StatusCode.PERMISSION_DENIED
+        assert await call(endpoint, caller) == grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_another_authority_gets_no_connection(
-    door: Door, first: Authority, second: Authority, tmp_path: Path
+    endpoint: Endpoint, first: Authority, second: Authority, tmp_path: Path
 ) -> None:
     stranger = second.issue(tmp_path / "stranger", "controller.whetstone", trusted=first.cert)
-    assert await call(door, stranger) == grpc.StatusCode.UNAVAILABLE
+    assert await call(endpoint, stranger) == grpc.StatusCode.UNAVAILABLE
     suspicious = first.issue(tmp_path / "suspicious", "controller.whetstone", trusted=second.cert)
-    assert await call(door, suspicious) == grpc.StatusCode.UNAVAILABLE
+    assert await call(endpoint, suspicious) == grpc.StatusCode.UNAVAILABLE
 
 
 async def test_an_authority_that_is_dropped_is_forgotten(
-    door: Door, first: Authority, second: Authority, tmp_path: Path
+    endpoint: Endpoint, first: Authority, second: Authority, tmp_path: Path
 ) -> None:
     both = first.cert + second.cert
     old = first.issue(tmp_path / "old", "controller.whetstone", trusted=both)
     new = second.issue(tmp_path / "new", "controller.whetstone", trusted=both)
-    assert await call(door, new) == grpc.StatusCode.UNAVAILABLE
-    first.issue(door.identity.folder, SERVER, trusted=both)
-    assert door.identity.reload()
-    assert [await call(door, old), await call(door, new)] == [grpc.StatusCode.OK] * 2
-    second.issue(door.identity.folder, SERVER)
-    assert door.identity.reload()
-    assert [await call(door, old), await call(door, new)] == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OK]
+    assert await call(endpoint, new) == grpc.StatusCode.UNAVAILABLE
+    first.issue(endpoint.identity.folder, SERVER, trusted=both)
+    assert endpoint.identity.reload()
+    assert [await call(endpoint, old), await call(endpoint, new)] == [grpc.StatusCode.OK] * 2
+    second.issue(endpoint.identity.folder, SERVER)
+    assert endpoint.identity.reload()
+    assert [await call(endpoint, old), await call(endpoint, new)] == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OK]
     only_new = second.issue(tmp_path / "only-new", "controller.whetstone")
-    assert await call(door, only_new) == grpc.StatusCode.OK, "the server shows its new certificate"
+    assert await call(endpoint, only_new) == grpc.StatusCode.OK, "the server shows its new certificate"

@@ -28,14 +28,14 @@ import { TrainerClient } from "./loop/trainer/trainer-client.ts";
 import type { Config } from "./config.ts";
 import { openCluster } from "./leading/run-as-leader.ts";
 
-export interface Ground {
+export interface ControllerBase {
   readonly config: Config;
   readonly nats: Nats;
   readonly logger: Logger;
   readonly tls: TlsIdentity | undefined;
 }
 
-export interface World extends Ground {
+export interface World extends ControllerBase {
   readonly streams: TypedStreams;
   readonly store: JobStore;
   readonly records: JobRecords;
@@ -59,7 +59,7 @@ export function openNats(config: Config, tls: TlsIdentity | undefined, logger: L
   return connectNats({ servers, name: "controller", logger, tls, credentialsPath, caPath });
 }
 
-export async function openWorld(parts: Ground, stack: AsyncDisposableStack): Promise<World> {
+export async function openWorld(parts: ControllerBase, stack: AsyncDisposableStack): Promise<World> {
   const { config, nats, logger, tls } = parts;
   const streams = await openStreams(nats, { logger });
   const lead = new Lead();
@@ -106,7 +106,7 @@ export async function openWorld(parts: Ground, stack: AsyncDisposableStack): Pro
   };
 }
 
-function findHostBy({ config, nats, logger, tls }: Ground, kube: Kube | undefined): FindHost {
+function findHostBy({ config, nats, logger, tls }: ControllerBase, kube: Kube | undefined): FindHost {
   if (config.envAddress !== undefined) return fixedHost(config.envAddress, tls);
   return kube ? pooledHost({ nats, kube, tls, logger }) : noHost();
 }

@@ -10,7 +10,7 @@ import { connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/t
 import { type PlacedDelivery, playTask } from "./play/episode-player.ts";
 import { ExternalModels } from "./play/external-models.ts";
 import { fixedPool } from "./environments/fixed-pool.ts";
-import { FrontOffice } from "./tasks/take-work.ts";
+import { JobPullers } from "./tasks/job-pullers.ts";
 import { Gateway } from "./play/gateway.ts";
 import { type OnStance, watchJobs } from "./tasks/job-watch.ts";
 import { poolOf, type Pools } from "./environments/pools.ts";
@@ -84,7 +84,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const play = placed(pools, (delivery, signal) =>
     needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),
   );
-  const office = new FrontOffice({
+  const pullers = new JobPullers({
     streams,
     config,
     gate,
@@ -94,7 +94,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     flush: () => withTimeout(() => nats.flush(), { timeoutMs: FLUSH_MS }).catch(() => undefined),
     play,
   });
-  opened.defer(() => office.close());
+  opened.defer(() => pullers.close());
   const services = [rolloutService({ actors, modules, play })];
   const { host, grpcPort: port, healthPort } = config;
   const rpc = opened.use(await startServer({ host, port, services, logger, tls, callers: CALLERS, healthPort }));
@@ -106,13 +106,13 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     watching.abort();
   });
   const onStance: OnStance = (job, stance, spec) => {
-    office.onStance(job, stance, spec);
+    pullers.onStance(job, stance, spec);
     if (stance !== "play") modules.jobLeft(job);
   };
   void watchJobs(nats, onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
     logger.error("job_watch_failed", { error });
   });
-  const { environmentSlots } = office;
+  const { environmentSlots } = pullers;
   const reached = { ...config, gatewayUrl: relayUrl ?? config.gatewayUrl };
   const control = new SlotControl({ config: reached, gate, environmentSlots, onLimit: metrics.limit, logger });
   opened.use(control);
@@ -128,7 +128,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
       return { open: gate.limit, reason: control.reason };
     },
     get jobs() {
-      return office.jobs;
+      return pullers.jobs;
     },
     get modulePids() {
       return modules.pids;

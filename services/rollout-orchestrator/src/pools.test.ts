@@ -4,23 +4,23 @@ import { FailureClass } from "@whetstone/proto/types/v1/types";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type EnvRunnerProcess, startEnvRunner } from "../test-support/env-runner-process.ts";
-import { House } from "../test-support/house.ts";
+import { OrchestratorSetup } from "../test-support/orchestrator-setup.ts";
 
-let house: House;
+let setup: OrchestratorSetup;
 let pool: string;
 let pools = 0;
 const runners: EnvRunnerProcess[] = [];
 
 beforeAll(async () => {
-  house = await House.open();
+  setup = await OrchestratorSetup.open();
 });
-afterAll(() => house[Symbol.asyncDispose]());
+afterAll(() => setup[Symbol.asyncDispose]());
 beforeEach(() => {
   pool = `pool-${(pools += 1)}`;
-  return house.beforeEach();
+  return setup.beforeEach();
 });
 afterEach(async () => {
-  await house.afterEach();
+  await setup.afterEach();
   await Promise.all(runners.splice(0).map((runner) => runner[Symbol.asyncDispose]()));
 });
 
@@ -41,7 +41,7 @@ const listed = (id: string, runner: EnvRunnerProcess, slots: number, draining = 
 });
 
 function newJob(): Promise<string> {
-  return house.newJob({}, { environment: { kind: "frozenlake", pool } });
+  return setup.newJob({}, { environment: { kind: "frozenlake", pool } });
 }
 
 const environment = () => ({ kind: "frozenlake", args: { size: 4, observation: "compact", maxSteps: 8 }, pool });
@@ -50,38 +50,38 @@ const environment = () => ({ kind: "frozenlake", args: { size: 4, observation: "
 const once = () => ({ environment: environment(), limits: { retryLimit: 0 } });
 
 async function sendMany(job: string, count: number): Promise<void> {
-  for (let sample = 0; sample < count; sample += 1) await house.send(job, sample, once());
+  for (let sample = 0; sample < count; sample += 1) await setup.send(job, sample, once());
 }
 
 async function expectSound(job: string, count: number): Promise<void> {
   for (let sample = 0; sample < count; sample += 1)
-    expect((await house.sealed(job, sample, 20_000)).summary).toMatchObject(SOUND);
+    expect((await setup.sealed(job, sample, 20_000)).summary).toMatchObject(SOUND);
 }
 
 describe("a pool", () => {
   it("without runners leaves tasks where they are and burns no try; they play when there are some", async () => {
-    const app = await house.start(WATCH);
+    const app = await setup.start(WATCH);
     const job = await newJob();
     await sendMany(job, 20);
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    expect([app.inFlight, (await house.tasksTaken(job, pool)) ?? 0]).toEqual([0, 0]);
+    expect([app.inFlight, (await setup.tasksTaken(job, pool)) ?? 0]).toEqual([0, 0]);
     const runner = await startRunner(4);
-    await house.setPool(pool, [listed("a", runner, 4)]);
+    await setup.setPool(pool, [listed("a", runner, 4)]);
     await expectSound(job, 20);
-    await house.setPool(pool, []);
+    await setup.setPool(pool, []);
     await new Promise((resolve) => setTimeout(resolve, 200));
-    await house.send(job, 99, once());
+    await setup.send(job, 99, once());
     await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(await house.find(job, 99)).toBeUndefined();
+    expect(await setup.find(job, 99)).toBeUndefined();
   }, 40_000);
 
   it("has its sessions spread, never more than its slots, and the orchestrator tells of them", async () => {
     const [a, b] = [await startRunner(2), await startRunner(6)];
-    await house.setPool(pool, [listed("a", a, 2), listed("b", b, 6)]);
-    const app = await house.start({ ...WATCH, loadIntervalMs: 50 });
-    house.script = () => ({ text: "?", delayMs: 300 });
+    await setup.setPool(pool, [listed("a", a, 2), listed("b", b, 6)]);
+    const app = await setup.start({ ...WATCH, loadIntervalMs: 50 });
+    setup.script = () => ({ text: "?", delayMs: 300 });
     const job = await newJob();
-    const full = house.loadOf(pool, (loads) => loads["a"] === 2 && loads["b"] === 6);
+    const full = setup.loadOf(pool, (loads) => loads["a"] === 2 && loads["b"] === 6);
     await sendMany(job, 24);
     await waitFor(() => app.inFlight === 8);
     await full;
@@ -91,9 +91,9 @@ describe("a pool", () => {
 
   it("is shared with another orchestrator by what each tells", async () => {
     const runner = await startRunner(8);
-    await house.setPool(pool, [listed("a", runner, 8)]);
-    const [one, other] = [await house.start(WATCH), await house.start(WATCH)];
-    house.script = () => ({ text: "?", delayMs: 50 });
+    await setup.setPool(pool, [listed("a", runner, 8)]);
+    const [one, other] = [await setup.start(WATCH), await setup.start(WATCH)];
+    setup.script = () => ({ text: "?", delayMs: 50 });
     const job = await newJob();
     await sendMany(job, 60);
     await waitFor(() => one.inFlight + other.inFlight > 0);
@@ -102,39 +102,39 @@ describe("a pool", () => {
 
   it("loses a runner that drains: it finishes what it has, the rest plays elsewhere", async () => {
     const [a, b] = [await startRunner(4), await startRunner(4)];
-    await house.setPool(pool, [listed("a", a, 4), listed("b", b, 4)]);
-    await house.start(WATCH);
-    house.script = () => ({ text: "?", delayMs: 100 });
+    await setup.setPool(pool, [listed("a", a, 4), listed("b", b, 4)]);
+    await setup.start(WATCH);
+    setup.script = () => ({ text: "?", delayMs: 100 });
     const job = await newJob();
-    const spread = house.loadOf(pool, (loads) => (loads["a"] ?? 0) > 0 && (loads["b"] ?? 0) > 0);
+    const spread = setup.loadOf(pool, (loads) => (loads["a"] ?? 0) > 0 && (loads["b"] ?? 0) > 0);
     await sendMany(job, 40);
     await spread;
-    const left = house.loadOf(pool, (loads) => loads["a"] === undefined && (loads["b"] ?? 0) > 0);
-    await house.setPool(pool, [listed("a", a, 4, true), listed("b", b, 4)]);
+    const left = setup.loadOf(pool, (loads) => loads["a"] === undefined && (loads["b"] ?? 0) > 0);
+    await setup.setPool(pool, [listed("a", a, 4, true), listed("b", b, 4)]);
     await left;
-    await house.setPool(pool, [listed("b", b, 4)]);
+    await setup.setPool(pool, [listed("b", b, 4)]);
     await a.kill(); // Nothing is open there.
     await expectSound(job, 40);
   }, 40_000);
 
   it("hands back what a runner has that must go at once: same id, no try, no delivery used", async () => {
     const [a, b] = [await startRunner(8), await startRunner(8)];
-    await house.setPool(pool, [listed("a", a, 8)]);
-    await house.start(WATCH);
-    house.script = () => ({ text: "?", delayMs: 200 });
+    await setup.setPool(pool, [listed("a", a, 8)]);
+    await setup.start(WATCH);
+    setup.script = () => ({ text: "?", delayMs: 200 });
     const job = await newJob();
     await sendMany(job, 8);
-    await house.loadOf(pool, (loads) => loads["a"] === 8);
+    await setup.loadOf(pool, (loads) => loads["a"] === 8);
     await a[Symbol.asyncDispose](); // SIGTERM, with no time to finish.
-    await house.setPool(pool, [listed("b", b, 8)]);
+    await setup.setPool(pool, [listed("b", b, 8)]);
     await expectSound(job, 8);
   }, 40_000);
 
   it("of a list that is out of date costs nothing but a moment", async () => {
     const [gone, there] = [await startRunner(8), await startRunner(8)];
     await gone.kill();
-    await house.setPool(pool, [listed("gone", gone, 64), listed("there", there, 8)]);
-    await house.start(WATCH);
+    await setup.setPool(pool, [listed("gone", gone, 64), listed("there", there, 8)]);
+    await setup.start(WATCH);
     const job = await newJob();
     await sendMany(job, 10);
     await expectSound(job, 10);
@@ -142,14 +142,14 @@ describe("a pool", () => {
 
   it("is not told anything by a leader that was replaced", async () => {
     const runner = await startRunner(8);
-    await house.setPool(pool, [listed("a", runner, 8)], 5);
-    await house.start(WATCH);
+    await setup.setPool(pool, [listed("a", runner, 8)], 5);
+    await setup.start(WATCH);
     const job = await newJob();
     await sendMany(job, 1);
     await expectSound(job, 1);
-    await house.setPool(pool, [], 4);
+    await setup.setPool(pool, [], 4);
     await new Promise((resolve) => setTimeout(resolve, 200));
-    await house.send(job, 1, once());
+    await setup.send(job, 1, once());
     await expectSound(job, 2);
   });
 });

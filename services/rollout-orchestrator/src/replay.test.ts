@@ -4,32 +4,32 @@ import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { type Episode, EpisodeSchema, Purpose } from "@whetstone/proto/types/v1/types";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { House, type TaskFields, taskOf } from "../test-support/house.ts";
+import { OrchestratorSetup, type TaskFields, taskOf } from "../test-support/orchestrator-setup.ts";
 
-let house: House;
+let setup: OrchestratorSetup;
 let rollouts: RpcClient<typeof RolloutService>;
 
 beforeAll(async () => {
-  house = await House.open();
+  setup = await OrchestratorSetup.open();
 });
-afterAll(() => house[Symbol.asyncDispose]());
+afterAll(() => setup[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await house.beforeEach();
-  rollouts = createClient(RolloutService, (await house.start()).address);
+  await setup.beforeEach();
+  rollouts = createClient(RolloutService, (await setup.start()).address);
 });
 afterEach(async () => {
   await rollouts[Symbol.asyncDispose]();
-  await house.afterEach();
+  await setup.afterEach();
 });
 
 const MOVES = ["R", "D", "?", "L", "D"];
 
 async function record(fields: TaskFields = {}): Promise<Episode> {
   const moves = MOVES.values();
-  house.script = () => ({ text: moves.next().value ?? "R" });
-  const job = await house.newJob();
-  await house.send(job, 0, fields);
-  return (await house.sealed(job, 0)).episode;
+  setup.script = () => ({ text: moves.next().value ?? "R" });
+  const job = await setup.newJob();
+  await setup.send(job, 0, fields);
+  return (await setup.sealed(job, 0)).episode;
 }
 
 function replay(recorded: Episode, fields: TaskFields = {}) {
@@ -39,12 +39,12 @@ function replay(recorded: Episode, fields: TaskFields = {}) {
 describe("a sealed episode", () => {
   it("is played again without a model, and everything is the same", async () => {
     const recorded = await record();
-    const asked = house.gateway.seen.length;
+    const asked = setup.gateway.seen.length;
     const { replayed, differences } = await replay(recorded);
     expect(differences).toEqual([]);
     expect(replayed?.trajectories).toEqual(recorded.trajectories);
     expect(replayed?.calls).toEqual(recorded.calls);
-    expect(house.gateway.seen).toHaveLength(asked);
+    expect(setup.gateway.seen).toHaveLength(asked);
   });
 
   it("differs where the record was changed", async () => {
@@ -66,7 +66,7 @@ describe("a sealed episode", () => {
   });
 
   it("of a job's own code is replayed in that code's process", async () => {
-    const module = await house.keepModule(`
+    const module = await setup.keepModule(`
       import { BaseAgent, createStep, createTrajectory, defineAgent } from "@whetstone/sdk";
       class Own extends BaseAgent {
         reset() { this.book = createTrajectory(); }

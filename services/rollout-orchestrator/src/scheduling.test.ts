@@ -5,44 +5,44 @@ import { FailureClass } from "@whetstone/proto/types/v1/types";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startEnvRunner } from "../test-support/env-runner-process.ts";
-import { House } from "../test-support/house.ts";
+import { OrchestratorSetup } from "../test-support/orchestrator-setup.ts";
 
-let house: House;
+let setup: OrchestratorSetup;
 
 beforeAll(async () => {
-  house = await House.open();
+  setup = await OrchestratorSetup.open();
 });
-afterAll(() => house[Symbol.asyncDispose]());
-beforeEach(() => house.beforeEach());
-afterEach(() => house.afterEach());
+afterAll(() => setup[Symbol.asyncDispose]());
+beforeEach(() => setup.beforeEach());
+afterEach(() => setup.afterEach());
 
 const SLOTS = 16;
 
 /** Calls of each job among those seen so far. */
 function callsBy(job: string): number {
-  return house.gateway.seen.filter(({ body }) => body.model === job).length;
+  return setup.gateway.seen.filter(({ body }) => body.model === job).length;
 }
 
 async function sendMany(job: string, count: number): Promise<void> {
-  for (let sample = 0; sample < count; sample += 1) await house.send(job, sample);
+  for (let sample = 0; sample < count; sample += 1) await setup.send(job, sample);
 }
 
 async function allSealed(job: string, count: number): Promise<boolean> {
-  for (let sample = 0; sample < count; sample += 1) if (!(await house.find(job, sample))) return false;
+  for (let sample = 0; sample < count; sample += 1) if (!(await setup.find(job, sample))) return false;
   return true;
 }
 
 describe("two jobs", () => {
   it("share the slots by weight while both want them, and the rest is the other's", async () => {
-    const small = await house.newJob();
-    const large = await house.newJob({}, { weight: 3 });
-    house.script = () => ({ text: "?", delayMs: 20 }); // Five turns each: episodes take about as long.
+    const small = await setup.newJob();
+    const large = await setup.newJob({}, { weight: 3 });
+    setup.script = () => ({ text: "?", delayMs: 20 }); // Five turns each: episodes take about as long.
     for (const job of [small, large]) {
-      await house.setPhase(job, JobPhase.QUEUED);
+      await setup.setPhase(job, JobPhase.QUEUED);
       await sendMany(job, 200);
     }
-    const app = await house.start({ maxEpisodes: SLOTS });
-    for (const job of [small, large]) await house.setPhase(job, JobPhase.RUNNING);
+    const app = await setup.start({ maxEpisodes: SLOTS });
+    for (const job of [small, large]) await setup.setPhase(job, JobPhase.RUNNING);
     await waitFor(() => callsBy(small) > 0 && callsBy(large) > 0);
     const from = { small: callsBy(small), large: callsBy(large) };
     let peak = 0;
@@ -58,7 +58,7 @@ describe("two jobs", () => {
     expect(share).toBeLessThan(0.25 + 0.05);
     expect(peak).toBe(SLOTS);
     // The large one ends first; from then on the small one has all slots.
-    await waitFor(async () => (await house.tasksLeft(large)) === 0, { timeoutMs: 20_000 });
+    await waitFor(async () => (await setup.tasksLeft(large)) === 0, { timeoutMs: 20_000 });
     const left = callsBy(small);
     const startedAt = performance.now();
     await waitFor(() => callsBy(small) >= left + 300, { timeoutMs: 20_000 });
@@ -68,62 +68,62 @@ describe("two jobs", () => {
   }, 60_000);
 
   it("a job that comes later is not kept waiting by one that has everything", async () => {
-    const first = await house.newJob();
-    house.script = () => ({ text: "?", delayMs: 10 });
+    const first = await setup.newJob();
+    setup.script = () => ({ text: "?", delayMs: 10 });
     await sendMany(first, 200);
-    await house.start({ maxEpisodes: 8 });
+    await setup.start({ maxEpisodes: 8 });
     await waitFor(() => callsBy(first) > 40);
-    const second = await house.newJob();
+    const second = await setup.newJob();
     await sendMany(second, 4);
-    for (const sample of [0, 1, 2, 3]) await house.sealed(second, sample);
-    expect(await house.tasksLeft(first)).toBeGreaterThan(60);
+    for (const sample of [0, 1, 2, 3]) await setup.sealed(second, sample);
+    expect(await setup.tasksLeft(first)).toBeGreaterThan(60);
   }, 30_000);
 
   it("take few tasks ahead: what cannot be played yet stays in the stream", async () => {
-    const job = await house.newJob();
-    house.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
+    const job = await setup.newJob();
+    setup.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
     await sendMany(job, 60);
-    const app = await house.start({ maxEpisodes: 4 });
+    const app = await setup.start({ maxEpisodes: 4 });
     await waitFor(() => app.inFlight === 4);
     await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await house.tasksTaken(job)).toBe(4 + 16);
+    expect(await setup.tasksTaken(job)).toBe(4 + 16);
   });
 });
 
 describe("back pressure", () => {
   it("plays as many episodes as the environment has slots, and loses none", async () => {
     await using runner = await startEnvRunner({ env: { WHETSTONE_SLOTS: "3" } });
-    const app = await house.start({ envAddress: runner.address, maxEpisodes: 32, loadIntervalMs: 50 });
-    const job = await house.newJob({}, { environment: { kind: "frozenlake" } });
+    const app = await setup.start({ envAddress: runner.address, maxEpisodes: 32, loadIntervalMs: 50 });
+    const job = await setup.newJob({}, { environment: { kind: "frozenlake" } });
     await waitFor(() => app.slots.reason === "environment_slots");
     let peak = 0;
-    house.script = () => {
+    setup.script = () => {
       peak = Math.max(peak, app.inFlight);
       return { text: "?", delayMs: 5 };
     };
     await sendMany(job, 30);
     for (let sample = 0; sample < 30; sample += 1)
-      expect((await house.sealed(job, sample)).summary).toMatchObject({ failureClass: FailureClass.NONE, attempt: 1 });
+      expect((await setup.sealed(job, sample)).summary).toMatchObject({ failureClass: FailureClass.NONE, attempt: 1 });
     expect(peak).toBe(3);
   }, 30_000);
 
   it("follows the engines' queue down and up again", async () => {
-    house.gateway.load = { serving: 1, running: 8, waiting: 500, kv_use: 0.2 };
-    const app = await house.start({ maxEpisodes: 64, minEpisodes: 4, loadIntervalMs: 20 });
+    setup.gateway.load = { serving: 1, running: 8, waiting: 500, kv_use: 0.2 };
+    const app = await setup.start({ maxEpisodes: 64, minEpisodes: 4, loadIntervalMs: 20 });
     await waitFor(() => app.slots.open === 4);
     expect(app.slots.reason).toBe("engine_queue");
-    const job = await house.newJob();
-    house.script = () => ({ text: "?", delayMs: 20 });
+    const job = await setup.newJob();
+    setup.script = () => ({ text: "?", delayMs: 20 });
     await sendMany(job, 100);
-    await waitFor(() => house.gateway.seen.length > 20);
+    await waitFor(() => setup.gateway.seen.length > 20);
     expect(app.inFlight).toBe(4);
-    house.gateway.load = { serving: 1, running: 8, waiting: 0, kv_use: 0.2 };
+    setup.gateway.load = { serving: 1, running: 8, waiting: 0, kv_use: 0.2 };
     await waitFor(() => app.inFlight > 24);
     await waitFor(() => allSealed(job, 100), { timeoutMs: 20_000 });
   }, 30_000);
 
   it("leaves the slots alone when nobody knows the load", async () => {
-    const app = await house.start({ maxEpisodes: 64, loadIntervalMs: 10 });
+    const app = await setup.start({ maxEpisodes: 64, loadIntervalMs: 10 });
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(app.slots).toEqual({ open: 64, reason: "none" });
   });

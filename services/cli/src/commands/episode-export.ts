@@ -20,7 +20,7 @@ export interface ExportFlags extends ListFlags {
 
 /** Bodies that are fetched side by side; their order stays. */
 const AHEAD = 16;
-const NEWS_EVERY = 1_000;
+const PROGRESS_EVERY = 1_000;
 
 export async function exportEpisodes(job: string, flags: ExportFlags, context: CommandContext): Promise<void> {
   const path = flags.jsonl ?? flags.parquet;
@@ -59,7 +59,7 @@ async function writeAll(
   for await (const exported of bodies(client, wanted)) {
     await file.add(exported);
     written += 1;
-    if (written % NEWS_EVERY === 0) terminal.error(`${formatCount(written)} episodes …`);
+    if (written % PROGRESS_EVERY === 0) terminal.error(`${formatCount(written)} episodes …`);
   }
   return written;
 }

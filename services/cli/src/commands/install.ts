@@ -29,7 +29,7 @@ export interface UninstallFlags extends CommonOptions, ClusterFlags {
   readonly crds?: boolean;
 }
 
-interface Ground extends Installed {
+interface Installing extends Installed {
   readonly chosen: Chosen;
   readonly helm: Helm;
 }
@@ -41,34 +41,34 @@ const LOOK_EVERY_MS = 500;
 
 export async function install(flags: InstallFlags, context: CommandContext): Promise<void> {
   const timeoutMs = readTimeout(flags.timeout);
-  const ground = open(flags, context);
+  const target = open(flags, context);
   const phases = new Phases(flags.json === true, context);
-  await phases.run("values", () => ground.helm.check(...chartOf(ground, flags)));
-  await phases.run(`cluster of context ${ground.chosen.context}`, () => serverVersion(ground.chosen));
-  await phases.run("values, against what is installed", () => checkThere(ground, flags));
-  await phases.run("custom resources", () => installCrds(ground));
-  await phases.run(`release ${ground.release} in namespace ${ground.namespace}`, () => installChart(ground, flags));
-  if (flags.wait !== false) await phases.run("pods ready", () => allReady(ground, timeoutMs, phases, context.signal));
-  phases.result({ context: ground.chosen.context, namespace: ground.namespace, release: ground.release });
-  if (flags.json !== true) for (const line of advice(ground)) context.terminal.line(line);
+  await phases.run("values", () => target.helm.check(...chartOf(target, flags)));
+  await phases.run(`cluster of context ${target.chosen.context}`, () => serverVersion(target.chosen));
+  await phases.run("values, against what is installed", () => checkThere(target, flags));
+  await phases.run("custom resources", () => installCrds(target));
+  await phases.run(`release ${target.release} in namespace ${target.namespace}`, () => installChart(target, flags));
+  if (flags.wait !== false) await phases.run("pods ready", () => allReady(target, timeoutMs, phases, context.signal));
+  phases.result({ context: target.chosen.context, namespace: target.namespace, release: target.release });
+  if (flags.json !== true) for (const line of advice(target)) context.terminal.line(line);
 }
 
 export async function uninstall(flags: UninstallFlags, context: CommandContext): Promise<void> {
-  const ground = open(flags, context);
+  const target = open(flags, context);
   const phases = new Phases(flags.json === true, context);
-  await phases.run(`cluster of context ${ground.chosen.context}`, () => serverVersion(ground.chosen));
-  await phases.run(`release ${ground.release} of namespace ${ground.namespace}`, async () => {
-    await ground.helm.run("uninstall", ground.release, "--namespace", ground.namespace, "--wait", "--timeout", "300s");
+  await phases.run(`cluster of context ${target.chosen.context}`, () => serverVersion(target.chosen));
+  await phases.run(`release ${target.release} of namespace ${target.namespace}`, async () => {
+    await target.helm.run("uninstall", target.release, "--namespace", target.namespace, "--wait", "--timeout", "300s");
   });
-  if (flags.crds === true) await phases.run("custom resources", () => removeCrds(ground));
-  phases.result({ context: ground.chosen.context, namespace: ground.namespace, release: ground.release });
+  if (flags.crds === true) await phases.run("custom resources", () => removeCrds(target));
+  phases.result({ context: target.chosen.context, namespace: target.namespace, release: target.release });
   if (flags.json !== true && flags.crds !== true)
     context.terminal.line(
       "The custom resources stay for other installations; --crds removes them, with every job of the cluster.",
     );
 }
 
-function open(flags: InstallFlags | UninstallFlags, context: CommandContext): Ground {
+function open(flags: InstallFlags | UninstallFlags, context: CommandContext): Installing {
   if (flags.kube !== true)
     throw badInput([
       { path: "--kube", reason: "needed: this machine needs no installation, `whet up` starts what there is" },
@@ -91,7 +91,7 @@ async function serverVersion({ config, context }: Chosen): Promise<string> {
 }
 
 /** One release for the whole cluster, beside no installation: a namespace may go. */
-async function installCrds({ chosen, helm }: Ground): Promise<string> {
+async function installCrds({ chosen, helm }: Installing): Promise<string> {
   const there = await ownCrds(chosen.config);
   const home = await homeOfCrds(there, helm);
   await helm.apply(CRDS, chart(CRDS), home, "--take-ownership", "--wait");
@@ -111,7 +111,7 @@ async function ownCrds(config: KubeConfig) {
 }
 
 /** The chart keeps them when it is uninstalled, so they are deleted one by one. */
-async function removeCrds({ chosen, helm }: Ground): Promise<string> {
+async function removeCrds({ chosen, helm }: Installing): Promise<string> {
   const there = await ownCrds(chosen.config);
   const home = await homeOfCrds(there, helm);
   await helm.run("uninstall", CRDS, "--namespace", home, "--ignore-not-found", "--wait");
@@ -121,16 +121,16 @@ async function removeCrds({ chosen, helm }: Ground): Promise<string> {
 }
 
 /** Before the first installation there is nothing that values could not go with. */
-async function checkThere(ground: Ground, flags: InstallFlags): Promise<void> {
-  if ((await ownCrds(ground.chosen.config)).length === 0) return;
-  await ground.helm.checkThere(...chartOf(ground, flags));
+async function checkThere(target: Installing, flags: InstallFlags): Promise<void> {
+  if ((await ownCrds(target.chosen.config)).length === 0) return;
+  await target.helm.checkThere(...chartOf(target, flags));
 }
 
-async function installChart(ground: Ground, flags: InstallFlags): Promise<void> {
-  await ground.helm.apply(...chartOf(ground, flags), "--create-namespace");
+async function installChart(target: Installing, flags: InstallFlags): Promise<void> {
+  await target.helm.apply(...chartOf(target, flags), "--create-namespace");
 }
 
-function chartOf({ namespace, release }: Ground, flags: InstallFlags): [string, string, string, ...string[]] {
+function chartOf({ namespace, release }: Installing, flags: InstallFlags): [string, string, string, ...string[]] {
   const values = (flags.values ?? []).flatMap((file) => ["--values", file]);
   const set = (flags.set ?? []).flatMap((setting) => ["--set", setting]);
   return [release, chart("whetstone"), namespace, ...values, ...set];
@@ -140,11 +140,11 @@ function chart(name: string): string {
   return join(INSTALLATION.charts, name);
 }
 
-async function allReady(ground: Ground, timeoutMs: number, phases: Phases, signal: AbortSignal): Promise<string> {
+async function allReady(target: Installing, timeoutMs: number, phases: Phases, signal: AbortSignal): Promise<string> {
   const told = new Set<string>();
   const end = performance.now() + timeoutMs;
   for (;;) {
-    const pods = await everything(ground).catch((): PodView[] => []);
+    const pods = await everything(target).catch((): PodView[] => []);
     for (const { name } of pods.filter(({ ready, name }) => ready && !told.has(name))) {
       told.add(name);
       phases.note(`${name} ready`);
@@ -156,7 +156,7 @@ async function allReady(ground: Ground, timeoutMs: number, phases: Phases, signa
 }
 
 /** Pods, and what the controller makes more of them for. */
-async function everything({ chosen, ...installed }: Ground): Promise<PodView[]> {
+async function everything({ chosen, ...installed }: Installing): Promise<PodView[]> {
   const { config } = chosen;
   return (await Promise.all([releasePods(config, installed), releaseOwners(config, installed)])).flat();
 }
@@ -167,7 +167,7 @@ function notReady(pods: readonly PodView[], timeoutMs: number): CliError {
   return new CliError("NOT_READY", [`not ready within ${timeoutMs / 1000} s:`, ...lines].join("\n"));
 }
 
-function advice({ chosen, namespace, release }: Ground): string[] {
+function advice({ chosen, namespace, release }: Installing): string[] {
   const where = [`--context ${chosen.context}`, `--namespace ${namespace}`];
   if (release !== RELEASE_DEFAULT) where.push(`--release ${release}`);
   return ["", `Train with: whet train job.yaml ${where.join(" ")}`, `Look with:  whet status ${where.join(" ")}`];

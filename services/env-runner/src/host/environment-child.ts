@@ -23,7 +23,7 @@ import type { CloseCall, KindDescription, ResetCall, StepCall } from "./calls.ts
 serveChild(async ({ code }: { readonly code: Uint8Array }): Promise<ChildMethods> => {
   const { environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const registry = createRegistry("environment", environments);
-  const desk = new SessionDesk((kind, args) => registry.get(kind).create(args));
+  const sessions = new OpenSessions((kind, args) => registry.get(kind).create(args));
   const kinds = environments.map(({ kind, description, argsSchema, seedable }) => ({
     kind,
     description,
@@ -33,11 +33,11 @@ serveChild(async ({ code }: { readonly code: Uint8Array }): Promise<ChildMethods
   return {
     methods: {
       describe: (): KindDescription[] => kinds,
-      reset: (call: ResetCall, scope: CallScope) => desk.reset(call, scope),
-      step: (call: StepCall, scope: CallScope) => desk.step(call, scope),
-      close: (call: CloseCall) => desk.close(call),
+      reset: (call: ResetCall, scope: CallScope) => sessions.reset(call, scope),
+      step: (call: StepCall, scope: CallScope) => sessions.step(call, scope),
+      close: (call: CloseCall) => sessions.close(call),
     },
-    close: () => desk.closeAll(),
+    close: () => sessions.closeAll(),
   };
 });
 
@@ -47,7 +47,7 @@ interface OpenEnvironment {
   stray?: WhetstoneError;
 }
 
-class SessionDesk {
+class OpenSessions {
   readonly #create: (kind: string, args: ResetCall["args"]) => Environment;
   readonly #open = new Map<number, OpenEnvironment>();
 

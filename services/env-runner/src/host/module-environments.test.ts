@@ -168,10 +168,14 @@ describe("a module's environment", { timeout: 60_000 }, () => {
   ])(
     "that does %s ends all sessions of its process as CRASHED, and no other job's",
     async (action, code) => {
-      const [guilty, bystander, other] = [await opened(), await opened({ episodeId: "f" }), await opened({ job: "k" })];
+      const [crashing, bystander, other] = [
+        await opened(),
+        await opened({ episodeId: "f" }),
+        await opened({ job: "k" }),
+      ];
       expect(pids()).toHaveLength(2);
       const waiting = bystander.step("never");
-      expect(await guilty.step(action)).toMatchObject({
+      expect(await crashing.step(action)).toMatchObject({
         value: { code: "CRASHED", message: expect.stringContaining(code) as string },
       });
       expect(await waiting).toMatchObject({ value: { code: "CRASHED" } });
@@ -182,10 +186,10 @@ describe("a module's environment", { timeout: 60_000 }, () => {
   );
 
   it("fails alone by an error that nobody caught, also one that comes between its steps", async () => {
-    const [guilty, bystander] = [await opened(), await opened({ episodeId: "f" })];
-    await guilty.step("later");
+    const [crashing, bystander] = [await opened(), await opened({ episodeId: "f" })];
+    await crashing.step("later");
     await delay(100);
-    const answer = await guilty.step("");
+    const answer = await crashing.step("");
     expect(answer).toMatchObject({
       value: { code: "ENVIRONMENT", message: expect.stringContaining("too late") as string },
     });

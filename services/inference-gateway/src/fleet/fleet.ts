@@ -210,10 +210,10 @@ export class Fleet {
 
   /** What to answer to a call for a policy that no engine has. */
   unknownPolicy(policy: string): ApiError {
-    const untold = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === null);
+    const unknown = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === null);
     const message = `no engine serves the policy "${policy}"`;
     // After a restart engines wait for the controller, or come from it; the policy may be one of theirs.
-    if (untold) return new ApiError(503, "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
+    if (unknown) return new ApiError(503, "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
     return new ApiError(404, "model_not_found", `${message}; see GET /v1/models`, { param: "model" });
   }
 

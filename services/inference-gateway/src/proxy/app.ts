@@ -43,9 +43,13 @@ export async function startProxy(config: ProxyConfig, { logger }: { logger: Logg
   const options = { connections: config.maxConnections, keepAliveTimeout: 4_000, headersTimeout: 0, bodyTimeout: 0 };
   const pool = new Pool(config.engineUrl, options);
   stack.defer(() => pool.destroy());
-  const door = new Door(pool, logger);
+  const forwarder = new Forwarder(pool, logger);
   const serve = async (port: Port, at: number, identity: TlsIdentity | undefined): Promise<string> => {
-    const server = listenerOf(identity, CALLERS[port], (request, response) => void door.pass(port, request, response));
+    const server = listenerOf(
+      identity,
+      CALLERS[port],
+      (request, response) => void forwarder.pass(port, request, response),
+    );
     await listen(server, config.host, at);
     stack.defer(() => void closeServer(server));
     return `${identity ? "https" : "http"}://${config.host}:${(server.address() as AddressInfo).port}`;
@@ -54,14 +58,14 @@ export async function startProxy(config: ProxyConfig, { logger }: { logger: Logg
     await serve("data", config.dataPort, tls),
     await serve("control", config.controlPort, tls),
   ];
-  const healthUrl = config.healthPort ? await serveHealth(config, door, stack) : "";
+  const healthUrl = config.healthPort ? await serveHealth(config, forwarder, stack) : "";
   return { dataUrl, controlUrl, healthUrl, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
 /** Liveness and metrics for those without certificates. */
-async function serveHealth(config: ProxyConfig, door: Door, stack: AsyncDisposableStack): Promise<string> {
+async function serveHealth(config: ProxyConfig, forwarder: Forwarder, stack: AsyncDisposableStack): Promise<string> {
   const server = createServer((request, response) => {
-    if (request.url === "/health" || request.url === "/metrics") void door.pass("data", request, response);
+    if (request.url === "/health" || request.url === "/metrics") void forwarder.pass("data", request, response);
     else response.writeHead(404).end();
   });
   await listen(server, config.host, config.healthPort);
@@ -70,7 +74,7 @@ async function serveHealth(config: ProxyConfig, door: Door, stack: AsyncDisposab
 }
 
 /** Lets calls through to the engine, or says why not. */
-class Door {
+class Forwarder {
   readonly #pool: Pool;
   readonly #logger: Logger;
   readonly #fence = new EpochFence();

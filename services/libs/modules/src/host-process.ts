@@ -5,7 +5,7 @@ import { Child, type ChildCallOptions, type ChildOptions } from "./child-process
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1_000;
-/** Starts in a row that end before the module is loaded; then it is the module's fault, not the weather's. */
+/** Starts in a row that end before the module is loaded; then it is the module's fault, not the machine's. */
 const STARTS = 3;
 /** For a while: a machine without memory left starts nothing. */
 const TRY_AGAIN_MS = 30_000;

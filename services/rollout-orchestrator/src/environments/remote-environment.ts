@@ -21,7 +21,7 @@ import {
 import { type EnvironmentModule, ModuleWanted } from "./environment-module.ts";
 import { RequestChannel } from "./request-channel.ts";
 import type { HeldClient } from "./runner-clients.ts";
-import type { RunnerDoor } from "./runner-session.ts";
+import type { RunnerAccess } from "./runner-access.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
 
@@ -44,29 +44,29 @@ class DrainingError extends WhetstoneError {}
 
 /** An environment behind EnvironmentService: one stream an episode, over a connection that is shared. */
 export class RemoteEnvironment implements Environment {
-  readonly #door: RunnerDoor;
+  readonly #runners: RunnerAccess;
   readonly #wanted: WantedEnvironment;
   readonly #run: EpisodeRun;
   #stream: OpenStream | undefined;
 
-  constructor(door: RunnerDoor, wanted: WantedEnvironment, run: EpisodeRun) {
-    this.#door = door;
+  constructor(runners: RunnerAccess, wanted: WantedEnvironment, run: EpisodeRun) {
+    this.#runners = runners;
     this.#wanted = wanted;
     this.#run = run;
   }
 
   /** All slots taken is back pressure, not failure: it waits within the episode's deadline, or is played elsewhere. */
   async reset({ seed }: ResetOptions): Promise<ResetResult> {
-    const door = this.#door;
-    for (let round = 1; door.addresses.length > 0; round += 1) {
-      for (const address of door.addresses) {
+    const runners = this.#runners;
+    for (let round = 1; runners.addresses.length > 0; round += 1) {
+      for (const address of runners.addresses) {
         const result = await this.#tryAt(address, BigInt(seed));
         if (result !== undefined) return result;
       }
-      if (door.elastic && round === ROUNDS) break;
-      if (door.addresses.length > 0) await sleep(SLOT_BACKOFF(round), this.#run.signal);
+      if (runners.elastic && round === ROUNDS) break;
+      if (runners.addresses.length > 0) await sleep(SLOT_BACKOFF(round), this.#run.signal);
     }
-    throw door.handBack("no env-runner takes it now");
+    throw runners.handBack("no env-runner takes it now");
   }
 
   /** Undefined: it has no slot, or is gone or about to go. */
@@ -76,7 +76,7 @@ export class RemoteEnvironment implements Environment {
     try {
       return await (module === undefined ? send() : module.ask(address, send));
     } catch (error) {
-      if (error instanceof DrainingError || this.#door.isAway(error)) this.#door.drop(address);
+      if (error instanceof DrainingError || this.#runners.isAway(error)) this.#runners.drop(address);
       else if (!(error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED")) throw error;
       return undefined;
     }
@@ -85,7 +85,7 @@ export class RemoteEnvironment implements Environment {
   async #reset(address: string, seed: bigint, code: Uint8Array | undefined): Promise<ResetResult> {
     const { kind, args, job, module } = this.#wanted;
     const own = module && { job, module: { digest: module.digest, ...(code && { code }) } };
-    this.#stream = openStream(this.#door.hold(address), this.#run);
+    this.#stream = openStream(this.#runners.hold(address), this.#run);
     const value = { kind, args: args as JsonObject, seed, episodeId: this.#run.id, ...own };
     return resetResult(await ask(this.#stream, { kind: { case: "reset", value } }));
   }
@@ -97,7 +97,7 @@ export class RemoteEnvironment implements Environment {
     try {
       return stepResult(await ask(this.#stream, { kind: { case: "step", value } }));
     } catch (error) {
-      if (error instanceof DrainingError) throw this.#door.handBack(error.message);
+      if (error instanceof DrainingError) throw this.#runners.handBack(error.message);
       throw error;
     }
   }

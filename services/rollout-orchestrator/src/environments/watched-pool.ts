@@ -12,7 +12,7 @@ export class WatchedPool implements Pool {
   readonly #listeners = new Set<() => void>();
   readonly #jobs = new Set<string>();
   #epoch = 0n;
-  #told: { readonly text: string; readonly atMs: number } = { text: "", atMs: Number.NEGATIVE_INFINITY };
+  #published: { readonly text: string; readonly atMs: number } = { text: "", atMs: Number.NEGATIVE_INFINITY };
 
   get isOpen(): boolean {
     return this.#set.isOpen;
@@ -63,12 +63,12 @@ export class WatchedPool implements Pool {
   /** What others are to be told: at each change, and now and then without one. Undefined: nothing. */
   news(nowMs: number, everyMs: number): { runners: { id: string; sessions: number }[]; waiting: number } | undefined {
     const { ours } = this.#set;
-    if (this.#jobs.size === 0 && ours.size === 0 && this.#told.text === "") return undefined;
+    if (this.#jobs.size === 0 && ours.size === 0 && this.#published.text === "") return undefined;
     const runners = [...ours].map(([id, sessions]) => ({ id, sessions }));
     const waiting = this.#seats.queued;
     const text = this.#jobs.size === 0 && ours.size === 0 ? "" : JSON.stringify([runners, waiting]);
-    if (text === this.#told.text && nowMs - this.#told.atMs < everyMs) return undefined;
-    this.#told = { text, atMs: nowMs };
+    if (text === this.#published.text && nowMs - this.#published.atMs < everyMs) return undefined;
+    this.#published = { text, atMs: nowMs };
     return { runners, waiting };
   }
 }

@@ -9,9 +9,9 @@ import { createClient } from "@whetstone/rpc";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { OrchestratorApp } from "../app.ts";
-import { House, type Sealed, type TaskFields } from "../../test-support/house.ts";
+import { OrchestratorSetup, type Sealed, type TaskFields } from "../../test-support/orchestrator-setup.ts";
 
-let house: House;
+let setup: OrchestratorSetup;
 let module: { digest: string };
 
 /** An environment whose first observation tells the agent what to do, and an agent that does it at its second turn. */
@@ -49,15 +49,15 @@ export const teller = defineEnvironment({ kind: "teller", create: (args) => new 
 `;
 
 beforeAll(async () => {
-  house = await House.open({ WHETSTONE_MODULE_HANG_MS: "4000", WHETSTONE_MODULE_MEMORY_MIB: "300" });
-  module = await house.keepModule(SOURCE);
+  setup = await OrchestratorSetup.open({ WHETSTONE_MODULE_HANG_MS: "4000", WHETSTONE_MODULE_MEMORY_MIB: "300" });
+  module = await setup.keepModule(SOURCE);
 });
-afterAll(() => house[Symbol.asyncDispose]());
-beforeEach(() => house.beforeEach());
-afterEach(() => house.afterEach());
+afterAll(() => setup[Symbol.asyncDispose]());
+beforeEach(() => setup.beforeEach());
+afterEach(() => setup.afterEach());
 
 const start = (settings: object = {}): Promise<OrchestratorApp> =>
-  house.start({ moduleHangMs: 4_000, moduleMemoryMib: 300, ackWaitMs: 15_000, ...settings });
+  setup.start({ moduleHangMs: 4_000, moduleMemoryMib: 300, ackWaitMs: 15_000, ...settings });
 
 function task(what: { agent?: string; environment?: string } = {}, fields: TaskFields = {}): TaskFields {
   return {
@@ -99,15 +99,15 @@ function expectSound({ episode }: Sealed): void {
 describe("a job's own code", { timeout: 60_000 }, () => {
   it("plays in a process of its own, in orchestrator and env-runner, and beside other jobs", async () => {
     const app = await start();
-    const [own, plain] = [await house.newJob(), await house.newJob()];
-    for (let i = 0; i < 20; i += 1) await house.send(own, i, task());
-    await house.send(plain, 0);
-    const sealed = await Promise.all(Array.from({ length: 20 }, (_, i) => house.sealed(own, i, 30_000)));
+    const [own, plain] = [await setup.newJob(), await setup.newJob()];
+    for (let i = 0; i < 20; i += 1) await setup.send(own, i, task());
+    await setup.send(plain, 0);
+    const sealed = await Promise.all(Array.from({ length: 20 }, (_, i) => setup.sealed(own, i, 30_000)));
     sealed.forEach(expectSound);
-    expect((await house.sealed(plain, 0)).episode.failure?.failureClass).toBe(FailureClass.NONE);
+    expect((await setup.sealed(plain, 0)).episode.failure?.failureClass).toBe(FailureClass.NONE);
     expect(app.modulePids).toHaveLength(1);
     const [pid] = app.modulePids as [number];
-    await house.setPhase(own, JobPhase.SUCCEEDED);
+    await setup.setPhase(own, JobPhase.SUCCEEDED);
     await waitFor(() => !isAlive(pid), { timeoutMs: 15_000 });
   });
 
@@ -124,35 +124,35 @@ describe("a job's own code", { timeout: 60_000 }, () => {
   /** One job for each harm, twelve episodes each, of which one does it; all at the same time, and beside a job that does none. */
   async function sufferFrom(who: "agent" | "environment"): Promise<Map<string, Sealed>> {
     await start();
-    house.script = () => ({ text: "a", delayMs: 30 });
-    const jobs = await Promise.all([...HARMS, "fine"].map(async (harm) => [harm, await house.newJob()] as const));
+    setup.script = () => ({ text: "a", delayMs: 30 });
+    const jobs = await Promise.all([...HARMS, "fine"].map(async (harm) => [harm, await setup.newJob()] as const));
     for (const [harm, job] of jobs)
-      for (let i = 0; i < 12; i += 1) await house.send(job, i, task(i === 0 ? { [who]: harm } : {}));
-    const guilty = new Map<string, Sealed>();
+      for (let i = 0; i < 12; i += 1) await setup.send(job, i, task(i === 0 ? { [who]: harm } : {}));
+    const crashing = new Map<string, Sealed>();
     for (const [harm, job] of jobs) {
-      const [first, ...others] = await Promise.all(Array.from({ length: 12 }, (_, i) => house.sealed(job, i, 90_000)));
+      const [first, ...others] = await Promise.all(Array.from({ length: 12 }, (_, i) => setup.sealed(job, i, 90_000)));
       others.forEach(expectSound);
-      guilty.set(harm, first as Sealed);
+      crashing.set(harm, first as Sealed);
     }
-    expectSound(guilty.get("fine") as Sealed);
-    return guilty;
+    expectSound(crashing.get("fine") as Sealed);
+    return crashing;
   }
 
   it("whose agent crashes, hangs, grows or throws unheard fails that episode with its class, and no other", async () => {
-    const guilty = await sufferFrom("agent");
+    const crashing = await sufferFrom("agent");
     const codes = { exit: "MODULE_CRASHED", loop: "MODULE_HUNG", grow: "MODULE_TOO_LARGE", stray: "MODULE_CRASHED" };
     for (const [harm, code] of Object.entries(codes)) {
-      const { episode } = guilty.get(harm) as Sealed;
+      const { episode } = crashing.get(harm) as Sealed;
       expect(episode.terminationReason).toBe(TerminationReason.ERROR);
       expect(episode.failure).toMatchObject({ failureClass: FailureClass.INFRASTRUCTURE, phase: "module", code });
     }
   }, 120_000);
 
   it("whose environment does so fails that episode as ENVIRONMENT, and no other", async () => {
-    const guilty = await sufferFrom("environment");
+    const crashing = await sufferFrom("environment");
     const said = { exit: /MODULE_CRASHED/, loop: /MODULE_HUNG/, grow: /MODULE_TOO_LARGE/, stray: /stray/ };
     for (const [harm, message] of Object.entries(said)) {
-      const { failure } = (guilty.get(harm) as Sealed).episode;
+      const { failure } = (crashing.get(harm) as Sealed).episode;
       expect(failure).toMatchObject({ failureClass: FailureClass.ENVIRONMENT, phase: "step" });
       expect(failure?.message).toMatch(message);
     }
@@ -160,67 +160,67 @@ describe("a job's own code", { timeout: 60_000 }, () => {
 
   it("that once ended a process alone is alone from its start the next time", async () => {
     const app = await start();
-    const job = await house.newJob();
-    house.script = () => ({ text: "a", delayMs: 30 });
-    await house.send(job, 0, task({ agent: "exit" }));
-    await house.sealed(job, 0, 30_000);
-    await house.send(job, 1, task());
-    await house.sealed(job, 1);
+    const job = await setup.newJob();
+    setup.script = () => ({ text: "a", delayMs: 30 });
+    await setup.send(job, 0, task({ agent: "exit" }));
+    await setup.sealed(job, 0, 30_000);
+    await setup.send(job, 1, task());
+    await setup.sealed(job, 1);
     const before = app.modulePids[0] as number;
-    await house.send(job, 2, task({ agent: "exit" }));
-    await house.send(job, 3, task());
-    await house.sealed(job, 2, 30_000);
-    expectSound(await house.sealed(job, 3));
+    await setup.send(job, 2, task({ agent: "exit" }));
+    await setup.send(job, 3, task());
+    await setup.sealed(job, 2, 30_000);
+    expectSound(await setup.sealed(job, 3));
     expect(app.modulePids[0]).toBe(before);
   });
 
   it("is played again after kill -9 of its process", async () => {
     const app = await start();
-    const job = await house.newJob();
-    house.script = () => ({ text: "a", delayMs: 100 });
-    for (let i = 0; i < 4; i += 1) await house.send(job, i, task());
-    await waitFor(() => house.gateway.seen.length >= 2, { timeoutMs: 10_000 });
+    const job = await setup.newJob();
+    setup.script = () => ({ text: "a", delayMs: 100 });
+    for (let i = 0; i < 4; i += 1) await setup.send(job, i, task());
+    await waitFor(() => setup.gateway.seen.length >= 2, { timeoutMs: 10_000 });
     process.kill(app.modulePids[0] as number, "SIGKILL");
-    for (let i = 0; i < 4; i += 1) expectSound(await house.sealed(job, i, 30_000));
+    for (let i = 0; i < 4; i += 1) expectSound(await setup.sealed(job, i, 30_000));
   });
 
   it("that cannot be loaded is a TASK failure with its line", async () => {
     await start();
-    const job = await house.newJob();
-    const broken = await house.keepModule("export const a = 1;\nnull.x;");
-    await house.send(job, 0, task({}, { module: broken }));
-    const { episode } = await house.sealed(job, 0);
+    const job = await setup.newJob();
+    const broken = await setup.keepModule("export const a = 1;\nnull.x;");
+    await setup.send(job, 0, task({}, { module: broken }));
+    const { episode } = await setup.sealed(job, 0);
     expect(episode.failure).toMatchObject({ failureClass: FailureClass.TASK, phase: "module" });
     expect(episode.failure?.message).toMatch(/cannot be loaded: .*null.*:2:6/);
   });
 
   it("ends with its episode's deadline, and is cancelled with its job", async () => {
     await start();
-    const [late, cancelled] = [await house.newJob(), await house.newJob()];
-    house.script = () => ({ text: "a", delayMs: Number.POSITIVE_INFINITY });
-    await house.send(late, 0, task({}, { limits: { episodeTimeout: durationFromMs(1_500) } }));
-    expect((await house.sealed(late, 0, 20_000)).episode.terminationReason).toBe(TerminationReason.DEADLINE);
-    await house.send(cancelled, 0, task());
-    const asked = (): boolean => house.gateway.seen.some(({ session }) => session.startsWith(`${cancelled}.`));
+    const [late, cancelled] = [await setup.newJob(), await setup.newJob()];
+    setup.script = () => ({ text: "a", delayMs: Number.POSITIVE_INFINITY });
+    await setup.send(late, 0, task({}, { limits: { episodeTimeout: durationFromMs(1_500) } }));
+    expect((await setup.sealed(late, 0, 20_000)).episode.terminationReason).toBe(TerminationReason.DEADLINE);
+    await setup.send(cancelled, 0, task());
+    const asked = (): boolean => setup.gateway.seen.some(({ session }) => session.startsWith(`${cancelled}.`));
     await waitFor(asked, { timeoutMs: 15_000 });
-    const aborted = house.gateway.aborted;
-    await house.setPhase(cancelled, JobPhase.CANCELLED);
-    await waitFor(() => house.gateway.aborted > aborted, { timeoutMs: 10_000 });
-    await waitFor(async () => (await house.tasksLeft(cancelled)) === 0, { timeoutMs: 10_000 });
+    const aborted = setup.gateway.aborted;
+    await setup.setPhase(cancelled, JobPhase.CANCELLED);
+    await waitFor(() => setup.gateway.aborted > aborted, { timeoutMs: 10_000 });
+    await waitFor(async () => (await setup.tasksLeft(cancelled)) === 0, { timeoutMs: 10_000 });
   });
 
   it("leaves no process when the orchestrator closes, or is killed, though it loops", async () => {
     const app = await start({ ackWaitMs: 1_000 });
-    const job = await house.newJob();
-    await house.send(job, 0, task());
-    await house.sealed(job, 0);
+    const job = await setup.newJob();
+    await setup.send(job, 0, task());
+    await setup.sealed(job, 0);
     const [pid] = app.modulePids as [number];
     await app.close();
     expect(isAlive(pid)).toBe(false);
-    await using replica = house.startReplica();
-    await house.send(job, 1, task({ agent: "loop" }));
+    await using replica = setup.startReplica();
+    await setup.send(job, 1, task({ agent: "loop" }));
     const child = await waitFor(() => childrenOf(replica.pid)[0], { timeoutMs: 10_000 });
-    await waitFor(() => house.gateway.seen.length >= 5, { timeoutMs: 10_000 });
+    await waitFor(() => setup.gateway.seen.length >= 5, { timeoutMs: 10_000 });
     await delay(300);
     await replica.kill();
     await waitFor(() => !isAlive(child), { timeoutMs: 5_000 });

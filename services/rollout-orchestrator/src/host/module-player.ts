@@ -37,7 +37,7 @@ const START_MS = 60_000;
 const GRACE_MS = 20_000;
 const DEFAULT_RETRY_LIMIT = 2;
 const ALONE = 2;
-const GUILTY_KEPT = 10_000;
+const MARKED_KEPT = 10_000;
 const FETCH = { attempts: 8, backoff: exponentialBackoff({ initialMs: 200, maxMs: 5_000 }) };
 const ENTRY = new URL("./player-child.ts", import.meta.url);
 
@@ -46,7 +46,7 @@ export class ModulePlayer implements AsyncDisposable {
   readonly #deps: ModulePlayerDeps;
   readonly #hosts: ModuleHosts<PlayerSettings>;
   readonly #fetching = new Map<string, Promise<Uint8Array>>();
-  readonly #guilty = new Set<string>();
+  readonly #playsAlone = new Set<string>();
 
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
@@ -71,7 +71,7 @@ export class ModulePlayer implements AsyncDisposable {
     const { task } = delivery;
     const startedAt = { ms: Date.now(), mark: performance.now() };
     const retries = task.limits?.retryLimit ?? DEFAULT_RETRY_LIMIT;
-    let deaths = this.#isGuilty(task) ? ALONE : 0;
+    let deaths = this.#mustPlayAlone(task) ? ALONE : 0;
     const first = delivery.replay ?? 0;
     for (let replay = 0; ; replay += 1) {
       const level = deaths > 0 && replay === retries ? ALONE : Math.min(deaths, ALONE);
@@ -113,7 +113,7 @@ export class ModulePlayer implements AsyncDisposable {
       const failure = signal.aborted ? undefined : failureOf(error);
       if (failure === undefined) throw error;
       const died = isProcessDeath(error);
-      if (died && level === ALONE) this.#noteGuilty(delivery.task);
+      if (died && level === ALONE) this.#markAlone(delivery.task);
       return { failure, died };
     }
   }
@@ -169,15 +169,15 @@ export class ModulePlayer implements AsyncDisposable {
     return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
   }
 
-  #isGuilty({ job, task }: RolloutTask): boolean {
-    return this.#guilty.has(`${job}/${task?.id}`);
+  #mustPlayAlone({ job, task }: RolloutTask): boolean {
+    return this.#playsAlone.has(`${job}/${task?.id}`);
   }
 
-  #noteGuilty({ job, task }: RolloutTask): void {
-    this.#guilty.add(`${job}/${task?.id}`);
-    if (this.#guilty.size <= GUILTY_KEPT) return;
-    const [oldest] = this.#guilty;
-    this.#guilty.delete(oldest as string);
+  #markAlone({ job, task }: RolloutTask): void {
+    this.#playsAlone.add(`${job}/${task?.id}`);
+    if (this.#playsAlone.size <= MARKED_KEPT) return;
+    const [oldest] = this.#playsAlone;
+    this.#playsAlone.delete(oldest as string);
   }
 }
 

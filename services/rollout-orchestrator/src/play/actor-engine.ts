@@ -22,7 +22,7 @@ import type { Gateway } from "./gateway.ts";
 import { GatewaySession } from "./gateway-session.ts";
 import { RemoteEnvironment } from "../environments/remote-environment.ts";
 import type { RunnerClients } from "../environments/runner-clients.ts";
-import type { RunnerDoor } from "../environments/runner-session.ts";
+import type { RunnerAccess } from "../environments/runner-access.ts";
 
 export interface PlayerDeps {
   readonly actors: Registry<RegisteredActor>;
@@ -39,14 +39,14 @@ export interface PlayerDeps {
 export interface PlayScope {
   /** Gets the gateway session of each try. */
   readonly sessions: GatewaySession[];
-  readonly door: RunnerDoor;
+  readonly runners: RunnerAccess;
 }
 
 /** The engine for the form of the task's actor. */
 export function engineFor(
   deps: PlayerDeps,
   delivery: Delivery,
-  { sessions, door }: PlayScope,
+  { sessions, runners }: PlayScope,
 ): Pick<AgentExecutionEngine, "runEpisode"> {
   const { task, recorded } = delivery;
   const actor = actorOf(deps, task);
@@ -58,7 +58,7 @@ export function engineFor(
     environmentArgs: task.environment?.args,
   };
   const openKind = (kind: string, args: Info, run: EpisodeRun) =>
-    openEnvironment(deps, door, { kind, args, job: task.job, run });
+    openEnvironment(deps, runners, { kind, args, job: task.job, run });
   const kind = task.environment?.kind ?? "";
   const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
   if (actor === undefined || actor.form === "agent") {
@@ -112,8 +112,12 @@ interface Opening {
   readonly run: EpisodeRun;
 }
 
-function openEnvironment({ module }: PlayerDeps, door: RunnerDoor, { kind, args, job, run }: Opening): Environment {
+function openEnvironment(
+  { module }: PlayerDeps,
+  runners: RunnerAccess,
+  { kind, args, job, run }: Opening,
+): Environment {
   if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
   const own = module?.kinds.has(kind) ? module : undefined;
-  return new RemoteEnvironment(door, { kind, args, job, module: own }, run);
+  return new RemoteEnvironment(runners, { kind, args, job, module: own }, run);
 }

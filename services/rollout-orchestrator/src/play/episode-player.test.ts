@@ -17,7 +17,7 @@ import {
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type EnvRunnerProcess, startEnvRunner } from "../../test-support/env-runner-process.ts";
 import { type FakeAnswer, type FakeGateway, type SeenCall, startFakeGateway } from "../../test-support/fake-gateway.ts";
-import type { TaskFields } from "../../test-support/house.ts";
+import type { TaskFields } from "../../test-support/orchestrator-setup.ts";
 import { builtInActors } from "../agents/built-in.ts";
 import { fixedRunner } from "../environments/runners.ts";
 import { playTask } from "./episode-player.ts";

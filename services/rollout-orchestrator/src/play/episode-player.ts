@@ -11,7 +11,7 @@ import { actorOf, engineFor, type PlayerDeps } from "./actor-engine.ts";
 import { demonstrate } from "./demonstration.ts";
 import type { Runners } from "../environments/runners.ts";
 import type { GatewaySession } from "./gateway-session.ts";
-import { RunnerDoor } from "../environments/runner-session.ts";
+import { RunnerAccess } from "../environments/runner-access.ts";
 
 export type { PlayerDeps } from "./actor-engine.ts";
 
@@ -30,18 +30,18 @@ export async function playTask(deps: PlayerDeps, delivery: PlacedDelivery, signa
   const isRollout = actorOf(deps, task)?.form === "rollout";
   if (recorded !== undefined && isRollout) throw notReplayable(task);
   const sessions: GatewaySession[] = [];
-  const door = new RunnerDoor(deps.environments, delivery.runners);
-  const engine = engineFor(deps, delivery, { sessions, door });
+  const runners = new RunnerAccess(deps.environments, delivery.runners);
+  const engine = engineFor(deps, delivery, { sessions, runners });
   const { id = "", payload = {} } = task.task ?? {};
   const request = { id: task.episodeId, task: { id, payload }, seed: seedOf(task) };
-  const played = await engine.runEpisode(request, { signal: AbortSignal.any([signal, door.moved]) });
-  if (!signal.aborted) throwIfMoved(door, sessions);
+  const played = await engine.runEpisode(request, { signal: AbortSignal.any([signal, runners.moved]) });
+  if (!signal.aborted) throwIfMoved(runners, sessions);
   const calls = recorded?.calls ?? (await lastCalls(sessions, played.terminationReason));
   return seal(delivery, isRollout ? stepsFromCalls(played, calls, limitsOf(task).gamma) : played, calls);
 }
 
 /** Whatever came of it is void. */
-function throwIfMoved({ moved }: RunnerDoor, sessions: readonly GatewaySession[]): void {
+function throwIfMoved({ moved }: RunnerAccess, sessions: readonly GatewaySession[]): void {
   if (!moved.aborted) return;
   for (const session of sessions) session.discard();
   throw WhetstoneError.from(moved.reason);

@@ -13,7 +13,7 @@ const LONGEST_PAUSE_MS = 5_000;
 
 /**
  * Puts a sealed episode on its subject; a second seal of the same id is refused by the stream, which is a success (I1).
- * A full stream is back pressure and a lost server weather: it waits, as long as the signal lets it.
+ * A full stream is back pressure and a lost server a passing fault: it waits, as long as the signal lets it.
  */
 export async function publishEpisode(
   streams: TypedStreams,

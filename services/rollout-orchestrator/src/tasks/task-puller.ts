@@ -21,10 +21,10 @@ import type { Pool } from "../environments/pools.ts";
 // that were taken wait here, outside any slot. D7: an episode that its env-runner handed back is played again here, as the same
 // delivery: it costs neither a retry nor a delivery.
 
-export interface DeskDeps {
+export interface TaskPullerDeps {
   readonly streams: TypedStreams;
   readonly config: Pick<OrchestratorConfig, "ackWaitMs" | "maxDeliver">;
-  /** Shared by the desks of all jobs (D3). */
+  /** Shared by the pullers of all jobs (D3). */
   readonly gate: FairGate;
   /** Resolves when the server has got all that was sent; never rejects. */
   readonly flush: () => Promise<void>;
@@ -33,7 +33,7 @@ export interface DeskDeps {
   readonly logger: Logger;
 }
 
-export interface DeskJob {
+export interface PulledJob {
   readonly name: string;
   /** Name of its pool. */
   readonly poolName: string;
@@ -43,8 +43,8 @@ export interface DeskJob {
 }
 
 /** Takes one job's tasks while the job runs. */
-export class TaskDesk {
-  readonly #deps: DeskDeps;
+export class TaskPuller {
+  readonly #deps: TaskPullerDeps;
   readonly #job: string;
   readonly #poolName: string;
   readonly #pool: Pool | undefined;
@@ -56,7 +56,7 @@ export class TaskDesk {
   readonly #pulling: Promise<void>;
   #after: Exclude<JobStance, "play"> = "pause";
 
-  constructor(deps: DeskDeps, { name, poolName, pool, needsRoom }: DeskJob) {
+  constructor(deps: TaskPullerDeps, { name, poolName, pool, needsRoom }: PulledJob) {
     this.#deps = { ...deps, logger: deps.logger.child({ job: name }) };
     this.#job = name;
     this.#poolName = poolName;

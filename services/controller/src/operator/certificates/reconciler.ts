@@ -12,7 +12,7 @@ import type { OperatorParts } from "../parts.ts";
 const EVERY_MS = 600_000;
 const RETRY_MS = 2_000;
 /** How long a status speaks of a certificate that was made again: by then it has reached every pod that waits for it. */
-const TOLD_MS = 60_000;
+const NOTICE_MS = 60_000;
 const ATTEMPTS = 30;
 /** Whoever deletes one may be about to delete or to make more: an uninstallation, `helm upgrade`. */
 const SETTLE_MS = 1_000;
@@ -59,13 +59,13 @@ export function startCertificates(
 
   async function keep(wished: CertificatesWish): Promise<void> {
     using secrets = watchSecrets(kube, secretNames(wished), signal);
-    let toldUntil = 0;
+    let noticeUntil = 0;
     while (!signal.aborted) {
       const said = await pass(wished);
-      if (said) toldUntil = performance.now() + TOLD_MS;
+      if (said) noticeUntil = performance.now() + NOTICE_MS;
       if (said) notices.set("certificates", [said]);
-      await secrets.changed(toldUntil > performance.now() ? RETRY_MS : EVERY_MS);
-      if (toldUntil <= performance.now()) notices.set("certificates", []);
+      await secrets.changed(noticeUntil > performance.now() ? RETRY_MS : EVERY_MS);
+      if (noticeUntil <= performance.now()) notices.set("certificates", []);
       await sleep(SETTLE_MS, signal).catch(() => undefined);
     }
   }
@@ -103,8 +103,8 @@ function watchSecrets(
   names: readonly string[],
   signal: AbortSignal,
 ): Disposable & { changed(withinMs: number): Promise<void> } {
-  let news = Promise.withResolvers<void>();
-  const onChange = (): void => news.resolve();
+  let change = Promise.withResolvers<void>();
+  const onChange = (): void => change.resolve();
   // What is in them is read when it is needed: no key stays in memory.
   const trim = ({ metadata }: Stored<Secret>): Stored<Secret> => ({ metadata });
   const watches = names.map((name) =>
@@ -113,11 +113,11 @@ function watchSecrets(
   return {
     async changed(withinMs) {
       const over = new AbortController();
-      await Promise.race([news.promise, sleep(withinMs, AbortSignal.any([signal, over.signal]))]).catch(
+      await Promise.race([change.promise, sleep(withinMs, AbortSignal.any([signal, over.signal]))]).catch(
         () => undefined,
       );
       over.abort();
-      news = Promise.withResolvers<void>();
+      change = Promise.withResolvers<void>();
     },
     [Symbol.dispose]: () => watches.forEach((watch) => watch[Symbol.dispose]()),
   };

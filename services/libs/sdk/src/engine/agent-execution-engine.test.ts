@@ -164,7 +164,7 @@ describe("retries", () => {
     const slept: number[] = [];
     const environmentFactory = () => {
       const env = new CountingEnv();
-      if (made.push(env) < 3) env.step = () => Promise.reject(new Error("weather"));
+      if (made.push(env) < 3) env.step = () => Promise.reject(new Error("passing fault"));
       return env;
     };
     const agents = new Set<EchoAgent>();

@@ -9,7 +9,7 @@ import { closeWithin } from "./closing.ts";
 import { type Ending, endingOf, isMasked } from "./ending.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import { PhaseClock } from "./phase-clock.ts";
-import { play, type Table } from "./play.ts";
+import { play, type PlayState } from "./play.ts";
 
 /** What came of one try. */
 export interface Outcome {
@@ -25,23 +25,23 @@ export interface Outcome {
 export async function attempt(settings: EngineSettings, run: EpisodeRun): Promise<Outcome> {
   using phases = new PhaseClock(run.signal, settings.phaseTimeoutsMs);
   const opened = new Opened();
-  let table: Table | undefined;
+  let state: PlayState | undefined;
   let ending: Ending;
   try {
     const inner = phases.signal === run.signal ? run : { ...run, signal: phases.signal };
-    const laid = (table = await layTable(settings, inner, phases, opened));
-    const played = await ownEnding(laid, async () => ({ reason: await play(laid), failure: NO_FAILURE }));
-    ending = await ownEnding(laid, async () => {
-      await score(laid, played.reason);
+    const ready = (state = await preparePlay(settings, inner, phases, opened));
+    const played = await ownEnding(ready, async () => ({ reason: await play(ready), failure: NO_FAILURE }));
+    ending = await ownEnding(ready, async () => {
+      await score(ready, played.reason);
       return played;
     });
-    await phases.run("model", () => laid.client.finish?.(laid.steps, phases.signal));
+    await phases.run("model", () => ready.client.finish?.(ready.steps, phases.signal));
   } catch (error) {
     ending = endingOf(error, phases.phase, run);
     opened.client?.abandon?.();
   }
   const closeFailure = await close(opened, settings, phases);
-  return outcomeOf(table, phases, ending, closeFailure);
+  return outcomeOf(state, phases, ending, closeFailure);
 }
 
 class Opened {
@@ -51,7 +51,12 @@ class Opened {
   closed = false;
 }
 
-async function layTable(settings: EngineSettings, run: EpisodeRun, phases: PhaseClock, opened: Opened): Promise<Table> {
+async function preparePlay(
+  settings: EngineSettings,
+  run: EpisodeRun,
+  phases: PhaseClock,
+  opened: Opened,
+): Promise<PlayState> {
   const { rolloutClient, agentFactory, environmentFactory } = settings;
   const args = { ...settings.environmentArgs, ...run.task.payload };
   opened.client = typeof rolloutClient === "function" ? rolloutClient(run) : rolloutClient;
@@ -66,7 +71,7 @@ async function layTable(settings: EngineSettings, run: EpisodeRun, phases: Phase
 }
 
 /** Endings that are the policy's own are scored like any other; everything else is thrown. */
-async function ownEnding({ phases, run }: Table, work: () => Promise<Ending>): Promise<Ending> {
+async function ownEnding({ phases, run }: PlayState, work: () => Promise<Ending>): Promise<Ending> {
   try {
     return await work();
   } catch (error) {
@@ -79,7 +84,7 @@ async function ownEnding({ phases, run }: Table, work: () => Promise<Ending>): P
 
 /** The environment's final reward replaces the last step's. */
 export async function score(
-  { environment, steps, phases, run, settings }: Table,
+  { environment, steps, phases, run, settings }: PlayState,
   reason: TerminationReason,
 ): Promise<void> {
   const last = steps.at(-1);
@@ -100,7 +105,7 @@ async function close(opened: Opened, { closeTimeoutMs }: EngineSettings, phases:
 }
 
 function outcomeOf(
-  table: Table | undefined,
+  state: PlayState | undefined,
   { modelMs, environmentMs }: PhaseClock,
   { reason, failure }: Ending,
   closeFailure: Failure,
@@ -108,8 +113,8 @@ function outcomeOf(
   return {
     terminationReason: reason,
     failure: failure === NO_FAILURE ? closeFailure : failure,
-    trajectory: table && table.steps.length > 0 ? trajectoryOf(table.agent.trajectory, table.steps) : undefined,
-    finalObservation: table?.observation ?? "",
+    trajectory: state && state.steps.length > 0 ? trajectoryOf(state.agent.trajectory, state.steps) : undefined,
+    finalObservation: state?.observation ?? "",
     modelMs,
     environmentMs,
   };

@@ -24,7 +24,7 @@ const GROUP_SIZE = 8;
 const DEADLINE_MS = 5_000;
 /** 5 % of the episodes each. */
 const STRUCK: readonly FailureClass[] = ["POLICY", "TASK", "ENVIRONMENT", "INFRASTRUCTURE", "GRADER", "DEADLINE"];
-/** Weather that passes: the second try is sound. 5 % each, too. */
+/** Faults that pass: the second try is sound. 5 % each, too. */
 const PASSING: readonly FailureClass[] = ["ENVIRONMENT", "INFRASTRUCTURE", "GRADER"];
 
 interface Fault {

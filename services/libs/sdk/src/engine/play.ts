@@ -11,10 +11,10 @@ import { noteAnswer } from "./note-answer.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import type { PhaseClock } from "./phase-clock.ts";
 import { TokenBudget } from "./token-budget.ts";
-import { turns } from "./turns.ts";
+import { loopShare } from "./loop-share.ts";
 
 /** The parts of one try. */
-export interface Table {
+export interface PlayState {
   readonly run: EpisodeRun;
   readonly settings: EngineSettings;
   readonly agent: BaseAgent;
@@ -30,21 +30,21 @@ export interface Table {
 }
 
 /** The agent loop. What is thrown has `phases.phase` as its place. */
-export async function play(table: Table): Promise<TerminationReason> {
-  const { settings } = table;
+export async function play(state: PlayState): Promise<TerminationReason> {
+  const { settings } = state;
   const budget = new TokenBudget(tokenLimits(settings));
-  await reset(table);
+  await reset(state);
   for (let turn = 0; turn < settings.maxSteps; turn += 1) {
     if (budget.left <= 0) return "MAX_RESPONSE_LENGTH";
-    const answer = await ask(table, budget);
-    const turn = turns.next();
-    if (turn !== undefined) await turn;
+    const answer = await ask(state, budget);
+    const wait = loopShare.next();
+    if (wait !== undefined) await wait;
     checkIds(answer, settings);
     const tooLong = budget.count(answer.usage);
     if (tooLong !== undefined) return tooLong;
-    const { action, step } = decide(table, answer);
-    const result = await act(table, action);
-    learn(table, step, result, budget);
+    const { action, step } = decide(state, answer);
+    const result = await act(state, action);
+    learn(state, step, result, budget);
     if (isDone(result)) return "ENV_DONE";
     if (budget.left <= 0) return "MAX_RESPONSE_LENGTH";
   }
@@ -55,26 +55,26 @@ function tokenLimits({ maxPromptLength, maxResponseLength, enforceMaxPromptLengt
   return { maxPromptLength, maxResponseLength, eachStep: enforceMaxPromptLength };
 }
 
-async function reset(table: Table): Promise<void> {
-  const { run, agent, environment, phases, settings } = table;
+async function reset(state: PlayState): Promise<void> {
+  const { run, agent, environment, phases, settings } = state;
   const options = { seed: run.seed, signal: run.signal };
   const { observation, info } = await phases.run("reset", () => resetEnvironment(environment, options));
-  table.observation = observation;
+  state.observation = observation;
   byAgent(() => {
     agent.reset();
     agent.updateFromEnv(observation, 0, false, { ...info, maxSteps: settings.maxSteps, curTokens: 0 });
   });
 }
 
-function ask(table: Table, budget: TokenBudget): Promise<ModelAnswer> {
-  const { run, settings, agent, client, phases, steps } = table;
+function ask(state: PlayState, budget: TokenBudget): Promise<ModelAnswer> {
+  const { run, settings, agent, client, phases, steps } = state;
   const { samplingParams: sampling, role } = settings;
   return phases.run("model", () => {
     const messages = promptOf(
       byAgent(() => agent.chatCompletions),
       settings,
     );
-    table.asked = { messages, length: messages.length };
+    state.asked = { messages, length: messages.length };
     return client.chat(messages, {
       sampling,
       maxTokens: Math.min(budget.left, sampling.maxTokens ?? Number.POSITIVE_INFINITY),
@@ -89,20 +89,20 @@ function ask(table: Table, budget: TokenBudget): Promise<ModelAnswer> {
   });
 }
 
-function decide(table: Table, answer: ModelAnswer): { action: unknown; step: Step } {
-  const { agent } = table;
+function decide(state: PlayState, answer: ModelAnswer): { action: unknown; step: Step } {
+  const { agent } = state;
   try {
     const { action } = byAgent((): Action => agent.updateFromModel(answer.text, answer));
-    const step = record(table, answer);
+    const step = record(state, answer);
     if (step !== undefined) return { action, step };
   } catch (error) {
-    record(table, answer); // What the agent noted before it gave up belongs to the trajectory.
+    record(state, answer); // What the agent noted before it gave up belongs to the trajectory.
     throw error;
   }
   throw new EpisodeError("TASK", "the agent opened no step for the model's answer: updateFromModel must add one");
 }
 
-function record({ agent, steps, asked }: Table, answer: ModelAnswer): Step | undefined {
+function record({ agent, steps, asked }: PlayState, answer: ModelAnswer): Step | undefined {
   const step = agent.getCurrentState();
   if (step === undefined || step === steps.at(-1)) return undefined;
   noteAnswer(step, asked?.messages.slice(0, asked.length) ?? [], answer);
@@ -110,24 +110,24 @@ function record({ agent, steps, asked }: Table, answer: ModelAnswer): Step | und
   return step;
 }
 
-function act({ environment, phases, run }: Table, action: unknown): Promise<StepResult> {
+function act({ environment, phases, run }: PlayState, action: unknown): Promise<StepResult> {
   return phases.run("step", () => stepEnvironment(environment, action, { signal: run.signal }));
 }
 
 /** The engine itself completes the step, whatever the agent does with the observation. */
-function learn(table: Table, step: Step, result: StepResult, budget: TokenBudget): void {
+function learn(state: PlayState, step: Step, result: StepResult, budget: TokenBudget): void {
   const { observation, reward = 0, info } = result;
-  table.observation = observation;
+  state.observation = observation;
   step.reward = reward;
   step.done = isDone(result);
   step.info = info;
-  const agentInfo = { ...info, maxSteps: table.settings.maxSteps, curTokens: budget.used };
+  const agentInfo = { ...info, maxSteps: state.settings.maxSteps, curTokens: budget.used };
   byAgent(() => {
-    table.agent.updateFromEnv(observation, reward, step.done, agentInfo);
+    state.agent.updateFromEnv(observation, reward, step.done, agentInfo);
   });
 }
 
-/** The agent's own code failing is no weather: the same task fails again, so it is a broken task, not a retry. */
+/** The agent's own code failing is no passing fault: the same task fails again, so it is a broken task, not a retry. */
 function byAgent<T>(fn: () => T): T {
   try {
     return fn();

@@ -2,7 +2,7 @@
 import { type Clock, Deadline } from "@whetstone/core";
 import { type Failure, isRetried } from "../failure.ts";
 import type { EpisodeRequest, EpisodeRun } from "./options.ts";
-import { turns } from "./turns.ts";
+import { loopShare } from "./loop-share.ts";
 
 /** What the loop must know of a try. */
 export interface TryResult {
@@ -46,7 +46,7 @@ export async function playTries<R extends TryResult>(
   attempt: (run: EpisodeRun) => Promise<R>,
 ): Promise<Tries<R>> {
   const { clock, trajectoryTimeoutMs, retryLimit } = limits;
-  const turn = turns.start();
+  const turn = loopShare.start();
   if (turn !== undefined) await turn;
   const times = { startedAtMs: clock.now(), startedAt: clock.monotonicMs() };
   const ledger = { ...times, modelMs: 0, environmentMs: 0, waitingMs: 0 };

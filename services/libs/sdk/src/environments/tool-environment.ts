@@ -14,7 +14,7 @@ export interface ToolEnvironmentOptions extends ToolLimits {
   readonly tools: readonly Tool[] | (() => Awaitable<readonly Tool[]>);
   /** Judges the final answer; "" where the turns were used up without one. */
   readonly rewardFunction: RewardFunction;
-  /** Turns. Default 10. */
+  /** LoopShare. Default 10. */
   readonly maxSteps?: number | undefined;
 }
 

@@ -22,7 +22,7 @@ export class Places {
   }
 }
 
-/** Own code that fails fails again: a broken task. A connection of its own that broke is weather. */
+/** Own code that fails fails again: a broken task. A connection of its own that broke is a passing fault. */
 export function ownFailure(error: unknown, what: string): unknown {
   if (ownClass(error) !== undefined) return error;
   const message = `the ${what} failed: ${error instanceof Error ? error.message : String(error)}`;

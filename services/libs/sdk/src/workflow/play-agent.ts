@@ -3,7 +3,7 @@ import type { BaseAgent } from "../base-agent.ts";
 import { type Environment, isDone } from "../base-env.ts";
 import { score } from "../engine/attempt.ts";
 import { PhaseClock } from "../engine/phase-clock.ts";
-import { play, type Table } from "../engine/play.ts";
+import { play, type PlayState } from "../engine/play.ts";
 import { PromptTooLongError } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { Trajectory } from "../types.ts";
@@ -41,17 +41,17 @@ export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPl
   const openedMs = environment instanceof ManagedEnvironment ? environment.takeOpenedMs() : 0;
   phases.environmentMs = openedMs;
   const cut = new CutWatch();
-  const table = layTable(stage, agent, environment, { ...options, role, phases, cut });
+  const state = preparePlay(stage, agent, environment, { ...options, role, phases, cut });
   try {
-    const reason = cut.reasonOf(await playToEnd(table));
-    await score(table, reason);
-    return { reason, trajectory: book.commit(role, table.steps) };
+    const reason = cut.reasonOf(await playToEnd(state));
+    await score(state, reason);
+    return { reason, trajectory: book.commit(role, state.steps) };
   } catch (error) {
-    book.commit(role, table.steps);
+    book.commit(role, state.steps);
     throw session.places.mark(error, phases.phase);
   } finally {
     session.addTimes({ modelMs: phases.modelMs, environmentMs: phases.environmentMs - openedMs });
-    for (const step of table.steps) session.answered(step, table.client);
+    for (const step of state.steps) session.answered(step, state.client);
   }
 }
 
@@ -61,7 +61,7 @@ interface Parts extends AgentPlayOptions {
   readonly cut: CutWatch;
 }
 
-function layTable(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, parts: Parts): Table {
+function preparePlay(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, parts: Parts): PlayState {
   const { session } = stage;
   const { role, maxSteps = session.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
   const { enforceMaxPromptLength } = session.settings;
@@ -83,9 +83,9 @@ function layTable(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, par
   };
 }
 
-async function playToEnd(table: Table): Promise<WorkflowEnd> {
+async function playToEnd(state: PlayState): Promise<WorkflowEnd> {
   try {
-    return (await play(table)) as WorkflowEnd;
+    return (await play(state)) as WorkflowEnd;
   } catch (error) {
     if (error instanceof PromptTooLongError) return "MAX_PROMPT_LENGTH";
     throw error;

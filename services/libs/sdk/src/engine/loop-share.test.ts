@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
-import { Turns } from "./turns.ts";
+import { LoopShare } from "./loop-share.ts";
 
 const immediate = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -11,30 +11,30 @@ function busyMs(ms: number): void {
 
 describe("turns", () => {
   it("go on at once while there is time", () => {
-    const turns = new Turns();
-    expect([turns.next(), turns.start(), turns.next()]).toEqual([undefined, undefined, undefined]);
+    const loopShare = new LoopShare();
+    expect([loopShare.next(), loopShare.start(), loopShare.next()]).toEqual([undefined, undefined, undefined]);
   });
 
   it("let those that play go before those that begin, each in order", async () => {
-    const turns = new Turns();
-    while (turns.next() === undefined);
+    const loopShare = new LoopShare();
+    while (loopShare.next() === undefined);
     const order: string[] = [];
     const note = (what: string, turn: Promise<void> | undefined) => turn?.then(() => order.push(what));
     await Promise.all([
-      note("start 1", turns.start()),
-      note("go 1", turns.next()),
-      note("start 2", turns.start()),
-      note("go 2", turns.next()),
+      note("start 1", loopShare.start()),
+      note("go 1", loopShare.next()),
+      note("start 2", loopShare.start()),
+      note("go 2", loopShare.next()),
     ]);
     expect(order).toEqual(["go 1", "go 2", "start 1", "start 2"]);
   });
 
   it("give the event loop its share: slow work makes the slices smaller", async () => {
-    const turns = new Turns();
+    const loopShare = new LoopShare();
     let most = 0;
     let left = 400;
     const work = async (): Promise<void> => {
-      await turns.next();
+      await loopShare.next();
       busyMs(1);
       left -= 1;
     };
@@ -50,11 +50,11 @@ describe("turns", () => {
   });
 
   it("lose nobody", async () => {
-    const turns = new Turns();
+    const loopShare = new LoopShare();
     let done = 0;
     await Promise.all(
       Array.from({ length: 5000 }, async (_, i) => {
-        await (i % 2 === 0 ? turns.start() : turns.next());
+        await (i % 2 === 0 ? loopShare.start() : loopShare.next());
         done += 1;
       }),
     );

@@ -4,7 +4,7 @@ import type { Runners } from "./runners.ts";
 import type { HeldClient, RunnerClients } from "./runner-clients.ts";
 
 /** The way of one play to the env-runners that it may use. */
-export class RunnerDoor {
+export class RunnerAccess {
   readonly elastic: boolean;
   readonly #clients: RunnerClients;
   readonly #moved = new AbortController();

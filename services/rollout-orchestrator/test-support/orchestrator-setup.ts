@@ -71,7 +71,7 @@ export interface Replica extends AsyncDisposable {
 }
 
 /** A real nats-server and a real env-runner; the gateway is scripted and new for each test. */
-export class House implements AsyncDisposable {
+export class OrchestratorSetup implements AsyncDisposable {
   readonly server: TestNats;
   readonly streams: TypedStreams;
   environments: EnvRunnerProcess;
@@ -93,11 +93,11 @@ export class House implements AsyncDisposable {
   }
 
   /** @param env  more variables of the env-runner */
-  static async open(env: Record<string, string> = {}): Promise<House> {
+  static async open(env: Record<string, string> = {}): Promise<OrchestratorSetup> {
     const [server, environments] = await Promise.all([startNats(), startEnvRunner({ env })]);
     const nats = await server.connect();
     await ensurePlatform(nats);
-    return new House(server, nats, await openStreams(nats), environments);
+    return new OrchestratorSetup(server, nats, await openStreams(nats), environments);
   }
 
   async beforeEach(): Promise<void> {

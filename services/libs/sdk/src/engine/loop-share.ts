@@ -38,10 +38,10 @@ class Line {
 }
 
 /** Shares the event loop of this thread among its episodes. */
-export class Turns {
+export class LoopShare {
   readonly #going = new Line();
   readonly #starting = new Line();
-  /** Turns in one round of the loop: as many as lately fitted into a slice. */
+  /** LoopShare in one round of the loop: as many as lately fitted into a slice. */
   #batch = FIRST_BATCH;
   #used = 0;
   #roundStartedAt = 0;
@@ -97,4 +97,4 @@ export class Turns {
 }
 
 /** One event loop, one of these: engines in one thread share it. */
-export const turns = new Turns();
+export const loopShare = new LoopShare();

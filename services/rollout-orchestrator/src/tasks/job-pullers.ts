@@ -3,17 +3,17 @@ import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { OrchestratorConfig } from "../config.ts";
 import type { OnStance } from "./job-watch.ts";
 import { poolOf, type Pools } from "../environments/pools.ts";
-import { type DeskDeps, TaskDesk } from "./task-puller.ts";
+import { type TaskPullerDeps, TaskPuller } from "./task-puller.ts";
 
-export interface OfficeDeps extends DeskDeps {
-  readonly config: DeskDeps["config"] & Pick<OrchestratorConfig, "pool">;
+export interface JobPullersDeps extends TaskPullerDeps {
+  readonly config: TaskPullerDeps["config"] & Pick<OrchestratorConfig, "pool">;
   readonly pools: Pools;
 }
 
-/** One desk for each job that runs. */
-export class FrontOffice {
-  readonly #deps: OfficeDeps;
-  readonly #desks = new Map<string, TaskDesk>();
+/** One puller for each job that runs. */
+export class JobPullers {
+  readonly #deps: JobPullersDeps;
+  readonly #pullers = new Map<string, TaskPuller>();
   /** Jobs here that do without an environment. */
   readonly #withoutEnvironment = new Set<string>();
   /** By job. */
@@ -21,12 +21,12 @@ export class FrontOffice {
   readonly #closing = new Set<Promise<void>>();
   #closed = false;
 
-  constructor(deps: OfficeDeps) {
+  constructor(deps: JobPullersDeps) {
     this.#deps = deps;
   }
 
   get jobs(): readonly string[] {
-    return [...this.#desks.keys()];
+    return [...this.#pullers.keys()];
   }
 
   /** Sessions that episodes here may have. Undefined: not known, or jobs play that need none. */
@@ -40,11 +40,11 @@ export class FrontOffice {
   readonly onStance: OnStance = (job, stance, spec) => {
     if (stance === "play") this.#open(job, spec);
     else {
-      const desk = this.#desks.get(job);
-      this.#desks.delete(job);
+      const puller = this.#pullers.get(job);
+      this.#pullers.delete(job);
       this.#withoutEnvironment.delete(job);
       this.#poolNames.delete(job);
-      if (desk !== undefined) this.#track(desk.close(stance));
+      if (puller !== undefined) this.#track(puller.close(stance));
     }
   };
 
@@ -61,14 +61,15 @@ export class FrontOffice {
       pool.setWeight(job, weight);
       this.#poolNames.set(job, poolName);
     } else this.#withoutEnvironment.add(job);
-    if (!this.#desks.has(job)) this.#desks.set(job, new TaskDesk(this.#deps, { name: job, poolName, pool, needsRoom }));
+    if (!this.#pullers.has(job))
+      this.#pullers.set(job, new TaskPuller(this.#deps, { name: job, poolName, pool, needsRoom }));
   }
 
   /** Stops pulling, aborts what plays, hands all tasks back. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const desk of this.#desks.values()) this.#track(desk.close("pause"));
-    this.#desks.clear();
+    for (const puller of this.#pullers.values()) this.#track(puller.close("pause"));
+    this.#pullers.clear();
     await Promise.all(this.#closing);
   }
 
