@@ -34,7 +34,6 @@ it("every generated job is refused by path, or accepted", { timeout: 60_000 }, a
       },
     },
     objects: undefined,
-    wake: () => undefined,
   });
   await using server = await startServer({ host: "127.0.0.1", port: 0, services: [service], logger: silentLogger });
   using client = await openBareClient(server.address);

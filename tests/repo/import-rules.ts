@@ -49,7 +49,14 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "operator/environment-pool": ["leading", "operator"],
     "operator/inference-fleet": ["operator", "operator/on-demand"],
     "operator/kueue": ["operator/training-job"],
-    "operator/on-demand": ["loop", "operator", "operator/inference-fleet", "operator/kueue", "operator/training-job"],
+    "operator/on-demand": [
+      "jobs",
+      "loop",
+      "operator",
+      "operator/inference-fleet",
+      "operator/kueue",
+      "operator/training-job",
+    ],
     "operator/ray": ["operator/kueue", "operator/training-job"],
     "operator/training-job": [
       "fleet",

@@ -6,7 +6,6 @@ import { type Callers, type RpcServer, startServer } from "@whetstone/rpc";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
-import { JobMirror } from "./jobs/job-mirror.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
 import { clusterPools, fixedPools, type PoolDirectory } from "./pools/pool-directory.ts";
 import { TrainingJobs } from "./operator/training-job/objects.ts";
@@ -41,7 +40,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   requireServerVersion(nats, NATS_NEEDED);
   await ensurePlatform(nats, { replicas: config.streamReplicas });
   const world = await openWorld({ config, nats, logger, tls }, stack);
-  const mirror = new JobMirror(world.store);
+  const { mirror } = world.store;
   const scheduler = new Scheduler({
     logger,
     jobs: () => mirror.all(),
@@ -51,15 +50,12 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
         maxEpisodeBytes: config.maxEpisodeBytes,
         replicas: config.streamReplicas,
       }),
-    setPhase: async (name, phase, reason, message) => {
-      const record = await setPhase(world, name, { phase, reason, message });
-      mirror.take(record);
-      return record.value;
-    },
+    setPhase: (name, phase, reason, message) => setPhase(world, name, { phase, reason, message }),
     run: (job, signals) => playJob(world, job, signals),
   });
-  const server = await serveJobs(config, world, scheduler);
-  const ended = runAsLeader(world, leaderWork(world, mirror, scheduler), shutdown.signal);
+  stack.defer(mirror.onChange((_, job) => job && scheduler.note(job)));
+  const server = await serveJobs(config, world);
+  const ended = runAsLeader(world, leaderWork(world, scheduler), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
@@ -75,18 +71,19 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
 }
 
 /** What the leader does. */
-function leaderWork(world: World, mirror: JobMirror, scheduler: Scheduler): LeaderWork {
+function leaderWork(world: World, scheduler: Scheduler): LeaderWork {
   return async (signal, kube) => {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
-    const work = [mirror.follow(all, (job) => scheduler.note(job)), scheduler.run(all)];
+    const { mirror } = world.store;
+    const work = [mirror.follow(all), scheduler.run(all)];
     if (kube)
       work.push(
         startOperator(
           {
             ...world,
             kube,
-            jobs: () => mirror.all(),
+            jobs: mirror,
             checkWorld: (...job) => checkWorld(...job, { ...world, environmentsLast: true }),
           },
           all,
@@ -101,7 +98,7 @@ function leaderWork(world: World, mirror: JobMirror, scheduler: Scheduler): Lead
   };
 }
 
-function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<RpcServer> {
+function serveJobs(config: Config, world: World): Promise<RpcServer> {
   const service = jobService({
     store: world.store,
     records: world.records,
@@ -113,9 +110,6 @@ function serveJobs(config: Config, world: World, scheduler: Scheduler): Promise<
     checkWorld: (spec, module) => checkWorld(spec, module, world),
     objects: world.kube && new TrainingJobs(world.kube),
     onDemand: config.onDemand,
-    wake: (job) => {
-      if (world.lead.isHeld) scheduler.note(job); // The leader sees what other replicas change in the records.
-    },
   });
   return startServer({
     host: config.host,

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clone } from "@bufbuild/protobuf";
-import type { KvRecord } from "@whetstone/messaging";
+import type { KvChange, KvRecord } from "@whetstone/messaging";
 import { type Job, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
-import type { JobStore } from "./job-store.ts";
+
+interface Source {
+  records(): Promise<KvRecord<Job>[]>;
+  changes(signal: AbortSignal): AsyncIterable<KvChange<Job>>;
+}
 
 interface Known {
   readonly revision: number;
@@ -10,17 +14,23 @@ interface Known {
   readonly job: Job | undefined;
 }
 
+/** @param job  undefined: it was deleted */
+export type OnJob = (name: string, job: Job | undefined) => void;
+
 /**
  * Every job's newest known record, in memory: who looks at all of them after each change of one must not ask for each of
- * them. What this process wrote is given to `take`, so that it is never forgotten between the write and the news of it.
+ * them. A process has one, which its leader follows; the store gives it what this process writes, so that no write is
+ * forgotten until the bucket tells of it.
  */
 export class JobMirror {
-  readonly #store: Pick<JobStore, "records" | "changes">;
+  readonly #source: Source;
   readonly #known = new Map<string, Known>();
+  readonly #listeners = new Set<OnJob>();
+  #follows = false;
   #filled = pending();
 
-  constructor(store: Pick<JobStore, "records" | "changes">) {
-    this.#store = store;
+  constructor(source: Source) {
+    this.#source = source;
   }
 
   /** Waits until `follow` has read what is there. @throws what `follow` failed of */
@@ -29,29 +39,52 @@ export class JobMirror {
     return [...this.#known.values()].flatMap(({ job }) => job ?? []);
   }
 
-  /** Tells each job now, then after every change of it, until the signal aborts. Can be called again after that. */
-  async follow(signal: AbortSignal, onChange: (job: Job) => void): Promise<void> {
+  /** One that is missing here may still exist. */
+  get(name: string): Job | undefined {
+    return this.#known.get(name)?.job;
+  }
+
+  /** Tells each job that is there when `follow` begins, then each change of one, once. @returns ends it */
+  onChange(listener: OnJob): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Until the signal aborts. Can be called again after that. */
+  async follow(signal: AbortSignal): Promise<void> {
     this.#known.clear();
+    this.#follows = true;
     const filled = (this.#filled = pending());
     try {
-      for (const record of await this.#store.records()) this.take(record);
+      for (const record of await this.#source.records()) this.take(record);
       filled.resolve();
-      for await (const change of this.#store.changes(signal)) {
+      for await (const change of this.#source.changes(signal))
         this.#keep(change.key, { revision: change.revision, job: change.kind === "put" ? change.value : undefined });
-        if (change.kind === "put") onChange(change.value);
-      }
     } catch (error) {
       filled.reject(error);
       if (!signal.aborted) throw error;
+    } finally {
+      this.#follows = false;
     }
   }
 
+  /** What this process wrote. */
   take({ key, value, revision }: KvRecord<Job>): void {
-    this.#keep(key, { revision, job: clone(JobSchema, value) });
+    if (this.#follows) this.#keep(key, { revision, job: clone(JobSchema, value) });
+  }
+
+  /** What this process deleted. @param revision  the record's last one */
+  drop(name: string, revision: number): void {
+    if (this.#follows && this.#known.get(name)?.revision === revision) this.#set(name, { revision, job: undefined });
   }
 
   #keep(name: string, known: Known): void {
-    if ((this.#known.get(name)?.revision ?? 0) < known.revision) this.#known.set(name, known);
+    if ((this.#known.get(name)?.revision ?? 0) < known.revision) this.#set(name, known);
+  }
+
+  #set(name: string, known: Known): void {
+    this.#known.set(name, known);
+    for (const listener of this.#listeners) listener(name, known.job);
   }
 }
 

@@ -6,6 +6,7 @@ import { ConfigError, isJobId, WhetstoneError } from "@whetstone/core";
 import { type KvChange, type KvRecord, type Nats, openJobs, type TypedKv } from "@whetstone/messaging";
 import { DESIRED } from "@whetstone/messaging/jobs";
 import { type Job, JobPhase, JobSchema, type JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { JobMirror } from "./job-mirror.ts";
 import { type JobPage, JobPages } from "./job-pages.ts";
 import { patientKv } from "../nats/patient-kv.ts";
 
@@ -19,6 +20,8 @@ export type JobOrigin = Partial<Pick<Job, OfObject>>;
 export class JobStore {
   readonly #kv: TypedKv<typeof JobSchema>;
   readonly #pages: JobPages;
+  /** The one of this process: what is written here shows there at once. */
+  readonly mirror = new JobMirror(this);
 
   private constructor(kv: TypedKv<typeof JobSchema>) {
     this.#kv = kv;
@@ -39,14 +42,16 @@ export class JobStore {
       status: { phase: JobPhase.QUEUED, episodes: {} },
       ...origin,
     });
-    await this.#kv.create(spec.name, job);
+    this.mirror.take({ key: spec.name, value: job, revision: await this.#kv.create(spec.name, job) });
     return job;
   }
 
   /** Forgets the job of this uid, and only that one. What is not there is no error. */
   async remove(name: string, uid: string): Promise<void> {
     const record = await this.#kv.get(name);
-    if (record?.value.uid === uid) await this.#kv.delete(name, { revision: record.revision });
+    if (record?.value.uid !== uid) return;
+    await this.#kv.delete(name, { revision: record.revision });
+    this.mirror.drop(name, record.revision);
   }
 
   /** @throws ConfigError for a text that is no job's name: it would be no key either */
@@ -61,11 +66,7 @@ export class JobStore {
     return job;
   }
 
-  async all(): Promise<Job[]> {
-    return (await this.records()).map(({ value }) => value);
-  }
-
-  /** Asks for every job, one by one: for now and then, see `JobMirror`. */
+  /** Asks for every job, one by one: for the mirror alone. */
   async records(): Promise<KvRecord<Job>[]> {
     const records = await Promise.all((await this.#kv.keys()).map((name) => this.#kv.get(name)));
     return records.filter((record) => record !== undefined);
@@ -78,11 +79,6 @@ export class JobStore {
 
   /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */
   async change(name: string, apply: (job: Job) => void): Promise<Job> {
-    return (await this.changeRecord(name, apply)).value;
-  }
-
-  /** As `change`. @returns the record with its new revision */
-  async changeRecord(name: string, apply: (job: Job) => void): Promise<KvRecord<Job>> {
     requireName(name);
     for (let attempt = 1; ; attempt++) {
       const record = await this.#kv.get(name);
@@ -90,7 +86,8 @@ export class JobStore {
       const job = clone(JobSchema, record.value);
       apply(job);
       try {
-        return { key: name, value: job, revision: await this.#kv.update(name, job, record.revision) };
+        this.mirror.take({ key: name, value: job, revision: await this.#kv.update(name, job, record.revision) });
+        return job;
       } catch (error) {
         if (WhetstoneError.from(error).code !== "CONFLICT" || attempt === ATTEMPTS) throw error;
       }
@@ -103,14 +100,9 @@ export class JobStore {
     for await (const change of this.#kv.watch(name, signal)) if (change.kind === "put") yield change.value;
   }
 
-  /** Every record now, then every change, deletions too. */
+  /** Every record now, then every change, deletions too: for the mirror alone. */
   changes(signal: AbortSignal): AsyncIterable<KvChange<Job>> {
     return this.#kv.watch("", signal);
-  }
-
-  /** Every job now, then each after every change of it. */
-  async *watchAll(signal: AbortSignal): AsyncGenerator<Job> {
-    for await (const change of this.#kv.watch("", signal)) if (change.kind === "put") yield change.value;
   }
 }
 

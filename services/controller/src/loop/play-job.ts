@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { eventSubject, type KvRecord } from "@whetstone/messaging";
+import { eventSubject } from "@whetstone/messaging";
 import { isFinished } from "@whetstone/messaging/jobs";
 import { type JobEvent, JobEventSchema, PhaseChangedSchema } from "@whetstone/proto/events/v1/events";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
@@ -108,10 +108,10 @@ export async function setPhase(
   world: World,
   name: string,
   to: Pick<JobStatus, "phase" | "reason" | "message">,
-): Promise<KvRecord<Job>> {
+): Promise<Job> {
   world.lead.assert();
   let from = JobPhase.UNSPECIFIED;
-  const stored = await world.store.changeRecord(name, (job) => {
+  const stored = await world.store.change(name, (job) => {
     if (!job.status) return;
     from = job.status.phase;
     Object.assign(job.status, to);

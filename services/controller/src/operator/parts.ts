@@ -2,7 +2,7 @@
 import type { Kube } from "@whetstone/kube";
 import type { BundleStore, Nats, TypedStreams } from "@whetstone/messaging";
 import type { ModuleCode } from "@whetstone/modules/code";
-import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Logger, Metrics } from "@whetstone/telemetry";
@@ -12,6 +12,7 @@ import type { EngineFleet } from "../fleet/engine-fleet.ts";
 import type { InstallationNotices } from "./installation-notices.ts";
 import type { NatsWatch } from "../nats/nats-watch.ts";
 import type { JobRecords } from "../jobs/service/job-records.ts";
+import type { JobMirror } from "../jobs/job-mirror.ts";
 import type { JobStore } from "../jobs/job-store.ts";
 import type { Lead } from "../leading/lead.ts";
 import type { Config } from "../config.ts";
@@ -27,7 +28,7 @@ export interface OperatorParts {
   readonly streams: TypedStreams;
   readonly store: JobStore;
   /** Every job's record, as far as it is known here. */
-  readonly jobs: () => Promise<Job[]>;
+  readonly jobs: JobMirror;
   readonly records: JobRecords;
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;

@@ -62,7 +62,6 @@ async function serve(objects: TrainingJobs | undefined): Promise<RpcServer> {
       },
     },
     objects,
-    wake: () => undefined,
   });
   return await startServer({ host: "127.0.0.1", port: 0, services: [service], logger: silentLogger });
 }

@@ -46,11 +46,9 @@ export interface JobServiceDeps {
   readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
   /** Recounts a job's books. */
   audit(job: string, signal: AbortSignal): Promise<AuditResult>;
-  /** Tells the scheduler that a job's record has changed. */
-  wake(job: Job): void;
 }
 
-/** JobService over the job store: every call is a read, or one compare-and-set followed by a wake of the scheduler. */
+/** JobService over the job store: every call is a read, or one compare-and-set. */
 export function jobService(deps: JobServiceDeps) {
   const become =
     (state: () => DesiredState, change: JobChange) =>
@@ -88,9 +86,7 @@ async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
   if (existing) return { job: sameJob(existing, spec), created: false };
   if (request.dryRun) return { job: { spec }, created: false };
   if (module) await deps.bundles.put(module.digest, module.code); // Before the job: who plays it finds its code.
-  const { job, created } = await admit(deps, spec);
-  deps.wake(job);
-  return { job, created };
+  return await admit(deps, spec);
 }
 
 /** On Kubernetes the object comes first: the record is made from it, here or by the reconciler. */
@@ -117,7 +113,6 @@ async function alter(
     apply(stored);
     if (generation !== undefined && generation > stored.generation) stored.generation = generation;
   });
-  deps.wake(job);
   return { job };
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import { unsealedTasks } from "./unsealed-tasks.ts";
-import { isFinished } from "@whetstone/messaging/jobs";
+import { jobState } from "@whetstone/messaging/jobs";
 import { type StoredPool, WANTED_UNTIL } from "./schema.ts";
 import { type Need, scalePool } from "./scaler.ts";
 import type { OperatorParts } from "../parts.ts";
@@ -20,7 +19,6 @@ export class PoolNeeds implements Disposable {
   readonly #parts: OperatorParts;
   readonly #signal: AbortSignal;
   readonly #options: NeedsOptions;
-  readonly #jobs = new Map<string, Job>();
   readonly #histories = new Map<string, readonly Need[]>();
   readonly #sinceMs = Date.now();
   readonly #gauges: Record<"wanted" | "ready" | "busy", (pool: string, value: number) => void>;
@@ -48,9 +46,6 @@ export class PoolNeeds implements Disposable {
   }
 
   start(): void {
-    void this.#follow().catch((error: unknown) => {
-      if (!this.#signal.aborted) this.#parts.logger.error("job_watch_failed", { error });
-    });
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref();
   }
 
@@ -88,20 +83,13 @@ export class PoolNeeds implements Disposable {
     clearInterval(this.#timer);
   }
 
-  async #follow(): Promise<void> {
-    for await (const job of this.#parts.store.watchAll(this.#signal)) {
-      const name = job.spec?.name ?? "";
-      if (job.status && isFinished(job.status.phase)) this.#jobs.delete(name);
-      else this.#jobs.set(name, job);
-    }
-  }
-
   async #look(): Promise<void> {
     if (this.#looking || this.#signal.aborted) return;
     this.#looking = true;
     try {
       const former = this.#slots;
-      this.#slots = await unsealedTasks(this.#parts.nats, [...this.#jobs.values()]);
+      const jobs = (await this.#parts.jobs.all()).filter((job) => jobState(job).kind !== "ended");
+      this.#slots = await unsealedTasks(this.#parts.nats, jobs);
       for (const pool of this.#options.pools()) {
         this.#gauges.wanted(pool, this.slots(pool));
         if (this.slots(pool) !== (former.get(pool) ?? 0)) this.#options.onChange(pool);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Kube } from "@whetstone/kube";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
+import type { JobMirror } from "../../jobs/job-mirror.ts";
 import type { Placements } from "../kueue/placement.ts";
 import type { Need } from "./need.ts";
 import { needyJobs } from "../../loop/next-job.ts";
@@ -9,7 +10,7 @@ import { Kueue } from "../kueue/workloads.ts";
 
 interface Deps {
   readonly kube: Kube;
-  readonly jobs: () => Promise<Job[]>;
+  readonly jobs: Pick<JobMirror, "all">;
 }
 
 const ANYWHERE: Placements = new Map();
@@ -27,7 +28,7 @@ export class Demand implements Disposable {
 
   /** Undefined: no job may run. */
   async now(signal: AbortSignal): Promise<Need | undefined> {
-    const jobs = needyJobs(await this.#deps.jobs());
+    const jobs = needyJobs(await this.#deps.jobs.all());
     const [first] = jobs;
     if (!first) return undefined;
     const trainer = jobs.some(({ trainerAddress }) => trainerAddress === "");

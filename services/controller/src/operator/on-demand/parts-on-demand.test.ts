@@ -27,7 +27,7 @@ const job = (waitsFor: string): Job =>
   });
 
 function partsOf(jobs: () => Job[]): () => ReturnType<PartsOnDemand["look"]> {
-  const parts = new PartsOnDemand({ kube, jobs: async () => jobs(), readiness: {} as JobReadiness });
+  const parts = new PartsOnDemand({ kube, jobs: { all: async () => jobs() }, readiness: {} as JobReadiness });
   return () => parts.look(object, false, new AbortController().signal);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DEPLOYMENTS, type Kube, PODS, type Stored } from "@whetstone/kube";
-import type { Job } from "@whetstone/proto/jobs/v1/jobs";
+import type { JobMirror } from "../../jobs/job-mirror.ts";
 import { INFERENCE_FLEETS, LABELS } from "../inference-fleet/schema.ts";
 import { needyJobs } from "../../loop/next-job.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
@@ -14,7 +14,7 @@ const FRESH_MS = 1_000;
 
 interface Deps {
   readonly kube: Kube;
-  readonly jobs: () => Promise<Job[]>;
+  readonly jobs: Pick<JobMirror, "all">;
   readonly readiness: JobReadiness;
 }
 
@@ -29,7 +29,7 @@ export class PartsOnDemand {
 
   /** @param starting  it is not running, and could if its parts were there */
   async look(job: Stored<TrainingJob>, starting: boolean, signal: AbortSignal): Promise<PartsFacts> {
-    const neededBy = needyJobs(await this.#deps.jobs())[0]?.spec?.name;
+    const neededBy = needyJobs(await this.#deps.jobs.all())[0]?.spec?.name;
     const [missing, pods] = await Promise.all([
       starting ? this.#missing(job, signal) : undefined,
       this.#pods(neededBy !== undefined),

@@ -14,23 +14,15 @@ import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "./schema.ts";
 import type { Action, RecordUpdate } from "./action.ts";
 import type { OperatorParts } from "../parts.ts";
 
-interface Shared {
-  /** The newest known record of each job: what is done here shows at once. */
-  readonly records: Map<string, Job>;
-  readonly kueue: Kueue;
-}
-
 /** Carries out what was planned for a job: in its record, its object, its streams, and at Kueue and Ray. */
 export class JobActions {
   readonly #parts: OperatorParts;
   readonly #kube: Kube;
-  readonly #records: Map<string, Job>;
   readonly #kueue: Kueue;
 
-  constructor(parts: OperatorParts, { records, kueue }: Shared) {
+  constructor(parts: OperatorParts, kueue: Kueue) {
     this.#parts = parts;
     this.#kube = parts.kube;
-    this.#records = records;
     this.#kueue = kueue;
   }
 
@@ -40,7 +32,7 @@ export class JobActions {
       case "add-finalizer":
         return void (await addFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER));
       case "admit":
-        return void this.#records.set(name, (await admitJob(this.#parts.store, object, action.update.desired)).job);
+        return void (await admitJob(this.#parts.store, object, action.update.desired));
       case "update":
         return this.#update(object, action.update);
       case "purge":
@@ -91,10 +83,9 @@ export class JobActions {
   async #update(object: Stored<TrainingJob>, update: RecordUpdate): Promise<void> {
     const { name, uid } = object.metadata;
     this.#parts.lead.assert();
-    const job = await this.#parts.store.change(name, (record) => {
+    await this.#parts.store.change(name, (record) => {
       if (record.uid === uid && record.generation <= BigInt(update.generation)) apply(record, update, object);
     });
-    this.#records.set(name, job);
     this.#parts.logger.info("job_record_updated", { job: name, ...update, desired: update.desired.desired });
   }
 
@@ -108,7 +99,6 @@ export class JobActions {
     await eraseLedger(nats, name);
     if (runFolder) await rm(join(config.dataPath, "runs", uid), { recursive: true, force: true });
     await store.remove(name, uid); // Last: whoever comes after a crash finds what is left to do.
-    this.#records.delete(name);
     logger.info("job_deleted", { job: name, uid, runFolder });
   }
 }

@@ -45,12 +45,9 @@ class TrainingJobReconciler implements AsyncDisposable {
   readonly #onDemand: PartsOnDemand;
   readonly #kueue: Kueue;
   readonly #actions: JobActions;
-  /** The newest known record of each job. One that is missing here may still exist. */
-  readonly #records = new Map<string, Job>();
   readonly #wroteAt = new Map<string, number>();
-  #following: Promise<void> = Promise.resolve();
-  /** What of the installation is said in every job's status. */
-  readonly #amiss = new DisposableStack();
+  /** What is heard of beside the objects: records, and what is said in every job's status. */
+  readonly #listens = new DisposableStack();
 
   constructor(parts: OperatorParts, signal: AbortSignal) {
     this.#parts = parts;
@@ -66,56 +63,38 @@ class TrainingJobReconciler implements AsyncDisposable {
     });
     const enqueue = (name: string): void => this.#reconciler.enqueue(name);
     this.#kueue = new Kueue(kube, signal, enqueue);
-    this.#actions = new JobActions(parts, { records: this.#records, kueue: this.#kueue });
+    this.#actions = new JobActions(parts, this.#kueue);
     this.#objects = reflect(kube, TRAINING_JOBS, { signal, onChange: enqueue });
   }
 
   async start(): Promise<void> {
-    this.#following = this.#follow();
+    // Records change by other replicas and by the loop.
+    this.#listens.defer(this.#parts.jobs.onChange((name) => this.#reconciler.enqueue(name, "low")));
     const all = (): void => this.#objects.all().forEach(({ metadata }) => this.#reconciler.enqueue(metadata.name));
-    this.#amiss.defer(this.#parts.natsWatch.onChange(all));
-    this.#amiss.use(this.#parts.notices.follow(all));
+    this.#listens.defer(this.#parts.natsWatch.onChange(all));
+    this.#listens.use(this.#parts.notices.follow(all));
     await this.#objects.synced.catch((error: unknown) => {
       if (!this.#signal.aborted) throw error;
     });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#amiss.dispose();
+    this.#listens.dispose();
     this.#objects[Symbol.dispose]();
     this.#kueue[Symbol.dispose]();
     await this.#reconciler.close();
-    await this.#following;
-  }
-
-  /** Records change by other replicas and by the loop. */
-  async #follow(): Promise<void> {
-    try {
-      for await (const change of this.#parts.store.changes(this.#signal)) {
-        if (change.kind === "put") this.#records.set(change.key, change.value);
-        else this.#records.delete(change.key);
-        this.#reconciler.enqueue(change.key, "low");
-      }
-    } catch (error) {
-      if (!this.#signal.aborted) this.#parts.logger.error("records_not_followed", { error });
-    }
   }
 
   async #reconcile(name: string, signal: AbortSignal): Promise<Again | void> {
     await this.#objects.synced;
     const object = this.#objects.get(name);
-    if (!object) return this.#forget(name);
+    if (!object) return void this.#wroteAt.delete(name);
     const facts = await this.#facts(object, signal);
     const made = plan(object, facts);
     for (const action of made.actions) await this.#actions.carryOut(object, action, signal);
     const laterMs = await this.#writeStatus(object, made, signal);
     const requeueAfterMs = Math.min(made.requeueAfterMs ?? Infinity, laterMs ?? Infinity);
     return Number.isFinite(requeueAfterMs) ? { requeueAfterMs } : undefined;
-  }
-
-  #forget(name: string): void {
-    this.#records.delete(name);
-    this.#wroteAt.delete(name);
   }
 
   async #facts(object: Stored<TrainingJob>, signal: AbortSignal): Promise<JobFacts> {
@@ -141,7 +120,7 @@ class TrainingJobReconciler implements AsyncDisposable {
 
   /** What is not in memory, or is another object's, may just not have been heard of yet. */
   async #record({ metadata: { name, uid } }: Stored<TrainingJob>): Promise<Job | undefined> {
-    const known = this.#records.get(name);
+    const known = this.#parts.jobs.get(name);
     return known?.uid === uid ? known : await this.#parts.store.find(name);
   }
 
