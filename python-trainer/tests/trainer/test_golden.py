@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from google.protobuf.json_format import ParseDict
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
@@ -22,24 +23,26 @@ from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.batch.rows import episode_rows
 from whetstone_trainer.contract.errors import ContractError
+from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
 GOLDEN = Path(__file__).parents[3] / "proto" / "golden"
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped")
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", options=with_defaults(jobs.Grpo()))
 # The vectors are rounded to 6 digits.
 TOLERANCE = {"rtol": 0, "atol": 6e-7}
 
 
 def check_advantages(vector: dict[str, Any]) -> None:
-    settings = replace(GRPO, advantage=vector["estimator"], normalize_by_std=vector["normalizeByStd"])
+    settings = replace(
+        GRPO, advantage=vector["estimator"], options=jobs.Grpo(normalize_by_std=vector["normalizeByStd"])
+    )
     advantages = estimate_advantages(vector["rewards"], vector["groups"], settings, vector.get("tokens"))
     np.testing.assert_allclose(advantages, vector["advantages"], **TOLERANCE)
 
 
 def check_policy_loss(vector: dict[str, Any]) -> None:
-    settings = replace(
-        GRPO, clip_low=vector["clipLow"], clip_high=vector["clipHigh"], clip_dual=float(vector["clipDual"])
-    )
+    clips = {"clip_low": vector["clipLow"], "clip_high": vector["clipHigh"], "clip_dual": float(vector["clipDual"])}
+    settings = replace(GRPO, options=jobs.Grpo(**clips))
     behaviour = doubles(vector["behaviourProbabilities"]).log()
     logprobs = (behaviour + doubles(vector["ratios"]).log()).requires_grad_()
     mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.folder import load_model
 from whetstone_trainer.algorithms.aggregation import agg_loss
@@ -19,17 +20,17 @@ from whetstone_trainer.backends.local.policy import TransformerPolicy
 from whetstone_trainer.batch import packing
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
-from whetstone_trainer.contract.settings import (
-    AGGREGATIONS,
-    AlgorithmSettings,
-    BatchingSettings,
-    OptimizerSettings,
-    TrainSettings,
-)
+from whetstone_trainer.contract.rules import with_defaults
+from whetstone_trainer.contract.settings import AGGREGATIONS, AlgorithmSettings, TrainSettings
+
+
+def adam(**settings: float) -> jobs.Optimizer:
+    return with_defaults(jobs.Optimizer(**settings))  # type: ignore
+
 
 CPU = torch.device("cpu")
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", entropy_coefficient=0.01)
-SETTINGS = TrainSettings("toy", "", 1, 10, 0, 1, 2, False, GRPO, OptimizerSettings(), BatchingSettings())
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", options=with_defaults(jobs.Grpo(entropy_coefficient=0.01)))
+SETTINGS = TrainSettings("toy", "", 1, 10, 0, 1, 2, False, GRPO, adam(), with_defaults(jobs.Batching()))
 
 
 def make_rows(count: int, seed: int = 0) -> list[Row]:
@@ -179,17 +180,17 @@ def test_mini_batches_are_a_seeded_partition() -> None:
 
 
 def test_learning_rate_rises_and_falls() -> None:
-    settings = OptimizerSettings(learning_rate=1.0, warmup_steps=3, final_rate_share=0.1)
+    settings = adam(learning_rate=1.0, warmup_steps=3, final_rate_share=0.1)
     rates = [learning_rate(settings, step, 13) for step in range(13)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
     assert rates[12] == pytest.approx(0.1)
     assert sorted(rates[3:], reverse=True) == rates[3:]
-    assert {learning_rate(OptimizerSettings(learning_rate=0.5), step, 5) for step in range(9)} == {0.5}
+    assert {learning_rate(adam(learning_rate=0.5), step, 5) for step in range(9)} == {0.5}
 
 
 def test_a_step_that_leaves_weights_without_a_value_is_refused(model_path: Path) -> None:
     policy, rows = TransformerPolicy(load_model(model_path)), make_rows(4)
-    settings = replace(SETTINGS, optimizer=OptimizerSettings(learning_rate=1.0, weight_decay=1e39))
+    settings = replace(SETTINGS, optimizer=adam(learning_rate=1.0, weight_decay=1e39))
     optimizer = make_optimizer(policy.module, settings.optimizer)
     with pytest.raises(TrainerError, match=r"the weights .* are not finite .* lower the learning rate"):
         train_rows(policy, optimizer, rows, np.ones(8), settings, 0, lambda share: None)

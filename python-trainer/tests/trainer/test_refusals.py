@@ -60,7 +60,7 @@ async def test_bad_settings_name_their_field(trainer: Trainer, model_path: Path)
     spec.algorithm.grpo.optimizer.learning_rate = -1
     error = await refused(asyncio.ensure_future(trainer.configure(spec)))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert error.details() == "algorithm.grpo.optimizer.learningRate: must be in (0, 1]"
+    assert error.details() == "algorithm.grpo.optimizer.learningRate: must be above 0 and at most 1, got -1"
 
 
 async def test_a_failure_while_training_leaves_no_trace(

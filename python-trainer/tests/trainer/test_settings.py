@@ -17,25 +17,23 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_trainer.__main__ import parse_arguments
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.contract.errors import SettingsError
-from whetstone_trainer.contract.settings import (
-    AlgorithmSettings,
-    BatchingSettings,
-    OptimizerSettings,
-    RoleSettings,
-    parse_settings,
-)
+from whetstone_trainer.contract.rules import with_defaults
+from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings, parse_settings
 
 
 def test_defaults_are_those_of_the_contract() -> None:
     spec = jobs.JobSpec(name="toy", model=jobs.ModelSource(path="m"))
-    spec.algorithm.grpo.group_size = 8
+    spec.algorithm.grpo.group_size, spec.loop.steps = 8, 3
     settings = parse_settings(spec)
-    assert settings.optimizer == OptimizerSettings(1e-5, 0.9, 0.95, 0.0, 1.0, 0, 1.0)
-    assert settings.batching == BatchingSettings(1, 1, 16384)
+    assert settings.optimizer == jobs.Optimizer(
+        learning_rate=1e-5, beta1=0.9, beta2=0.95, weight_decay=0, gradient_clip=1, warmup_steps=0, final_rate_share=1
+    )
+    assert settings.batching == jobs.Batching(mini_batches=1, epochs=1, micro_batch_tokens=16384)
     assert (settings.max_policy_lag, settings.checkpoint_every, settings.checkpoints_kept) == (0, 1, 2)
-    grpo = settings.algorithm
-    assert (grpo.normalize_by_std, grpo.clip_low, grpo.clip_high, grpo.clip_dual) == (True, 0.2, 0.2, None)
-    assert (grpo.aggregation, grpo.min_group, grpo.entropy_coefficient) == ("token-mean", 2, 0.0)
+    assert (settings.mismatch_bound, settings.stop_on_mismatch) == (1.0, True)
+    algorithm, grpo = settings.algorithm, settings.algorithm.options
+    assert (grpo.normalize_by_std, grpo.clip_low, grpo.clip_high, grpo.clip_dual) == (True, 0.2, 0.2, 0.0)
+    assert (algorithm.aggregation, algorithm.min_group, grpo.importance_cap) == ("token-mean", 2, 2.0)
 
 
 def test_sft_has_no_group_statistics() -> None:
@@ -49,7 +47,7 @@ def test_roles_have_their_own_estimators() -> None:
     spec.roles.add(name="judge", advantage=types.ADVANTAGE_ESTIMATOR_REINFORCE)
     spec.roles.add(name="solver", advantage=types.ADVANTAGE_ESTIMATOR_RLOO)
     spec.roles.add(name="critic", frozen=True)
-    spec.roles.add(name="oracle", model=types.ExternalModel(base_url="http://127.0.0.1/v1"))
+    spec.roles.add(name="oracle", model=types.ExternalModel(base_url="http://127.0.0.1", model="m"))
     assert parse_settings(spec).roles == {
         "judge": RoleSettings("reinforce", 1),
         "solver": RoleSettings("rloo", 3),
@@ -82,8 +80,8 @@ def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
     ("damage", "path"),
     [
         (lambda spec: spec.ClearField("algorithm"), "algorithm"),
-        (lambda spec: spec.ClearField("model"), "model.path"),
-        (change("algorithm.grpo.clip_dual", 0.5), "algorithm.grpo.clipDual"),
+        (lambda spec: spec.ClearField("model"), "model"),
+        (change("algorithm.grpo.clip_dual", -1), "algorithm.grpo.clipDual"),
         (change("algorithm.grpo.clip_low", 1.5), "algorithm.grpo.clipLow"),
         (change("algorithm.grpo.loss_scale_factor", 0), "algorithm.grpo.lossScaleFactor"),
         (change("algorithm.grpo.batching.mini_batches", 0), "algorithm.grpo.batching.miniBatches"),
@@ -112,7 +110,7 @@ def test_bfloat16_is_refused_until_there_are_float32_weights_beside_it(capsys: p
     assert parse_arguments(["--dtype", "float32"]).dtype == "float32"
 
 
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2)
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2, options=with_defaults(jobs.Grpo()))
 REWARDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-8, 8)), min_size=1, max_size=20)
 
 

@@ -10,13 +10,15 @@ import pytest
 from trainer_client import Trainer
 from trainer_kit import PROMPT, Sampler, Stream, Turn, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.estimates import trajectory_advantages
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
+from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2)
+GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2, options=with_defaults(jobs.Grpo()))
 
 
 def episode(calls: dict[str, str], trajectories: list[tuple[str, float, str]], **fields: Any) -> types.Episode:
@@ -119,7 +121,7 @@ def test_frozen_members_are_in_no_statistics() -> None:
 
 
 def test_whitening_sees_one_role_and_only_groups_that_count() -> None:
-    roles = {"a": RoleSettings("reinforce++baseline", 2)}
+    roles = {"a": RoleSettings("reinforce++-baseline", 2)}
     given = [("g0", "a", 1.0), ("g0", "a", 0.0), ("g1", "a", 1.0), ("g1", "a", 0.0)]
     expected = advantages(given, roles)
     assert np.abs(expected).tolist() == pytest.approx([0.866025] * 4, abs=1e-5)

@@ -115,4 +115,4 @@ class StepCompute:
             assert logprobs is not None, "a backend always has its present version"
             return logprobs
 
-        return anchor(rows, step, self.settings.algorithm.importance_cap, present)
+        return anchor(rows, step, self.settings.algorithm.options.importance_cap, present)

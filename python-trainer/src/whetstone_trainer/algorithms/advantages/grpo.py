@@ -24,7 +24,7 @@ def advantages(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray
     else:
         mean, std = rewards_G.mean(), rewards_G.std(ddof=1)
     centred = rewards_G - mean
-    return centred / (std + STD_EPSILON) if settings.normalize_by_std else centred
+    return centred / (std + STD_EPSILON) if settings.options.normalize_by_std else centred
 
 
 GRPO = GroupEstimator("grpo", advantages, types.ADVANTAGE_ESTIMATOR_GRPO, fewest_members=2)

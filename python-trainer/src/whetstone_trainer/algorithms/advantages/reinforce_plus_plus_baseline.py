@@ -21,7 +21,7 @@ def advantages(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray
 
 
 REINFORCE_PLUS_PLUS_BASELINE = GroupEstimator(
-    "reinforce++baseline",
+    "reinforce++-baseline",
     advantages,
     types.ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE,
     fewest_members=2,

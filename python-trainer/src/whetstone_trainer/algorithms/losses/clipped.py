@@ -20,13 +20,14 @@ def losses(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutpu
 
     The ratio is current to behaviour policy, its logarithm bounded to ±20.
     """
+    options = settings.options
     log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
     ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
     plain = -advantages_N * ratio_N
-    bounded = -advantages_N * ratio_N.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+    bounded = -advantages_N * ratio_N.clamp(1 - options.clip_low, 1 + options.clip_high)
     losses_N = torch.maximum(plain, bounded)
-    if settings.clip_dual is not None:
-        dual = torch.minimum(losses_N, -advantages_N * settings.clip_dual)
+    if options.clip_dual > 0:
+        dual = torch.minimum(losses_N, -advantages_N * options.clip_dual)
         losses_N = torch.where(advantages_N < 0, dual, losses_N)
     return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
 

@@ -59,7 +59,7 @@ def train_rows(
     budget = budget or TokenBudget(settings.batching.micro_batch_tokens)
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
-    scale_factor = algorithm.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
+    scale_factor = algorithm.options.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
     tally, total = Tally(), max(1, len(rows) * batching.epochs)
     for epoch in range(batching.epochs):
         for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
@@ -119,7 +119,7 @@ def accumulate(
 ) -> None:
     """Adds one micro-batch's part of the mini-batch's gradient."""
     algorithm = settings.algorithm
-    coefficient = algorithm.entropy_coefficient
+    coefficient = algorithm.options.entropy_coefficient
     logprobs_M, entropies_M = policy.score(micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.contract.settings import OptimizerSettings
 
 
-def make_optimizer(model: Transformer, settings: OptimizerSettings) -> torch.optim.AdamW:
+def make_optimizer(model: Transformer, settings: jobs.Optimizer) -> torch.optim.AdamW:
     """One group; every parameter decays alike, which the default of 0 makes irrelevant."""
     betas = (settings.beta1, settings.beta2)
     parameters = list(model.parameters())
     return torch.optim.AdamW(parameters, settings.learning_rate, betas, weight_decay=settings.weight_decay)
 
 
-def apply_settings(optimizer: torch.optim.Optimizer, settings: OptimizerSettings, step: int, steps: int) -> float:
+def apply_settings(optimizer: torch.optim.Optimizer, settings: jobs.Optimizer, step: int, steps: int) -> float:
     """Sets what the job's spec says for batch `step` of `steps`, and returns the learning rate."""
     rate = learning_rate(settings, step, steps)
     for group in optimizer.param_groups:
@@ -24,7 +24,7 @@ def apply_settings(optimizer: torch.optim.Optimizer, settings: OptimizerSettings
     return rate
 
 
-def learning_rate(settings: OptimizerSettings, step: int, steps: int) -> float:
+def learning_rate(settings: jobs.Optimizer, step: int, steps: int) -> float:
     """Rises from 0 over `warmup_steps` batches, then falls linearly; batch steps - 1 has final_rate_share of it."""
     warmup = settings.warmup_steps
     if step < warmup:
