@@ -3,9 +3,11 @@
 import { createHash } from "node:crypto";
 import { connect } from "node:net";
 import { once } from "node:events";
+import { countTurns } from "@whetstone/testkit";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { buildCodec } from "./codec/codec-files.ts";
 import { ModelCodec } from "./codec/model-codec.ts";
+import { numbersOf } from "./codec/offloading-codec.ts";
 import { ModelFolders } from "./codec/model-folder.ts";
 import { FakeEngine } from "../test/fake-engine.ts";
 import { assistant, calls, chat, post, serve, startGateway, TINY, user } from "../test/harness.ts";
@@ -80,6 +82,13 @@ describe("a long prompt that fits", () => {
     const tree = await calls(gateway, "turns");
     const byId = new Map(tree.calls.map((call) => [call.id, call]));
     expect([byId.get("c0")?.promptIds.length, byId.get("c2")?.parentId]).toEqual([40_002, "c0"]);
+  });
+
+  it("has its ids copied a few at a time, so that others have their turns", async () => {
+    const ids = new Uint32Array(1_000_000).map((_, i) => i);
+    let numbers: number[] = [];
+    expect(await countTurns(async () => (numbers = await numbersOf(ids)))).toBeGreaterThan(10);
+    expect(digestOf(numbers)).toBe(digestOf(Array.from(ids)));
   });
 
   it("ends at its deadline while it waits for the thread", async () => {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { setImmediate as turn } from "node:timers/promises";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { TemplateVariables } from "../completion/request.ts";
 import type { Codec } from "../completion/complete.ts";
@@ -60,8 +61,21 @@ export class OffloadingCodec implements Codec {
 
   async #encoded(text: string): Promise<readonly number[]> {
     const result = await this.#thread.run({ kind: "encode", text });
-    return "ids" in result ? Array.from(result.ids) : [];
+    return "ids" in result ? await numbersOf(result.ids) : [];
   }
+}
+
+/** Ids that are copied between two turns of others: millions would keep them waiting for a second. */
+const COPIED_AT_ONCE = 65_536;
+
+export async function numbersOf(ids: Uint32Array): Promise<number[]> {
+  const numbers = new Array<number>(ids.length);
+  for (let start = 0; start < ids.length; start += COPIED_AT_ONCE) {
+    const end = Math.min(start + COPIED_AT_ONCE, ids.length);
+    for (let i = start; i < end; i++) numbers[i] = ids[i] as number;
+    await turn();
+  }
+  return numbers;
 }
 
 /** What a message costs a template beside its text, in characters. */
