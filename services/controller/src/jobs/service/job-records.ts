@@ -20,6 +20,8 @@ import { summaryOf } from "../../loop/batch/stream-episode-index.ts";
 type LedgerReader = Awaited<ReturnType<typeof readLedger>>;
 
 const MANIFESTS_KEPT = 16;
+/** Of a batch, which may have tens of thousands of episodes: each is asked for with a deadline of its own. */
+const READ_AT_ONCE = 64;
 
 /** Reads what jobs left behind: step records, episodes, checkpoints. Works for finished jobs too. */
 export class JobRecords {
@@ -80,13 +82,19 @@ export class JobRecords {
     const manifest = (await this.#ledger.batches.get(`${name}.batch.${step}`))?.value;
     if (!manifest) throw new WhetstoneError("NOT_FOUND", `job "${name}" has no batch of step ${step} yet`);
     const record = await this.step(name, step);
-    const messages = await Promise.all(
-      manifest.entries.map((entry) =>
-        this.#streams.getBySequence(episodeStream(name), EpisodeSchema, Number(entry.sequence)),
-      ),
-    );
-    const episodes = messages.flatMap((message) => (message && summaryOf(message.headers)) ?? []);
+    const episodes: EpisodeSummary[] = [];
+    for (let start = 0; start < manifest.entries.length; start += READ_AT_ONCE) {
+      const summaries = manifest.entries
+        .slice(start, start + READ_AT_ONCE)
+        .map(({ sequence }) => this.#summary(name, sequence));
+      for (const summary of await Promise.all(summaries)) if (summary) episodes.push(summary);
+    }
     return { ...(record && { record }), episodes };
+  }
+
+  async #summary(job: string, sequence: bigint): Promise<EpisodeSummary | undefined> {
+    const message = await this.#streams.getBySequence(episodeStream(job), EpisodeSchema, Number(sequence));
+    return message && summaryOf(message.headers);
   }
 
   async *#matching(request: StreamEpisodesRequest, signal: AbortSignal, newest: number) {
