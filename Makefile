@@ -11,6 +11,7 @@ SEED ?= 1
 QUICKSTART ?=
 BENCH ?=
 FUZZ ?=
+PLANTED ?=
 KUBE ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
@@ -22,7 +23,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs clean
+.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -92,6 +93,9 @@ bench-batches: setup ## What large evaluations and batches cost the controller, 
 
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
 	@node tests/load/generated-jobs.ts $(FUZZ)
+
+planted: setup ## Take every mend of docs/faults.md away in turn and see its test fail, in a copy (PLANTED="--json certificates disk")
+	@node tests/planted/planted.ts $(PLANTED)
 
 clean: ## Remove what set-up and runs made
 	rm -rf node_modules .venv .whetstone

@@ -12,6 +12,7 @@ import pytest
 import torch
 from trainer_client import Trainer, refused, start
 from trainer_kit import PROMPT, Sampler, Stream, Turn, grpo_spec
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.transformer import Transformer
@@ -23,18 +24,25 @@ def long_answers(sampler: Sampler) -> list[types.Episode]:
     return [sampler.episode(0, i, turn, float(i % 2)) for i, turn in enumerate(turns)]
 
 
-def limit_memory(monkeypatch: pytest.MonkeyPatch, tokens: int, *, in_backward: bool = False) -> list[int]:
-    """The real model, in a memory that holds so many ids of one forward pass. Answers the sizes that were tried."""
-    hidden, tried = Transformer.hidden, []
+def limit_memory(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, *, in_backward: bool = False, spared: int = 0
+) -> list[int]:
+    """The real model, in a memory that holds so many ids of one forward pass. Answers the sizes that were tried.
+
+    `in_backward`: only the pass back needs it, so that the check before it goes well. `spared`: so many passes back
+    find room all the same, so that a part of the gradient is there when memory runs out.
+    """
+    hidden, tried, back = Transformer.hidden, [], []
 
     def limited(self: Transformer, token_ids: torch.Tensor, *arguments: Any) -> torch.Tensor:
         tried.append(token_ids.numel())
         out = hidden(self, token_ids, *arguments)
-        if token_ids.numel() <= tokens:
-            return out
-        if not in_backward or not out.requires_grad:
+        if token_ids.numel() > tokens and not in_backward:
             raise torch.OutOfMemoryError("out of memory")
-        out.register_hook(_fails)
+        if token_ids.numel() > tokens and out.requires_grad and len(back) >= spared:
+            out.register_hook(_fails)
+        if out.requires_grad:
+            back.append(token_ids.numel())
         return out
 
     monkeypatch.setattr(Transformer, "hidden", limited)
@@ -50,14 +58,13 @@ def digest(path: str) -> str:
 
 
 async def trained_with_little_memory(
-    trainer: Trainer, manifest: bytes, model_path: Path, tmp_path: Path, nats_url: str
+    trainer: Trainer, manifest: bytes, spec: jobs.JobSpec, tmp_path: Path, nats_url: str
 ) -> tuple[Any, Any]:
     """The result of the trainer, and of another that is told to cut as small from the start."""
-    await trainer.configure(grpo_spec(model_path))
+    await trainer.configure(spec)
     result = await trainer.train(manifest)
     other, channel = await start(nats_url, tmp_path / "other")
     try:
-        spec = grpo_spec(model_path)
         spec.algorithm.grpo.batching.micro_batch_tokens = int(result.metrics["micro_batch_tokens"])
         await other.configure(spec)
         return result, await other.train(manifest)
@@ -66,7 +73,11 @@ async def trained_with_little_memory(
         await other.server.close(0.1)
 
 
-@pytest.mark.parametrize("in_backward", [False, True])
+@pytest.mark.parametrize(
+    ("in_backward", "spared", "tokens", "room"),
+    [(False, 0, 16_384, 700), (True, 0, 16_384, 700), (True, 1, 700, 600)],
+    ids=["forward", "back", "back, half of the gradient is there"],
+)
 async def test_out_of_memory_halves_the_micro_batch_says_so_and_changes_no_gradient(
     trainer: Trainer,
     stream: Stream,
@@ -76,11 +87,16 @@ async def test_out_of_memory_halves_the_micro_batch_says_so_and_changes_no_gradi
     nats_url: str,
     monkeypatch: pytest.MonkeyPatch,
     in_backward: bool,
+    spared: int,
+    tokens: int,
+    room: int,
 ) -> None:
+    spec = grpo_spec(model_path)
+    spec.algorithm.grpo.batching.micro_batch_tokens = tokens
     manifest = await stream.manifest(0, long_answers(sampler))
-    tried = limit_memory(monkeypatch, 700, in_backward=in_backward)
-    result, expected = await trained_with_little_memory(trainer, manifest, model_path, tmp_path, nats_url)
-    assert max(tried) > 700 >= result.metrics["micro_batch_tokens"]
+    tried = limit_memory(monkeypatch, room, in_backward=in_backward, spared=spared)
+    result, expected = await trained_with_little_memory(trainer, manifest, spec, tmp_path, nats_url)
+    assert max(tried) > room >= result.metrics["micro_batch_tokens"]
     assert result.metrics["out_of_memory"] == 1
     assert [notice.reason for notice in result.notices] == ["OutOfMemory"]
     assert expected.metrics["out_of_memory"] == 0

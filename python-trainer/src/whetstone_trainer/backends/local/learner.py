@@ -92,8 +92,8 @@ def _gradient(
     add: Callable[[MicroBatch, Tally], None],
 ) -> Tally:
     """The gradient of one mini-batch. A backward pass cut short leaves half a gradient, so all of it is done again."""
+    optimizer.zero_grad(set_to_none=True)
     while True:
-        optimizer.zero_grad(set_to_none=True)
         attempt, failed = replace(tally), None
         for micro in micro_batches(part, budget.tokens, policy.device):
             try:

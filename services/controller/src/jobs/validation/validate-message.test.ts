@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create, type DescEnum, type DescMessage, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescEnum,
+  type DescMessage,
+  fromBinary,
+  type JsonObject,
+  type JsonValue,
+  toBinary,
+} from "@bufbuild/protobuf";
 import { type BinaryWriter, BinaryWriter as Writer } from "@bufbuild/protobuf/wire";
 import { type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
@@ -57,6 +65,7 @@ describe("what holds for every field", () => {
     ["an infinite number", { sampling: { temperature: -Infinity } }, ["sampling.temperature"]],
     ["an infinite number in arguments", { agent: { args: { a: [{ b: Infinity }] } } }, ["agent.args.a[0].b"]],
     ["arguments that are nested too deep", { agent: { args: nested(40) } }, [`agent.args${".a".repeat(32)}`]],
+    ["lists that are nested too deep", { agent: { args: { a: lists(40) } } }, [`agent.args.a${"[0]".repeat(31)}`]],
     ["a text that goes on and on", { agent: { kind: "a".repeat(2000) } }, ["agent.kind"]],
     ["a text with NUL in it", { model: { path: "/a\0b" } }, ["model.path"]],
     ["a list without end", { roles: Array.from({ length: 100 }, () => ({ name: "a" })) }, ["roles"]],
@@ -95,4 +104,8 @@ describe("what holds for every field", () => {
 
 function nested(depth: number): JsonObject {
   return depth === 0 ? { a: {} } : { a: nested(depth - 1) };
+}
+
+function lists(depth: number): JsonValue[] {
+  return depth === 1 ? [] : [lists(depth - 1)];
 }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every mend of docs/faults.md, in the order of its tables.
+import { BUGS } from "./bugs.ts";
+import type { Mend } from "./mend.ts";
+import { AGENTS } from "./mends/agents.ts";
+import { CLUSTER } from "./mends/cluster.ts";
+import { DISKS } from "./mends/disks.ts";
+import { GATEWAY } from "./mends/gateway.ts";
+import { SUBMISSION } from "./mends/submission.ts";
+import { TRAINING } from "./mends/training.ts";
+
+export const MENDS: readonly Mend[] = [
+  ...TRAINING,
+  ...DISKS,
+  ...SUBMISSION,
+  ...AGENTS,
+  ...GATEWAY,
+  ...CLUSTER,
+  ...BUGS,
+];
