@@ -12,7 +12,7 @@ import { NAMESPACE, RELEASE, rollback, upgrade } from "./release.ts";
 import type { Report } from "./report.ts";
 import { storageFaults } from "./storage-faults.ts";
 import { shortJob } from "./training.ts";
-import { poolName, scaleWhileTraining } from "./wishes.ts";
+import { poolName, scaleWhileTraining } from "./by-kubectl.ts";
 
 export const JOB = "e2e-faults";
 const STEPS = 100_000;

@@ -29,7 +29,7 @@ import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training
 import { makeVolumes, removeVolumes } from "./volumes.ts";
 import { trainWithVllm } from "./vllm.ts";
 import { trainOnTwoNodes } from "./vllm-nodes.ts";
-import { applyJob } from "./wishes.ts";
+import { applyJob } from "./by-kubectl.ts";
 
 const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,demand,faults,r3").split(",");
 /** Those that have an installation of their own. */

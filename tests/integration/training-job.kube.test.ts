@@ -241,9 +241,12 @@ describe("Kueue", () => {
     (await cluster.kube.list(WORKLOADS, { labels: `whetstone.dev/job=${job}` }).catch(() => []))[0];
 
   /** What Kueue's own controllers write. */
-  async function say(name: string, ...news: readonly [type: string, is: boolean, reason: string][]): Promise<void> {
+  async function say(
+    name: string,
+    ...condition: readonly [type: string, is: boolean, reason: string][]
+  ): Promise<void> {
     const { status } = (await cluster.kube.get(WORKLOADS, name)) ?? {};
-    const conditions = news.reduce(
+    const conditions = condition.reduce(
       (all, [type, is, reason]) => setCondition(all, { type, status: is, reason, message: `Kueue: ${reason}` }),
       status?.conditions ?? [],
     );

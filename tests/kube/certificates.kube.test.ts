@@ -16,7 +16,7 @@ import { kubeconfigOf } from "../support/cluster.ts";
 
 const NAMESPACE = `certificates-${process.pid}`;
 const kubectl = (...args: string[]): string => execFileSync("kubectl", args, { encoding: "utf8" });
-const wish = {
+const desired = {
   authority: "r-ca",
   days: 90,
   leaves: [
@@ -38,18 +38,18 @@ it("fills empty Secrets once, whoever comes first, and mends what was damaged", 
   using kube = openKube({ logger, namespace: NAMESPACE });
   // A Job and a controller at the same moment: one of them loses, and has nothing to do when it looks again.
   const outcomes = await Promise.allSettled([
-    keepCertificates(kube, wish, logger),
-    keepCertificates(kube, wish, logger),
+    keepCertificates(kube, desired, logger),
+    keepCertificates(kube, desired, logger),
   ]);
   expect(outcomes.map(({ status }) => status)).toContain("fulfilled");
-  await keepCertificates(kube, wish, logger);
-  expect(await keepCertificates(kube, wish, logger)).toEqual({ written: [], mended: [] });
+  await keepCertificates(kube, desired, logger);
+  expect(await keepCertificates(kube, desired, logger)).toEqual({ written: [], mended: [] });
 
   const files = (await kube.get(SECRETS, "r-client"))?.data ?? {};
   expect(Object.keys(files).sort()).toEqual(["ca.crt", "tls.crt", "tls.key"]);
   expect(Object.keys((await kube.get(SECRETS, "r-controller-tls"))?.data ?? {})).not.toContain("next.key");
   await kube.patch(SECRETS, "r-client", { data: { "tls.key": null } });
-  expect(await keepCertificates(kube, wish, logger)).toMatchObject({ mended: ["r-client"] });
+  expect(await keepCertificates(kube, desired, logger)).toMatchObject({ mended: ["r-client"] });
   expect((await kube.get(SECRETS, "r-client"))?.data?.["ca.crt"]).toBe(files["ca.crt"]);
 });
 

@@ -149,7 +149,7 @@ describe("the chart, installed", () => {
     expect(await jobOf(second)).not.toBe(await jobOf(first));
   });
 
-  it("says no number where none is wished, for tools that apply the whole text again", async () => {
+  it("says no number where none is set, for tools that apply the whole text again", async () => {
     const none = ["--set", "engine.replicas=null", "--set", "envRunner.replicas=null"];
     const of = async (...sets: string[]) => [
       ...(await helm("template", "two", CHART, ...sets, "-s", "templates/engine.yaml")).matchAll(/^  replicas:.*$/gm),

@@ -76,9 +76,12 @@ describe("a queued job's engines and trainer", () => {
   };
 
   /** What Kueue's own controllers write. */
-  async function say(change: object, ...news: readonly [type: string, is: boolean, reason: string][]): Promise<void> {
+  async function say(
+    change: object,
+    ...condition: readonly [type: string, is: boolean, reason: string][]
+  ): Promise<void> {
     const { metadata, status } = await workload();
-    const conditions = news.reduce(
+    const conditions = condition.reduce(
       (all, [type, is, reason]) => setCondition(all, { type, status: is, reason, message: `Kueue: ${reason}` }),
       status?.conditions ?? [],
     );

@@ -39,7 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 
 {{/*
-How many, of what is scaled by others too; nothing where no number is wished. (list $ kind number)
+How many, of what is scaled by others too; nothing where no number is set. (list $ kind number)
 Helm 3 sends what differs from the text of the former release, so the same text changes nothing. Helm 4 applies the whole text, and
 what it says other than there is a conflict with whoever scaled: it says the number that is there, unless the value has changed.
 */}}
@@ -271,7 +271,7 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- end -}}
 
 {{/* What the controller makes, JSON. */}}
-{{- define "whetstone.tls.wish" -}}
+{{- define "whetstone.tls.desired" -}}
 {{- $root := . -}}{{- $leaves := list -}}
 {{- range $role := include "whetstone.tls.roles" . | fromJsonArray -}}
 {{- $names := include "whetstone.tls.names" (list $root $role) | fromJsonArray -}}

@@ -16,18 +16,18 @@ describe("chooseRelease", () => {
     { namespace: "x", release: "b" },
     { namespace: "y", release: "c" },
   ];
-  const wish = { context: "gpu", namespace: "x" };
+  const choice = { context: "gpu", namespace: "x" };
 
   it("takes the only one of the namespace, or the one that is named", () => {
-    expect(chooseRelease([a, c], wish)).toEqual(a);
-    expect(chooseRelease([a, b, c], { ...wish, release: "b" })).toEqual(b);
+    expect(chooseRelease([a, c], choice)).toEqual(a);
+    expect(chooseRelease([a, b, c], { ...choice, release: "b" })).toEqual(b);
   });
 
   it.each([
-    ["several", [a, b], wish, /a, b.*--release/],
-    ["another name", [a], { ...wish, release: "z" }, /no release z, but a/],
-    ["another namespace", [c], wish, /there is one in y.*--namespace/],
-    ["none at all", [], wish, /whet install --kube --context gpu --namespace x/],
+    ["several", [a, b], choice, /a, b.*--release/],
+    ["another name", [a], { ...choice, release: "z" }, /no release z, but a/],
+    ["another namespace", [c], choice, /there is one in y.*--namespace/],
+    ["none at all", [], choice, /whet install --kube --context gpu --namespace x/],
   ])("says what to do: %s", (_, found, wanted, advice) => {
     expect(chooseRelease(found, wanted)).toEqual({ advice: expect.stringMatching(advice) as string });
   });

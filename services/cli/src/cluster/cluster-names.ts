@@ -12,7 +12,7 @@ export function objectName(release: string, part: string): string {
   return `${release.slice(0, 40).replace(/-$/, "")}-${part}`;
 }
 
-export interface ClusterWish {
+export interface ClusterChoice {
   readonly context: string;
   /** Default: the context's own, else "default". */
   readonly namespace?: string;
@@ -28,20 +28,22 @@ export interface Installed {
 /** Which of the releases that were found is meant, or what the user should do. */
 export function chooseRelease(
   found: readonly Installed[],
-  wish: { readonly namespace: string; readonly context: string; readonly release?: string },
+  choice: { readonly namespace: string; readonly context: string; readonly release?: string },
 ): Installed | { readonly advice: string } {
-  const here = found.filter(({ namespace }) => namespace === wish.namespace);
-  const named = wish.release === undefined ? here : here.filter(({ release }) => release === wish.release);
+  const here = found.filter(({ namespace }) => namespace === choice.namespace);
+  const named = choice.release === undefined ? here : here.filter(({ release }) => release === choice.release);
   if (named.length === 1) return named[0] as Installed;
   const list = (installed: readonly Installed[]): string => installed.map(({ release }) => release).join(", ");
   if (named.length > 1)
-    return { advice: `namespace ${wish.namespace} has ${list(named)}: choose one with --release (WHETSTONE_RELEASE)` };
+    return {
+      advice: `namespace ${choice.namespace} has ${list(named)}: choose one with --release (WHETSTONE_RELEASE)`,
+    };
   if (here.length > 0)
-    return { advice: `namespace ${wish.namespace} has no release ${wish.release}, but ${list(here)}` };
+    return { advice: `namespace ${choice.namespace} has no release ${choice.release}, but ${list(here)}` };
   const elsewhere = [...new Set(found.map(({ namespace }) => namespace))].sort();
   const hint =
     elsewhere.length > 0
       ? `there is one in ${elsewhere.join(", ")}: name it with --namespace (WHETSTONE_NAMESPACE)`
-      : `install it with \`whet install --kube --context ${wish.context} --namespace ${wish.namespace}\``;
-  return { advice: `Whetstone is not in namespace ${wish.namespace} of ${wish.context}; ${hint}` };
+      : `install it with \`whet install --kube --context ${choice.context} --namespace ${choice.namespace}\``;
+  return { advice: `Whetstone is not in namespace ${choice.namespace} of ${choice.context}; ${hint}` };
 }

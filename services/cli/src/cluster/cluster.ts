@@ -11,7 +11,7 @@ import {
   chooseRelease,
   CONTROLLER_LABELS,
   CONTROLLER_PORT,
-  type ClusterWish,
+  type ClusterChoice,
   type Installed,
   objectName,
   RELEASE_LABEL,
@@ -27,10 +27,10 @@ export interface Cluster extends AsyncDisposable, Installed {
 }
 
 /** @throws CliError saying what to do when there is no such context, no cluster, or no Whetstone in it. */
-export async function openCluster(wish: ClusterWish, environment: NodeJS.ProcessEnv): Promise<Cluster> {
-  const { config, context, namespace } = chooseContext(wish.context, environment);
+export async function openCluster(choice: ClusterChoice, environment: NodeJS.ProcessEnv): Promise<Cluster> {
+  const { config, context, namespace } = chooseContext(choice.context, environment);
   const api = config.makeApiClient(CoreV1Api);
-  const wanted = { ...wish, context, namespace: wish.namespace ?? namespace };
+  const wanted = { ...choice, context, namespace: choice.namespace ?? namespace };
   const installed = await explained(context, findRelease(api, wanted));
   const tlsPath = await explained(context, clientCertificate(api, installed));
   const tunnel = await openTunnel(config, controllerOf(installed));
@@ -47,9 +47,9 @@ export async function openCluster(wish: ClusterWish, environment: NodeJS.Process
 
 async function findRelease(
   api: CoreV1Api,
-  wish: { readonly namespace: string; readonly context: string; readonly release?: string },
+  choice: { readonly namespace: string; readonly context: string; readonly release?: string },
 ): Promise<Installed> {
-  const here = await api.listNamespacedService({ namespace: wish.namespace, labelSelector: CONTROLLER_LABELS });
+  const here = await api.listNamespacedService({ namespace: choice.namespace, labelSelector: CONTROLLER_LABELS });
   // Who may not look at all namespaces is told less.
   const all =
     here.items.length > 0
@@ -59,7 +59,7 @@ async function findRelease(
     namespace: metadata?.namespace ?? "",
     release: metadata?.labels?.[RELEASE_LABEL] ?? "",
   }));
-  const chosen = chooseRelease(found, wish);
+  const chosen = chooseRelease(found, choice);
   if ("advice" in chosen) throw new CliError("NOT_INSTALLED", chosen.advice);
   return chosen;
 }

@@ -14,7 +14,7 @@ import { formatSeconds } from "../terminal/format.ts";
 import type { PodView } from "../cluster/pod-progress.ts";
 import { INSTALLATION } from "../runtime/layout.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
-import { type ClusterFlags, wishOf } from "./use-cluster.ts";
+import { type ClusterFlags, choiceOf } from "./use-cluster.ts";
 
 export interface InstallFlags extends CommonOptions, ClusterFlags {
   readonly kube?: boolean;
@@ -74,11 +74,11 @@ function open(flags: InstallFlags | UninstallFlags, context: CommandContext): In
       { path: "--kube", reason: "needed: this machine needs no installation, `whet up` starts what there is" },
     ]);
   const { environment, signal } = context;
-  const wish = wishOf({ context: environment["WHETSTONE_CONTEXT"] || "current", ...flags }, environment);
-  const chosen = chooseContext(wish?.context ?? "current", environment);
-  const namespace = wish?.namespace ?? chosen.namespace;
+  const choice = choiceOf({ context: environment["WHETSTONE_CONTEXT"] || "current", ...flags }, environment);
+  const chosen = chooseContext(choice?.context ?? "current", environment);
+  const namespace = choice?.namespace ?? chosen.namespace;
   const helm = helmFor(chosen.context, environment, signal);
-  return { chosen, helm, namespace, release: wish?.release ?? RELEASE_DEFAULT };
+  return { chosen, helm, namespace, release: choice?.release ?? RELEASE_DEFAULT };
 }
 
 async function serverVersion({ config, context }: Chosen): Promise<string> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `--context` and WHETSTONE_CONTEXT: the command speaks to the controller of that cluster, as if it ran here. */
 import { badInput } from "../cli-error.ts";
-import type { ClusterWish } from "../cluster/cluster-names.ts";
+import type { ClusterChoice } from "../cluster/cluster-names.ts";
 import type { CommandContext } from "./context.ts";
 
 export interface ClusterFlags {
@@ -24,15 +24,15 @@ export async function useCluster(
   flags: ClusterFlags,
   { environment }: CommandContext,
 ): Promise<AsyncDisposable | undefined> {
-  const wish = OWN.has(name) ? undefined : wishOf(flags, environment);
-  if (wish === undefined) return undefined;
+  const choice = OWN.has(name) ? undefined : choiceOf(flags, environment);
+  if (choice === undefined) return undefined;
   if (LOCAL.has(name)) {
     if (flags.context === undefined) return undefined;
     throw badInput([{ path: "--context", reason: `\`whet ${name}\` is about this machine; it takes no cluster` }]);
   }
   const { openCluster } = await import("../cluster/cluster.ts");
-  const cluster = await openCluster(wish, environment);
-  environment["WHETSTONE_CONTEXT"] = wish.context;
+  const cluster = await openCluster(choice, environment);
+  environment["WHETSTONE_CONTEXT"] = choice.context;
   environment["WHETSTONE_NAMESPACE"] = cluster.namespace;
   environment["WHETSTONE_RELEASE"] = cluster.release;
   environment["WHETSTONE_ENDPOINT"] = cluster.endpoint;
@@ -40,7 +40,7 @@ export async function useCluster(
   return cluster;
 }
 
-export function wishOf(flags: ClusterFlags, environment: NodeJS.ProcessEnv): ClusterWish | undefined {
+export function choiceOf(flags: ClusterFlags, environment: NodeJS.ProcessEnv): ClusterChoice | undefined {
   const named = (option: string | undefined, variable: string): string | undefined =>
     option ?? (environment[variable] || undefined);
   const context = named(flags.context, "WHETSTONE_CONTEXT");

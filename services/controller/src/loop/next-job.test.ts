@@ -4,7 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { DESIRED } from "@whetstone/messaging/jobs";
 import { type DesiredState, type Job, JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
-import { needyJobs, nextJob } from "./next-job.ts";
+import { jobsThatNeedParts, nextJob } from "./next-job.ts";
 
 const job = (name: string, age: number, phase: JobPhase, desiredState: DesiredState = DESIRED.run()): Job =>
   create(JobSchema, { spec: { name }, createdAt: timestampFromMs(1e9 - age), desiredState, status: { phase } });
@@ -27,15 +27,15 @@ describe("nextJob", () => {
   });
 });
 
-describe("needyJobs", () => {
+describe("jobsThatNeedParts", () => {
   const waits = DESIRED.suspendByController;
-  const needy = (...jobs: Job[]): (string | undefined)[] => needyJobs(jobs).map(({ spec }) => spec?.name);
+  const inNeed = (...jobs: Job[]): (string | undefined)[] => jobsThatNeedParts(jobs).map(({ spec }) => spec?.name);
   const { QUEUED, RUNNING, SUSPENDED } = JobPhase;
 
   it("are the running one, then by age those that wait for their turn, or for engines and trainer", () => {
     const engines = job("engines", 5, QUEUED, waits("WaitingForEngines"));
     const resumed = job("resumed", 4, SUSPENDED, waits("WaitingForTrainer"));
-    expect(needy(job("turn", 3, QUEUED), engines, resumed, job("running", 1, RUNNING))).toEqual([
+    expect(inNeed(job("turn", 3, QUEUED), engines, resumed, job("running", 1, RUNNING))).toEqual([
       "running",
       "engines",
       "resumed",
@@ -45,12 +45,12 @@ describe("needyJobs", () => {
   it("are those, too, that stop, or whose changed text is being taken over", () => {
     const changed = job("changed", 2, SUSPENDED, waits("Updating"));
     const stops = job("stops", 1, RUNNING, DESIRED.suspendByUser());
-    expect(needy(changed, stops)).toEqual(["stops", "changed"]);
+    expect(inNeed(changed, stops)).toEqual(["stops", "changed"]);
   });
   it("are none that wait for quota, are suspended, or only have their books to be closed", () => {
     const quota = job("waits", 4, QUEUED, waits("WaitingForQuota"));
     const suspended = job("suspended", 3, SUSPENDED, DESIRED.suspendByUser());
     const evicted = job("evicted", 1, SUSPENDED, waits("Evicted"));
-    expect(needy(quota, suspended, job("cancelled", 2, QUEUED, DESIRED.cancelByUser()), evicted)).toEqual([]);
+    expect(inNeed(quota, suspended, job("cancelled", 2, QUEUED, DESIRED.cancelByUser()), evicted)).toEqual([]);
   });
 });

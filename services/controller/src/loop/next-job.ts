@@ -18,7 +18,7 @@ export function nextJob(jobs: readonly Job[]): Job | undefined {
  * The jobs that engines and trainer have to be there for: first the running one, until it stands, then those that only wait
  * for their turn, or for them.
  */
-export function needyJobs(jobs: readonly Job[]): Job[] {
+export function jobsThatNeedParts(jobs: readonly Job[]): Job[] {
   const open = openJobs(jobs);
   const isNext = ({ desiredState }: Job): boolean =>
     isWanted(desiredState) && (mayRun(waitsFor(desiredState)) || waitsFor(desiredState) === "Updating");

@@ -95,7 +95,7 @@ function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
   };
 }
 
-/** Events are news for people and dashboards: what cannot be told must not stop a job. */
+/** Events are for people and dashboards: what cannot be told must not stop a job. */
 async function tell(world: World, job: string, kind: EventKind, msgId: string): Promise<void> {
   const event = { job, at: timestampNow(), kind };
   const subject = eventSubject(job, kind.case === "phaseChanged" ? "phase" : kind.case);

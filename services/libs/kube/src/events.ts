@@ -16,13 +16,13 @@ interface EventObject extends KubeObject {
 }
 
 const EVENTS = resource<EventObject>("events.k8s.io/v1", "Event", "events");
-/** The same news about the same object within this time is counted, not repeated. */
+/** The same event about the same object within this time is counted, not repeated. */
 const SERIES_MS = 360_000;
 /** At most so many calls a minute for one object, and a first burst. */
 const PER_OBJECT = { burst: 25, perMinute: 5 } as const;
 const MAX_KNOWN = 4096;
 
-export interface News {
+export interface EventText {
   readonly type?: "Normal" | "Warning";
   /** CamelCase. */
   readonly reason: string;
@@ -47,33 +47,33 @@ interface Book {
 
 const books = new WeakMap<Kube, Book>();
 
-/** Tells people about an object (`kubectl describe`). Never throws and never waits: events are news, conditions are facts. */
+/** Tells people about an object (`kubectl describe`). Never throws and never waits: events tell of changes, conditions are facts. */
 export function recordEvent(
   kube: Kube,
   about: Stored<KubeObject>,
-  news: News & { readonly of?: Pick<ResourceType<KubeObject>, "apiVersion" | "kind"> },
+  event: EventText & { readonly of?: Pick<ResourceType<KubeObject>, "apiVersion" | "kind"> },
 ): void {
   const book = bookOf(kube);
-  const key = [about.metadata.uid, news.type, news.reason, news.message].join("\n");
+  const key = [about.metadata.uid, event.type, event.reason, event.message].join("\n");
   const now = Date.now();
   if (!spend(book, about.metadata.uid, now)) return;
   const told = book.told.get(key);
   const isSeries = told !== undefined && now - told.at < SERIES_MS;
-  const sending = isSeries ? repeat(kube, told, now) : first(kube, { book, key, about, news, now });
-  sending.catch((error: unknown) => kube.logger.debug("event_not_recorded", { reason: news.reason, error }));
+  const sending = isSeries ? repeat(kube, told, now) : first(kube, { book, key, about, event, now });
+  sending.catch((error: unknown) => kube.logger.debug("event_not_recorded", { reason: event.reason, error }));
 }
 
 interface First {
   readonly book: Book;
   readonly key: string;
   readonly about: Stored<KubeObject>;
-  readonly news: Parameters<typeof recordEvent>[2];
+  readonly event: Parameters<typeof recordEvent>[2];
   readonly now: number;
 }
 
-async function first(kube: Kube, { book, key, about, news, now }: First): Promise<void> {
+async function first(kube: Kube, { book, key, about, event, now }: First): Promise<void> {
   const { name: regardingName, namespace = kube.namespace, uid, resourceVersion } = about.metadata;
-  const { type = "Normal", reason, message, action = reason, of = about } = news;
+  const { type = "Normal", reason, message, action = reason, of = about } = event;
   const hash = createHash("sha256").update(`${key}\n${now}`).digest("hex").slice(0, 16);
   const name = `${regardingName.slice(0, 200)}.${hash}`;
   trim(book.told);

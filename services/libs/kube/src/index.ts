@@ -3,7 +3,7 @@ export { httpStatus, retryAfterMs } from "./api-error.ts";
 export { type Condition, type ConditionChange, findCondition, isTrue, setCondition } from "./conditions.ts";
 export { elect, type ElectOptions } from "./election.ts";
 export type { Leadership } from "./leadership.ts";
-export { type News, recordEvent } from "./events.ts";
+export { type EventText, recordEvent } from "./events.ts";
 export { addFinalizer, hasFinalizer, isBeingDeleted, removeFinalizer } from "./finalizers.ts";
 export {
   type ApplyOptions,

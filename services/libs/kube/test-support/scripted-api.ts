@@ -82,7 +82,7 @@ export class ScriptedApi implements AsyncDisposable {
     });
   }
 
-  /** Other kinds go on: versions move without news, and watchers hear it as a bookmark. */
+  /** Other kinds go on: versions move without changes, and watchers hear it as a bookmark. */
   bookmark(): void {
     this.#version += 10;
     const object = { metadata: { resourceVersion: String(this.#version) } };

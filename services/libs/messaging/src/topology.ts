@@ -111,7 +111,7 @@ function platformConfigs(replicas: number): Config[] {
   const shared = {
     retention: RetentionPolicy.Limits,
     storage: StorageType.File,
-    discard: DiscardPolicy.Old, // News and notices: the newest matter, and a full stream must not stop a job.
+    discard: DiscardPolicy.Old, // Changes and notices: the newest matter, and a full stream must not stop a job.
     allow_direct: true,
     num_replicas: replicas,
   };

@@ -61,7 +61,7 @@ export class WatchedPool implements Pool {
   }
 
   /** What others are to be told: at each change, and now and then without one. Undefined: nothing. */
-  news(nowMs: number, everyMs: number): { runners: { id: string; sessions: number }[]; waiting: number } | undefined {
+  load(nowMs: number, everyMs: number): { runners: { id: string; sessions: number }[]; waiting: number } | undefined {
     const { ours } = this.#set;
     if (this.#jobs.size === 0 && ours.size === 0 && this.#published.text === "") return undefined;
     const runners = [...ours].map(([id, sessions]) => ({ id, sessions }));

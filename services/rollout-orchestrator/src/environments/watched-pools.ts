@@ -75,13 +75,13 @@ export class WatchedPools implements Pools, Disposable {
     if (load.orchestrator !== this.#name) this.#open(load.pool).heard(load, performance.now());
   }
 
-  /** News only: what is lost while NATS is away is said again. */
+  /** Changes only: what is lost while NATS is away is said again. */
   #tell(): void {
     if (this.#nats.isClosed()) return;
     for (const [pool, watched] of this.#pools) {
-      const news = watched.news(performance.now(), TELL_AGAIN_MS);
-      if (news === undefined) continue;
-      const load = create(PoolLoadSchema, { orchestrator: this.#name, pool, ...news });
+      const changed = watched.load(performance.now(), TELL_AGAIN_MS);
+      if (changed === undefined) continue;
+      const load = create(PoolLoadSchema, { orchestrator: this.#name, pool, ...changed });
       this.#nats.publish(poolLoadSubject(pool), toBinary(PoolLoadSchema, load));
     }
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { X509Certificate } from "node:crypto";
 import { expect, it } from "vitest";
-import { type CertificatesWish, planCertificates, type SecretData } from "./plan.ts";
+import { type DesiredCertificates, planCertificates, type SecretData } from "./plan.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const START = new Date("2026-01-01T00:00:00Z");
-const wish: CertificatesWish = {
+const desired: DesiredCertificates = {
   authority: "ca",
   days: 90,
   leaves: [
@@ -20,7 +20,7 @@ class World {
   readonly secrets = new Map<string, SecretData>();
   at = START.getTime();
 
-  pass(afterMs = 0, wanted = wish): string[] {
+  pass(afterMs = 0, wanted = desired): string[] {
     this.at += afterMs;
     const writes = planCertificates(wanted, this.secrets, new Date(this.at));
     for (const [name, data] of writes) this.secrets.set(name, data);
@@ -66,8 +66,8 @@ it("renews a leaf when a third of its life is left, under the same authority", (
 it("makes a leaf anew when its names change, or it was damaged", () => {
   const world = new World();
   world.pass();
-  const [controller, trainer] = wish.leaves as [(typeof wish.leaves)[0], (typeof wish.leaves)[0]];
-  const moved = { ...wish, leaves: [controller, { ...trainer, names: ["elsewhere"] }] };
+  const [controller, trainer] = desired.leaves as [(typeof desired.leaves)[0], (typeof desired.leaves)[0]];
+  const moved = { ...desired, leaves: [controller, { ...trainer, names: ["elsewhere"] }] };
   expect(world.pass(0, moved)).toEqual(["t"]);
   world.secrets.set("c", { ...world.secrets.get("c"), "tls.key": "torn" });
   expect(world.pass(0, moved)).toEqual(["c"]);

@@ -9,16 +9,16 @@ import { createAuthority, issue, type IssuedPair } from "@whetstone/tls/issuer";
 // one can sign no more, but who has a certificate of it keeps it, and is trusted, until the new one has had SPREAD.
 
 /** One role's certificate: its Secret, and by which names it is reached beside its role's. */
-export interface LeafWish {
+export interface DesiredLeaf {
   readonly role: Role;
   readonly secret: string;
   readonly names: readonly string[];
 }
 
-export interface CertificatesWish {
+export interface DesiredCertificates {
   /** Secret of the authority: its key never leaves it. */
   readonly authority: string;
-  readonly leaves: readonly LeafWish[];
+  readonly leaves: readonly DesiredLeaf[];
   /** Of a Secret that has to be made again. */
   readonly labels?: Readonly<Record<string, string>> | undefined;
   /** Of a leaf. */
@@ -35,16 +35,16 @@ const SPREAD_MS = 3_600_000;
 const RENEW_AT = 1 / 3;
 
 /** The Secrets to write; the others are as they should be. */
-export function planCertificates(wish: CertificatesWish, found: Secrets, now: Date): Map<string, SecretData> {
-  const before = found.get(wish.authority) ?? {};
-  const leavesBefore = wish.leaves.map(({ secret }) => found.get(secret) ?? {});
+export function planCertificates(desired: DesiredCertificates, found: Secrets, now: Date): Map<string, SecretData> {
+  const before = found.get(desired.authority) ?? {};
+  const leavesBefore = desired.leaves.map(({ secret }) => found.get(secret) ?? {});
   const authority = planAuthority(before, leavesBefore, now);
   const ca = bundleOf(authority);
   const writes = new Map<string, SecretData>();
-  if (!same(before, authority)) writes.set(wish.authority, authority);
-  for (const leaf of wish.leaves) {
+  if (!same(before, authority)) writes.set(desired.authority, authority);
+  for (const leaf of desired.leaves) {
     const old = found.get(leaf.secret) ?? {};
-    const next = { ...leafOf(leaf, old, authority, { from: now, days: wish.days }), "ca.crt": ca };
+    const next = { ...leafOf(leaf, old, authority, { from: now, days: desired.days }), "ca.crt": ca };
     if (!same(old, next)) writes.set(leaf.secret, next);
   }
   return writes;
@@ -82,7 +82,7 @@ function newAuthority(leaves: readonly SecretData[], now: Date): SecretData {
 }
 
 function leafOf(
-  wish: LeafWish,
+  desired: DesiredLeaf,
   old: SecretData,
   authority: SecretData,
   validity: { from: Date; days: number },
@@ -93,8 +93,8 @@ function leafOf(
     pair !== undefined &&
     (isSignedBy(old, signer.cert) || isOfLost(old, authority, validity.from)) &&
     lifeLeft(pair.cert, validity.from) > RENEW_AT &&
-    namesOf(pair.cert) === [roleName(wish.role), ...wish.names].toSorted().join();
-  return filesOf("tls", isGood ? pair : issue(signer, wish.role, wish.names, validity));
+    namesOf(pair.cert) === [roleName(desired.role), ...desired.names].toSorted().join();
+  return filesOf("tls", isGood ? pair : issue(signer, desired.role, desired.names, validity));
 }
 
 /** C3: signed by one that the present signer replaces, and the signer is not known everywhere yet. */

@@ -6,7 +6,7 @@ import type { Logger } from "@whetstone/telemetry";
 import { ROLES } from "@whetstone/tls";
 import { z } from "zod";
 import { keepCertificates, secretNames } from "./secrets.ts";
-import type { CertificatesWish } from "./plan.ts";
+import type { DesiredCertificates } from "./plan.ts";
 import type { OperatorParts } from "../parts.ts";
 
 const EVERY_MS = 600_000;
@@ -19,7 +19,7 @@ const SETTLE_MS = 1_000;
 
 type Said = Pick<Notice, "reason" | "message">;
 
-const WishSchema: z.ZodType<CertificatesWish> = z.strictObject({
+const DesiredSchema: z.ZodType<DesiredCertificates> = z.strictObject({
   authority: z.string().min(1),
   days: z.number().min(1),
   labels: z.record(z.string(), z.string()).optional(),
@@ -27,18 +27,18 @@ const WishSchema: z.ZodType<CertificatesWish> = z.strictObject({
 });
 
 /** WHETSTONE_CERTIFICATES, JSON: what the chart's `tls.mode: selfSigned` asks for. Undefined: somebody else makes them. */
-export function certificatesWish(text: string | undefined): CertificatesWish | undefined {
-  return text ? WishSchema.parse(JSON.parse(text)) : undefined;
+export function desiredCertificates(text: string | undefined): DesiredCertificates | undefined {
+  return text ? DesiredSchema.parse(JSON.parse(text)) : undefined;
 }
 
 /** `certificates`: makes what is missing and ends. A Job of every installation and upgrade, before any service can start. */
 export async function makeCertificates(env: NodeJS.ProcessEnv, logger: Logger): Promise<void> {
-  const wish = certificatesWish(env["WHETSTONE_CERTIFICATES"]);
-  if (wish === undefined) throw new WhetstoneError("INVALID_ARGUMENT", "WHETSTONE_CERTIFICATES is not set");
+  const desired = desiredCertificates(env["WHETSTONE_CERTIFICATES"]);
+  if (desired === undefined) throw new WhetstoneError("INVALID_ARGUMENT", "WHETSTONE_CERTIFICATES is not set");
   using kube = openKube({ logger, namespace: env["WHETSTONE_KUBE_NAMESPACE"] });
   for (let attempt = 1; ; attempt += 1) {
     try {
-      await keepCertificates(kube, wish, logger);
+      await keepCertificates(kube, desired, logger);
       return;
     } catch (error) {
       if (attempt === ATTEMPTS) throw error;
@@ -53,15 +53,15 @@ export function startCertificates(
   { kube, config, logger, notices }: Pick<OperatorParts, "kube" | "config" | "logger" | "notices">,
   signal: AbortSignal,
 ): Promise<AsyncDisposable> {
-  const wish = certificatesWish(config.certificates);
-  const keeping = wish === undefined ? Promise.resolve() : keep(wish);
+  const desired = desiredCertificates(config.certificates);
+  const keeping = desired === undefined ? Promise.resolve() : keep(desired);
   return Promise.resolve({ [Symbol.asyncDispose]: () => keeping });
 
-  async function keep(wished: CertificatesWish): Promise<void> {
-    using secrets = watchSecrets(kube, secretNames(wished), signal);
+  async function keep(desired: DesiredCertificates): Promise<void> {
+    using secrets = watchSecrets(kube, secretNames(desired), signal);
     let noticeUntil = 0;
     while (!signal.aborted) {
-      const said = await pass(wished);
+      const said = await pass(desired);
       if (said) noticeUntil = performance.now() + NOTICE_MS;
       if (said) notices.set("certificates", [said]);
       await secrets.changed(noticeUntil > performance.now() ? RETRY_MS : EVERY_MS);
@@ -71,9 +71,9 @@ export function startCertificates(
   }
 
   /** @returns what people should know of it */
-  async function pass(wished: CertificatesWish): Promise<Said | undefined> {
+  async function pass(desired: DesiredCertificates): Promise<Said | undefined> {
     try {
-      const { mended } = await keepCertificates(kube, wished, logger);
+      const { mended } = await keepCertificates(kube, desired, logger);
       return mended.length > 0 ? madeAgain(mended.map((name) => `${kube.namespace}/${name}`)) : undefined;
     } catch (error) {
       if (signal.aborted) return undefined;

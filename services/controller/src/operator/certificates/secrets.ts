@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type Kube, SECRETS } from "@whetstone/kube";
 import type { Logger } from "@whetstone/telemetry";
-import { type CertificatesWish, isWhole, planCertificates, type SecretData } from "./plan.ts";
+import { type DesiredCertificates, isWhole, planCertificates, type SecretData } from "./plan.ts";
 
 interface Found {
   readonly resourceVersion: string | undefined;
@@ -15,8 +15,8 @@ export interface Kept {
   readonly mended: readonly string[];
 }
 
-/** All that a wish is about, the authority's first. */
-export function secretNames({ authority, leaves }: CertificatesWish): string[] {
+/** All that a desired is about, the authority's first. */
+export function secretNames({ authority, leaves }: DesiredCertificates): string[] {
   return [authority, ...leaves.map(({ secret }) => secret)];
 }
 
@@ -25,11 +25,12 @@ export function secretNames({ authority, leaves }: CertificatesWish): string[] {
  * deleted since is made again, empty too. Each write is for what was read; whoever comes second fails and looks again.
  * @throws CONFLICT
  */
-export async function keepCertificates(kube: Kube, wish: CertificatesWish, logger: Logger): Promise<Kept> {
+export async function keepCertificates(kube: Kube, desired: DesiredCertificates, logger: Logger): Promise<Kept> {
   const found = new Map<string, Found>();
-  for (const name of secretNames(wish)) found.set(name, (await read(kube, name)) ?? (await make(kube, name, wish)));
+  for (const name of secretNames(desired))
+    found.set(name, (await read(kube, name)) ?? (await make(kube, name, desired)));
   const data = new Map([...found].map(([name, secret]) => [name, secret.data]));
-  const writes = planCertificates(wish, data, new Date());
+  const writes = planCertificates(desired, data, new Date());
   for (const [name, next] of writes) {
     const { resourceVersion, data: old = {} } = found.get(name) ?? {};
     await kube.patch(SECRETS, name, { metadata: { resourceVersion }, data: patchOf(old, next) });
@@ -40,7 +41,7 @@ export async function keepCertificates(kube: Kube, wish: CertificatesWish, logge
 }
 
 /** By server-side apply, which may be allowed for single names, other than a create. */
-async function make(kube: Kube, name: string, { labels }: CertificatesWish): Promise<Found> {
+async function make(kube: Kube, name: string, { labels }: DesiredCertificates): Promise<Found> {
   const { metadata } = await kube.apply(SECRETS, { metadata: { name, labels: { ...labels } }, type: "Opaque" });
   return { resourceVersion: metadata.resourceVersion, data: {} };
 }

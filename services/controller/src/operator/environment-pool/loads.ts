@@ -17,12 +17,12 @@ export class PoolLoads implements Disposable {
   readonly #reports = new Map<string, Report>();
   readonly #stop: () => void;
 
-  /** @param onNews  told of the pool's name */
-  constructor(nats: Nats, logger: Logger, onNews: (pool: string) => void = () => undefined) {
+  /** @param onLoad  told of the pool's name */
+  constructor(nats: Nats, logger: Logger, onLoad: (pool: string) => void = () => undefined) {
     const subscription = nats.subscribe(poolLoadSubject(), {
       callback: (error, message) => {
         if (error) logger.warn("pool_load_unreadable", { error });
-        else this.#hear(message.data, logger, onNews);
+        else this.#hear(message.data, logger, onLoad);
       },
     });
     this.#stop = () => {
@@ -45,11 +45,11 @@ export class PoolLoads implements Disposable {
     this.#stop();
   }
 
-  #hear(data: Uint8Array, logger: Logger, onNews: (pool: string) => void): void {
+  #hear(data: Uint8Array, logger: Logger, onLoad: (pool: string) => void): void {
     try {
       const load = fromBinary(PoolLoadSchema, data);
       this.#reports.set(`${load.orchestrator}/${load.pool}`, { atMs: Date.now(), load });
-      onNews(load.pool);
+      onLoad(load.pool);
     } catch (error) {
       logger.warn("pool_load_unreadable", { error });
     }

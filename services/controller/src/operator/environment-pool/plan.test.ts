@@ -5,7 +5,7 @@ import { POOL_REASONS } from "./schema.ts";
 import { planPool, type PoolFacts, type RunnerPod } from "./plan.ts";
 
 const NOW = 1_000_000;
-const WISH = { replicas: 2, template: "t1", drainMs: 60_000 };
+const DESIRED_POOL = { replicas: 2, template: "t1", drainMs: 60_000 };
 
 const pod = (ordinal: number, more: Partial<RunnerPod> = {}): RunnerPod => ({
   name: `p-${ordinal}`,
@@ -27,7 +27,7 @@ const pod = (ordinal: number, more: Partial<RunnerPod> = {}): RunnerPod => ({
 
 function plan(replicas: number, pods: RunnerPod[], more: Partial<PoolFacts> = {}) {
   const { create, drain, undrain, remove } = planPool(
-    { ...WISH, replicas },
+    { ...DESIRED_POOL, replicas },
     { pods, empty: new Set(), taken: new Set(), now: NOW, ...more },
   );
   const ordinals = (list: readonly RunnerPod[]): number[] => list.map(({ ordinal }) => ordinal).sort((a, b) => a - b);
@@ -92,7 +92,7 @@ describe("a pool", () => {
     let fewest = 4;
     for (let round = 0; round < 30; round += 1) {
       const { create, drain, remove } = planPool(
-        { ...WISH, replicas: 4 },
+        { ...DESIRED_POOL, replicas: 4 },
         { pods, empty: new Set(pods.flatMap((p) => (p.drainingSince ? [p.uid] : []))), taken: new Set(), now: NOW },
       );
       pods = pods
@@ -120,7 +120,7 @@ describe("a pool", () => {
       );
       for (let round = 0; round < 40; round += 1) {
         const { create, drain, undrain, remove } = planPool(
-          { ...WISH, replicas: seed % 5 },
+          { ...DESIRED_POOL, replicas: seed % 5 },
           { pods, empty: new Set(pods.flatMap((p) => (p.drainingSince ? [p.uid] : []))), taken: new Set(), now: NOW },
         );
         pods = pods

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool is to do next: a pure function of the wish and the pods. P1: never more pods than wanted, those that leave not
+// What a pool is to do next: a pure function of the desired state and the pods. P1: never more pods than wanted, those that leave not
 // counted, and a few while the template changes. P2: who leaves: not ready, then idle, then fewest sessions, then newest; of an
 // older template first. P3: a pod is deleted only when it has no session or its time is over. P4: a pod that drains is kept
 // rather than another one made. P5: nothing here depends on what was planned before.
@@ -30,7 +30,7 @@ export interface RunnerPod {
   readonly safeToEvict: boolean;
 }
 
-export interface PoolWish {
+export interface DesiredPool {
   readonly replicas: number;
   readonly template: string;
   readonly drainMs: number;
@@ -50,33 +50,33 @@ export interface PoolPlan {
   readonly drain: readonly RunnerPod[];
   readonly undrain: readonly RunnerPod[];
   readonly remove: readonly RunnerPod[];
-  /** Pods that belong to the wish: neither ended nor leaving, after this plan. */
+  /** Pods that belong to the desired state: neither ended nor leaving, after this plan. */
   readonly present: readonly RunnerPod[];
   /** After this plan, those that leave included. */
   readonly draining: readonly RunnerPod[];
 }
 
-/** Pods that may be there beyond the wish while the template changes, as a share of it, and at least. */
+/** Pods that may be there beyond the desired number while the template changes, as a share of it, and at least. */
 const SURGE = 0.25;
 /** Beyond the deadline, until sessions that were handed back are over. */
 const LATE_MS = 15_000;
 
-export function planPool(wish: PoolWish, facts: PoolFacts): PoolPlan {
+export function planPool(desired: DesiredPool, facts: PoolFacts): PoolPlan {
   const ended = facts.pods.filter(({ ended, terminating }) => ended && !terminating);
   const alive = facts.pods.filter((pod) => !pod.ended && !pod.terminating);
   const serving = alive.filter(({ drainingSince }) => drainingSince === undefined);
   const leaving = alive.filter(({ drainingSince }) => drainingSince !== undefined);
-  const missing = wish.replicas - serving.length;
-  const undrain = missing > 0 ? comeback(leaving, wish, facts).slice(0, missing) : [];
+  const missing = desired.replicas - serving.length;
+  const undrain = missing > 0 ? comeback(leaving, desired, facts).slice(0, missing) : [];
   const staying = [...serving, ...undrain];
-  const drain = victims(staying, wish);
+  const drain = victims(staying, desired);
   const present = staying.filter((pod) => !drain.includes(pod));
   const draining = [...leaving.filter((pod) => !undrain.includes(pod)), ...drain];
-  const isDone = (pod: RunnerPod): boolean => facts.empty.has(pod.uid) || isOverdue(pod, wish, facts.now);
+  const isDone = (pod: RunnerPod): boolean => facts.empty.has(pod.uid) || isOverdue(pod, desired, facts.now);
   return {
     undrain,
     drain,
-    create: freeOrdinals(facts, wantedNew(present, wish)),
+    create: freeOrdinals(facts, wantedNew(present, desired)),
     remove: [...ended, ...draining.filter(isDone)],
     present,
     draining: [...draining, ...facts.pods.filter(({ terminating, ended }) => terminating && !ended)],
@@ -84,22 +84,23 @@ export function planPool(wish: PoolWish, facts: PoolFacts): PoolPlan {
 }
 
 /** P4: the busiest first, of this template only, and none whose time is nearly over. */
-function comeback(leaving: readonly RunnerPod[], wish: PoolWish, { empty, now }: PoolFacts): RunnerPod[] {
+function comeback(leaving: readonly RunnerPod[], desired: DesiredPool, { empty, now }: PoolFacts): RunnerPod[] {
   return leaving
     .filter(
-      (pod) => pod.template === wish.template && pod.ip !== "" && !isOverdue(pod, { drainMs: wish.drainMs / 2 }, now),
+      (pod) =>
+        pod.template === desired.template && pod.ip !== "" && !isOverdue(pod, { drainMs: desired.drainMs / 2 }, now),
     )
     .filter(({ uid }) => !empty.has(uid))
     .sort((a, b) => b.sessions - a.sessions || a.ordinal - b.ordinal);
 }
 
-function isOverdue(pod: RunnerPod, { drainMs }: Pick<PoolWish, "drainMs">, now: number): boolean {
+function isOverdue(pod: RunnerPod, { drainMs }: Pick<DesiredPool, "drainMs">, now: number): boolean {
   if (pod.ip === "") return true; // It never had a session.
   return pod.drainingSince !== undefined && now >= pod.drainingSince + drainMs + LATE_MS;
 }
 
 /** P1, P2 */
-function victims(staying: readonly RunnerPod[], { replicas, template }: PoolWish): RunnerPod[] {
+function victims(staying: readonly RunnerPod[], { replicas, template }: DesiredPool): RunnerPod[] {
   const current = staying.filter((pod) => pod.template === template);
   const old = staying.filter((pod) => pod.template !== template);
   const readyNow = Math.min(replicas, current.filter(({ ready }) => ready).length);
@@ -122,7 +123,7 @@ function byWorth(pods: readonly RunnerPod[]): RunnerPod[] {
   );
 }
 
-function wantedNew(present: readonly RunnerPod[], { replicas, template }: PoolWish): number {
+function wantedNew(present: readonly RunnerPod[], { replicas, template }: DesiredPool): number {
   const current = present.filter((pod) => pod.template === template).length;
   const old = present.length - current;
   const room = replicas + (old > 0 ? surge(replicas) : 0) - present.length;

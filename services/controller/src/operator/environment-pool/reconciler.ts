@@ -28,9 +28,9 @@ import { PoolNeeds } from "./needs.ts";
 import { PoolPods } from "./live-pods.ts";
 import { isSameStatus, mayWrite } from "../status-writes.ts";
 
-/** How often a pool is looked at without news. */
+/** How often a pool is looked at without a change. */
 const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
-/** News of pods come in bursts; one look answers many. */
+/** Changes of pods come in bursts; one look answers many. */
 const GATHER_MS = 200;
 
 export async function startEnvironmentPools(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
@@ -70,7 +70,7 @@ class Pools implements AsyncDisposable {
     this.#pods = new PoolPods(kube, signal, (pool) => this.#reconciler.enqueueAfter(pool, GATHER_MS));
     this.#writes = new PodWrites(kube, this.#pods);
     this.#drains = new PoolDrains(this.#writes, new RunnerDrains(tls, logger));
-    this.#members = new PoolMembers(this.#writes, (...news) => this.#tell(...news));
+    this.#members = new PoolMembers(this.#writes, (...change) => this.#tell(...change));
     this.#needs = new PoolNeeds(parts, signal, {
       pools: () => this.#pools.all().map(({ metadata }) => metadata.name),
       onChange: (pool) => this.#reconciler.enqueue(pool),
@@ -107,27 +107,27 @@ class Pools implements AsyncDisposable {
     const memory = this.#memoryOf(name);
     const wanted = await this.#scaled(pool, signal);
     const facts = this.#facts(pool, memory);
-    const wish = {
+    const desired = {
       replicas: wanted,
       template: poolTemplateHash(pool.spec),
       drainMs: pool.spec.drain.deadlineSeconds * 1000,
     };
-    const plan = planPool(wish, facts);
+    const plan = planPool(desired, facts);
     if (memory.budgetOf !== pool.metadata.uid) await protectPool(this.#kube, pool, signal);
     memory.budgetOf = pool.metadata.uid;
     await this.#drains.mark(plan, signal);
     await this.#records.write(name, { runners: runnersOf(plan), wantedRunners: wanted }, facts.now);
-    if (await this.#drains.follow(plan, memory, wish.drainMs, signal)) this.#soon();
+    if (await this.#drains.follow(plan, memory, desired.drainMs, signal)) this.#soon();
     await this.#members.remove(pool, plan, signal);
     const isAllMade = await this.#members.create(pool, plan, memory, signal);
     await this.#markEvictions(pool, plan, memory, signal);
-    await this.#writeStatus(pool, { plan, memory, wanted, template: wish.template });
+    await this.#writeStatus(pool, { plan, memory, wanted, template: desired.template });
     this.#pods.forgetOld(facts.now);
     if (!isAllMade) return { requeueAfterMs: GATHER_MS };
     return { requeueAfterMs: plan.draining.length > 0 ? LOOK_MS.draining : LOOK_MS.calm };
   }
 
-  /** What the pool that scales by itself needs now; else what was wished. */
+  /** What the pool that scales by itself needs now; else what was desired. */
   async #scaled(pool: StoredPool, signal: AbortSignal): Promise<number> {
     const { spec, metadata } = pool;
     const wanted = this.#needs.replicas(pool, Date.now());
@@ -177,8 +177,8 @@ class Pools implements AsyncDisposable {
     const now = Date.now();
     const taken = [...memory.taken].map((ordinal) => poolPodName(name, ordinal));
     const wantedSlots = this.#needs.slots(name);
-    const wished = { ...pool, spec: { ...pool.spec, replicas: look.wanted } };
-    const status = poolStatus(wished, plan, { wantedSlots, taken, refused: memory.refused, template, now });
+    const desired = { ...pool, spec: { ...pool.spec, replicas: look.wanted } };
+    const status = poolStatus(desired, plan, { wantedSlots, taken, refused: memory.refused, template, now });
     this.#needs.show(name, { ready: status.ready ?? 0, busy: status.busySlots ?? 0 });
     if (isSameStatus(pool.status, status) || !mayWrite(pool.status, status, now - memory.wroteAt)) return;
     memory.wroteAt = now;

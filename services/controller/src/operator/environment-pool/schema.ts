@@ -68,7 +68,7 @@ export const POOL_REASONS = [
   "NameTaken",
 ] as const;
 
-export interface PoolConditionWish {
+export interface UndatedPoolCondition {
   readonly type: (typeof POOL_CONDITIONS)[number];
   readonly status: boolean;
   readonly reason: (typeof POOL_REASONS)[number];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the status of a pool says. Pure. */
-import type { PoolCondition, PoolConditionWish, PoolStatus, StoredPool } from "./schema.ts";
+import type { PoolCondition, UndatedPoolCondition, PoolStatus, StoredPool } from "./schema.ts";
 import type { PoolPlan, RunnerPod } from "./plan.ts";
 import { poolSelector } from "./pods.ts";
 
@@ -28,7 +28,7 @@ export function poolStatus(pool: StoredPool, plan: PoolPlan, facts: StatusFacts)
     freeSlots: Math.max(0, free),
     wantedSlots: facts.wantedSlots,
     selector: poolSelector(name),
-    conditions: conditionsOf(pool, plan, facts).map((wish) => dated(pool, wish, facts.now)),
+    conditions: conditionsOf(pool, plan, facts).map((desired) => dated(pool, desired, facts.now)),
   };
 }
 
@@ -40,11 +40,11 @@ export function conditionsOf(
   { spec }: Pick<StoredPool, "spec">,
   plan: PoolPlan,
   facts: StatusFacts,
-): PoolConditionWish[] {
+): UndatedPoolCondition[] {
   return [readiness(spec.replicas, plan), scaling(spec.replicas, plan, facts), degradation(plan, facts)];
 }
 
-function readiness(wanted: number, { present }: PoolPlan): PoolConditionWish {
+function readiness(wanted: number, { present }: PoolPlan): UndatedPoolCondition {
   const type = "Ready";
   const ready = present.filter((pod) => pod.ready).length;
   if (wanted === 0)
@@ -64,7 +64,7 @@ function scaling(
   wanted: number,
   { present, draining, create }: PoolPlan,
   { template }: StatusFacts,
-): PoolConditionWish {
+): UndatedPoolCondition {
   const type = "Scaling";
   const old = present.filter((pod) => pod.template !== template).length;
   if (old > 0) return { type, status: true, reason: "RollingOut", message: `${old} env-runners of an older template` };
@@ -80,9 +80,9 @@ function scaling(
   return { type, status: false, reason: "Settled", message: "" };
 }
 
-function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): PoolConditionWish {
+function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): UndatedPoolCondition {
   const type = "Degraded";
-  const is = (reason: PoolConditionWish["reason"], message: string) =>
+  const is = (reason: UndatedPoolCondition["reason"], message: string) =>
     ({ type, status: true, reason, message }) as const;
   if (refused !== "") return is("PodsRefused", refused);
   const troubled = present.filter(({ ready, trouble }) => !ready && trouble !== "");
@@ -95,15 +95,15 @@ function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): Po
   return { type, status: false, reason: "Healthy", message: "" };
 }
 
-function dated(pool: StoredPool, wish: PoolConditionWish, now: number): PoolCondition {
-  const former = pool.status?.conditions?.find(({ type }) => type === wish.type);
-  const status = wish.status ? "True" : "False";
+function dated(pool: StoredPool, condition: UndatedPoolCondition, now: number): PoolCondition {
+  const former = pool.status?.conditions?.find(({ type }) => type === condition.type);
+  const status = condition.status ? "True" : "False";
   const { generation } = pool.metadata;
   return {
-    type: wish.type,
+    type: condition.type,
     status,
-    reason: wish.reason,
-    message: wish.message.slice(0, 2_000),
+    reason: condition.reason,
+    message: condition.message.slice(0, 2_000),
     ...(generation !== undefined && { observedGeneration: generation }),
     lastTransitionTime:
       former?.status === status ? former.lastTransitionTime : `${new Date(now).toISOString().slice(0, 19)}Z`,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FleetConditionWish, ReplicaStatus } from "./schema.ts";
+import type { UndatedFleetCondition, ReplicaStatus } from "./schema.ts";
 
 export interface ConditionFacts {
   readonly wanted: number;
@@ -20,11 +20,11 @@ export interface ConditionFacts {
 }
 
 /** Ready, Degraded and Progressing, each always there, each with a reason of the closed list. */
-export function conditionsOf(facts: ConditionFacts): FleetConditionWish[] {
+export function conditionsOf(facts: ConditionFacts): UndatedFleetCondition[] {
   return [readiness(facts), degradation(facts), progress(facts)];
 }
 
-function readiness({ wanted, idle, ready, gatewayKnown, refused }: ConditionFacts): FleetConditionWish {
+function readiness({ wanted, idle, ready, gatewayKnown, refused }: ConditionFacts): UndatedFleetCondition {
   const type = "Ready";
   if (refused) return { type, status: "False", ...LWS_MISSING };
   const message = `${ready} of ${wanted} replicas are ready`;
@@ -38,7 +38,7 @@ function readiness({ wanted, idle, ready, gatewayKnown, refused }: ConditionFact
     : { type, status: "False", reason: "NotEnoughReady", message };
 }
 
-function degradation({ gatewayKnown, refused, taken, troubled }: ConditionFacts): FleetConditionWish {
+function degradation({ gatewayKnown, refused, taken, troubled }: ConditionFacts): UndatedFleetCondition {
   const type = "Degraded";
   if (refused) return { type, status: "True", ...LWS_MISSING };
   if (taken.length > 0)
@@ -62,7 +62,7 @@ function degradation({ gatewayKnown, refused, taken, troubled }: ConditionFacts)
   };
 }
 
-function progress({ wanted, present, outdated, starting, refused }: ConditionFacts): FleetConditionWish {
+function progress({ wanted, present, outdated, starting, refused }: ConditionFacts): UndatedFleetCondition {
   const type = "Progressing";
   if (refused) return { type, status: "False", ...LWS_MISSING };
   if (present > wanted)

@@ -8,7 +8,7 @@ import type { OperatorParts } from "../parts.ts";
 /** What an engine that is gone may still be answering with: nothing that is worth a wait. */
 const FORGET_DRAIN_MS = 2_000;
 
-export interface DepartureNews {
+export interface DepartureListener {
   /** An engine begins to leave. */
   onLeave(fleet: StoredFleet, message: string): void;
   /** It has left, or could not. */
@@ -19,15 +19,15 @@ export interface DepartureNews {
 export class EngineDepartures {
   readonly #parts: OperatorParts;
   readonly #signal: AbortSignal;
-  readonly #news: DepartureNews;
+  readonly #listener: DepartureListener;
   /** Pods whose engine is drained, by uid. A successor drains again: that is harmless. */
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #forgetting = new Set<string>();
 
-  constructor(parts: OperatorParts, signal: AbortSignal, news: DepartureNews) {
+  constructor(parts: OperatorParts, signal: AbortSignal, listener: DepartureListener) {
     this.#parts = parts;
     this.#signal = signal;
-    this.#news = news;
+    this.#listener = listener;
   }
 
   /** Uids of pods that are on their way out. */
@@ -42,7 +42,7 @@ export class EngineDepartures {
       this.#leaving.delete(pod.uid); // The next look tries again.
     });
     this.#leaving.set(pod.uid, done);
-    void done.finally(() => this.#news.onDone(fleet.metadata.name));
+    void done.finally(() => this.#listener.onDone(fleet.metadata.name));
   }
 
   /** An engine whose pod is gone: nothing is left to drain. */
@@ -61,7 +61,7 @@ export class EngineDepartures {
 
   async #leave(fleet: StoredFleet, pod: PodFact): Promise<void> {
     const { drainSeconds, nodesPerReplica } = fleet.spec;
-    this.#news.onLeave(fleet, `${pod.name} leaves; its calls have ${drainSeconds} s`);
+    this.#listener.onLeave(fleet, `${pod.name} leaves; its calls have ${drainSeconds} s`);
     await this.#remove(engineId(fleet.metadata.name, pod.name), drainSeconds * 1000);
     // Of several nodes a replica, LeaderWorkerSet deletes its own.
     if (nodesPerReplica === 1) await this.#parts.kube.delete(PODS, pod.name, { uid: pod.uid });

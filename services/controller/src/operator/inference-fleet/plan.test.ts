@@ -5,7 +5,7 @@ import { REASONS } from "./schema.ts";
 import { type FleetFacts, planFleet } from "./plan.ts";
 import type { EngineFact, PodFact, ProbeFact } from "./state.ts";
 
-const WISH = (replicas: number, more: object = {}) => ({
+const DESIRED_POOL = (replicas: number, more: object = {}) => ({
   name: "f",
   template: "new",
   spec: { replicas, nodesPerReplica: 1, updateTimeoutSeconds: 60, ...more },
@@ -61,10 +61,10 @@ const SETTLED = "Ready=True/AllReady Degraded=False/Healthy Progressing=False/Se
 
 describe("pods", () => {
   it("are made for the ordinals that miss, and nothing is done when all is well", () => {
-    const empty = planFleet(WISH(2), facts([]));
+    const empty = planFleet(DESIRED_POOL(2), facts([]));
     expect(empty.create).toEqual([0, 1]);
     expect(conditions(empty)).toBe("Ready=False/NotEnoughReady Degraded=False/Healthy Progressing=True/Starting");
-    const settled = planFleet(WISH(2), facts([pod(0), pod(1)]));
+    const settled = planFleet(DESIRED_POOL(2), facts([pod(0), pod(1)]));
     expect([settled.create, settled.leave, settled.register, settled.forget, settled.gates]).toEqual([
       [],
       [],
@@ -76,24 +76,24 @@ describe("pods", () => {
   });
 
   it("leave from the top when fewer are wanted", () => {
-    const plan = planFleet(WISH(1), facts([pod(0), pod(1), pod(2)]));
+    const plan = planFleet(DESIRED_POOL(1), facts([pod(0), pod(1), pod(2)]));
     expect(plan.leave.map(({ ordinal }) => ordinal)).toEqual([1, 2]);
     expect(plan.counts.ready).toBe(1);
     expect(conditions(plan)).toBe("Ready=True/AllReady Degraded=False/Healthy Progressing=True/Scaling");
   });
 
   it("leave all for a fleet of none, which is ready", () => {
-    expect(planFleet(WISH(0), facts([pod(0)])).leave).toHaveLength(1);
-    expect(conditions(planFleet(WISH(0), facts([])))).toContain("Ready=True/ScaledToZero");
-    expect(conditions(planFleet({ ...WISH(0), idle: true }, facts([])))).toContain("Ready=True/NotNeeded");
+    expect(planFleet(DESIRED_POOL(0), facts([pod(0)])).leave).toHaveLength(1);
+    expect(conditions(planFleet(DESIRED_POOL(0), facts([])))).toContain("Ready=True/ScaledToZero");
+    expect(conditions(planFleet({ ...DESIRED_POOL(0), idle: true }, facts([])))).toContain("Ready=True/NotNeeded");
   });
 
   it("that ended or were evicted are replaced", () => {
-    expect(planFleet(WISH(1), facts([pod(0, { phase: "Failed", alive: false })])).leave).toHaveLength(1);
+    expect(planFleet(DESIRED_POOL(1), facts([pod(0, { phase: "Failed", alive: false })])).leave).toHaveLength(1);
   });
 
   it("of somebody else are left alone and told of", () => {
-    const plan = planFleet(WISH(1), facts([], { taken: ["f-0"] }));
+    const plan = planFleet(DESIRED_POOL(1), facts([], { taken: ["f-0"] }));
     expect(plan.create).toEqual([]);
     expect(conditions(plan)).toContain("Degraded=True/NameTaken");
   });
@@ -109,43 +109,43 @@ describe("an older template", () => {
     ["the only one", [pod(0, old)], [0]],
     ["not while one is on its way out", [pod(0, old), pod(1, { terminating: true })], []],
   ])("is replaced: %s", (_, pods, leaving) => {
-    const plan = planFleet(WISH(Math.max(...pods.map(({ ordinal }) => ordinal)) + 1), facts(pods));
+    const plan = planFleet(DESIRED_POOL(Math.max(...pods.map(({ ordinal }) => ordinal)) + 1), facts(pods));
     expect(plan.leave.map(({ ordinal }) => ordinal)).toEqual(leaving);
   });
 
   it("waits for the one that drains", () => {
     const pods = [pod(0, old), pod(1, old)];
-    expect(planFleet(WISH(2), facts(pods, { leaving: new Set(["u1"]) })).leave).toEqual([]);
+    expect(planFleet(DESIRED_POOL(2), facts(pods, { leaving: new Set(["u1"]) })).leave).toEqual([]);
   });
 });
 
 describe("registration", () => {
   it("is for engines that are alive, and follows their address", () => {
     const pods = [pod(0), pod(1, { alive: false }), pod(2, { ip: "10.0.0.9" })];
-    const plan = planFleet(WISH(3), facts(pods, { engineList: [engine(2)] }));
+    const plan = planFleet(DESIRED_POOL(3), facts(pods, { engineList: [engine(2)] }));
     expect(plan.register).toEqual([
       { id: "f/f-0", url: "http://10.0.0.0:8000", controlUrl: "http://10.0.0.0:8001" },
       { id: "f/f-2", url: "http://10.0.0.9:8000", controlUrl: "http://10.0.0.9:8001" },
     ]);
-    expect(planFleet(WISH(3), facts(pods, { engines: undefined })).register).toEqual([]);
+    expect(planFleet(DESIRED_POOL(3), facts(pods, { engines: undefined })).register).toEqual([]);
   });
 
   it("is not for one that leaves", () => {
-    expect(planFleet(WISH(0), facts([pod(0)], { engineList: [] })).register).toEqual([]);
+    expect(planFleet(DESIRED_POOL(0), facts([pod(0)], { engineList: [] })).register).toEqual([]);
   });
 
   it("ends with the pod; engines of others are left alone", () => {
     const engineList = [engine(0), engine(1), { ...engine(0), id: "e0" }, { ...engine(0), id: "ff/f-0" }];
-    const plan = planFleet(WISH(1), facts([pod(0, { terminating: true })], { engineList }));
+    const plan = planFleet(DESIRED_POOL(1), facts([pod(0, { terminating: true })], { engineList }));
     expect(plan.forget).toEqual(["f/f-0", "f/f-1"]);
     const drained = facts([pod(0, { terminating: true })], { engineList, leaving: new Set(["u0"]) });
-    expect(planFleet(WISH(1), drained).forget).toEqual(["f/f-1"]);
+    expect(planFleet(DESIRED_POOL(1), drained).forget).toEqual(["f/f-1"]);
   });
 });
 
 describe("states and gates", () => {
   const one = (change: Partial<FleetFacts> & { engineList?: EngineFact[]; pod?: Partial<PodFact> }) =>
-    planFleet(WISH(1), facts([pod(0, change.pod)], change));
+    planFleet(DESIRED_POOL(1), facts([pod(0, change.pod)], change));
   type Expected = [state: string, ready: boolean, condition: string];
   const probes = (value: Partial<ProbeFact> | undefined) => new Map(value === undefined ? [] : [["u0", probe(value)]]);
   const off = { offSince: new Map([["u0", 1_000_000 - 61_000]]) };
@@ -261,19 +261,19 @@ describe("states and gates", () => {
 });
 
 describe("several nodes a replica", () => {
-  const wish = WISH(1, { nodesPerReplica: 2 });
+  const desired = DESIRED_POOL(1, { nodesPerReplica: 2 });
   it("are refused without LeaderWorkerSet", () => {
-    const plan = planFleet(wish, facts([]));
+    const plan = planFleet(desired, facts([]));
     expect([plan.create, plan.groups]).toEqual([[], undefined]);
     expect(conditions(plan)).toContain("Ready=False/LeaderWorkerSetMissing");
   });
 
   it("are LeaderWorkerSet's to make; it is told of fewer once the calls have left", () => {
-    expect(planFleet(wish, facts([], { canGroup: true }))).toMatchObject({ create: [], groups: 1 });
+    expect(planFleet(desired, facts([], { canGroup: true }))).toMatchObject({ create: [], groups: 1 });
     const busy = facts([pod(0), pod(1)], { canGroup: true });
-    expect(planFleet(wish, busy)).toMatchObject({ groups: 2, leave: [{ ordinal: 1 }] });
+    expect(planFleet(desired, busy)).toMatchObject({ groups: 2, leave: [{ ordinal: 1 }] });
     const drained = facts([pod(0), pod(1)], { canGroup: true, engineList: [engine(0)] });
-    expect(planFleet(wish, drained)).toMatchObject({ groups: 1, leave: [] });
+    expect(planFleet(desired, drained)).toMatchObject({ groups: 1, leave: [] });
   });
 });
 

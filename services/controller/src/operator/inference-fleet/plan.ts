@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What to do for a fleet, from its wish and the facts. Pure: no clock, no calls. */
+/** What to do for a fleet, from its desired and the facts. Pure: no clock, no calls. */
 import {
   CONTROL_PORT,
   DATA_PORT,
   engineId,
-  type FleetConditionWish,
+  type UndatedFleetCondition,
   type FleetSpec,
   type ReplicaStatus,
 } from "./schema.ts";
@@ -21,7 +21,7 @@ import {
   type WantedPolicy,
 } from "./state.ts";
 
-export interface FleetWish {
+export interface DesiredFleet {
   readonly name: string;
   readonly spec: Pick<FleetSpec, "replicas" | "nodesPerReplica" | "updateTimeoutSeconds">;
   /** Nothing is wanted because no job needs it, not because somebody said so. */
@@ -68,7 +68,7 @@ export interface FleetPlan {
   readonly off: ReadonlySet<string>;
   readonly replicas: readonly ReplicaStatus[];
   readonly counts: { readonly present: number; readonly ready: number; readonly updated: number };
-  readonly conditions: readonly FleetConditionWish[];
+  readonly conditions: readonly UndatedFleetCondition[];
 }
 
 interface Replica {
@@ -81,45 +81,45 @@ interface Replica {
   readonly late: boolean;
 }
 
-export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
-  const replicas = facts.pods.map((pod) => replicaOf(wish, facts, pod));
-  const refused = wish.spec.nodesPerReplica > 1 && !facts.canGroup;
-  const grouped = wish.spec.nodesPerReplica > 1;
-  const leave = chooseLeaving(wish, facts, replicas, grouped);
+export function planFleet(desired: DesiredFleet, facts: FleetFacts): FleetPlan {
+  const replicas = facts.pods.map((pod) => replicaOf(desired, facts, pod));
+  const refused = desired.spec.nodesPerReplica > 1 && !facts.canGroup;
+  const grouped = desired.spec.nodesPerReplica > 1;
+  const leave = chooseLeaving(desired, facts, replicas, grouped);
   const going = new Set([...facts.leaving, ...leave.map(({ uid }) => uid)]);
-  const missing = missingOrdinals(wish, facts);
-  const counted = replicas.filter(({ pod }) => wish.spec.replicas > pod.ordinal && !going.has(pod.uid));
+  const missing = missingOrdinals(desired, facts);
+  const counted = replicas.filter(({ pod }) => desired.spec.replicas > pod.ordinal && !going.has(pod.uid));
   const ready = counted.filter(({ gate }) => gate.ready).length;
   return {
-    create: grouped ? [] : missing.filter((ordinal) => !facts.taken.includes(`${wish.name}-${ordinal}`)),
-    leave: leave.filter(({ name }) => !grouped || facts.engines?.has(engineId(wish.name, name)) === true),
+    create: grouped ? [] : missing.filter((ordinal) => !facts.taken.includes(`${desired.name}-${ordinal}`)),
+    leave: leave.filter(({ name }) => !grouped || facts.engines?.has(engineId(desired.name, name)) === true),
     register: replicas
       .filter((replica) => mustRegister(replica, going, facts))
-      .map(({ pod }) => addressOf(wish, facts, pod)),
-    forget: enginesWithoutPod(wish, facts, going),
+      .map(({ pod }) => addressOf(desired, facts, pod)),
+    forget: enginesWithoutPod(desired, facts, going),
     abandon: replicas
       .filter(({ late, engine }) => late && engine?.state === "fenced")
-      .map(({ pod }) => engineId(wish.name, pod.name)),
+      .map(({ pod }) => engineId(desired.name, pod.name)),
     gates: facts.engines ? replicas.filter(({ pod, gate }) => pod.gate !== gate.ready).map(gateChange) : [],
-    groups: grouped && !refused ? groupsOf(wish, facts) : undefined,
+    groups: grouped && !refused ? groupsOf(desired, facts) : undefined,
     off: new Set(
       replicas.filter(({ verdict }) => !["Serving", "Paused"].includes(verdict.state)).map(({ pod }) => pod.uid),
     ),
     replicas: [
       ...replicas.map((replica) => statusOf(replica, facts)),
-      ...missing.map((ordinal) => missingStatus(wish, ordinal)),
+      ...missing.map((ordinal) => missingStatus(desired, ordinal)),
     ].sort(byName),
     counts: {
       present: facts.pods.length,
       ready,
-      updated: replicas.filter(({ pod }) => pod.template === wish.template).length,
+      updated: replicas.filter(({ pod }) => pod.template === desired.template).length,
     },
     conditions: conditionsOf({
-      wanted: wish.spec.replicas,
-      idle: wish.idle ?? false,
+      wanted: desired.spec.replicas,
+      idle: desired.idle ?? false,
       ready,
       present: facts.pods.length,
-      outdated: replicas.filter(({ pod }) => pod.template !== wish.template).length,
+      outdated: replicas.filter(({ pod }) => pod.template !== desired.template).length,
       gatewayKnown: facts.engines !== undefined,
       refused,
       taken: facts.taken,
@@ -131,14 +131,14 @@ export function planFleet(wish: FleetWish, facts: FleetFacts): FleetPlan {
   };
 }
 
-function replicaOf(wish: FleetWish, facts: FleetFacts, pod: PodFact): Replica {
+function replicaOf(desired: DesiredFleet, facts: FleetFacts, pod: PodFact): Replica {
   const known: ReplicaFacts = {
     pod,
-    engine: facts.engines?.get(engineId(wish.name, pod.name)),
+    engine: facts.engines?.get(engineId(desired.name, pod.name)),
     probe: facts.probes.get(pod.uid),
     wanted: facts.wanted,
     offMs: facts.now - (facts.offSince.get(pod.uid) ?? facts.now),
-    updateTimeoutMs: wish.spec.updateTimeoutSeconds * 1000,
+    updateTimeoutMs: desired.spec.updateTimeoutSeconds * 1000,
     gatewayKnown: facts.engines !== undefined,
   };
   const verdict = replicaState(known);
@@ -156,23 +156,28 @@ function replicaOf(wish: FleetWish, facts: FleetFacts, pod: PodFact): Replica {
  * Surplus and dead pods leave at once, those of an older template one at a time: first one that is not ready anyway, and a
  * ready one only while every other wanted pod is there and ready. So the last one that serves is never the first to go.
  */
-function chooseLeaving(wish: FleetWish, facts: FleetFacts, replicas: readonly Replica[], grouped: boolean): PodFact[] {
+function chooseLeaving(
+  desired: DesiredFleet,
+  facts: FleetFacts,
+  replicas: readonly Replica[],
+  grouped: boolean,
+): PodFact[] {
   const staying = replicas.filter(({ pod }) => !facts.leaving.has(pod.uid) && !pod.terminating);
   const now = staying.filter(
-    ({ pod }) => pod.ordinal >= wish.spec.replicas || ["Failed", "Succeeded"].includes(pod.phase),
+    ({ pod }) => pod.ordinal >= desired.spec.replicas || ["Failed", "Succeeded"].includes(pod.phase),
   );
   if (grouped) return now.map(({ pod }) => pod);
   const rest = staying.filter((replica) => !now.includes(replica));
   const outdated = rest
-    .filter(({ pod }) => pod.template !== wish.template)
+    .filter(({ pod }) => pod.template !== desired.template)
     .sort((a, b) => b.pod.ordinal - a.pod.ordinal);
   const broken = outdated.find(({ gate }) => !gate.ready);
-  const whole = rest.length === wish.spec.replicas && rest.every(({ gate }) => gate.ready);
+  const whole = rest.length === desired.spec.replicas && rest.every(({ gate }) => gate.ready);
   const next = broken ?? (whole ? outdated[0] : undefined);
   return [...now, ...(next ? [next] : [])].map(({ pod }) => pod);
 }
 
-function missingOrdinals({ spec }: FleetWish, { pods }: FleetFacts): number[] {
+function missingOrdinals({ spec }: DesiredFleet, { pods }: FleetFacts): number[] {
   const there = new Set(pods.map(({ ordinal }) => ordinal));
   return Array.from({ length: spec.replicas }, (_, ordinal) => ordinal).filter((ordinal) => !there.has(ordinal));
 }
@@ -182,9 +187,9 @@ function mustRegister({ pod, engine }: Replica, going: ReadonlySet<string>, fact
   return engine?.url !== urlOf(facts.scheme, pod.ip, DATA_PORT);
 }
 
-function addressOf(wish: FleetWish, { scheme }: FleetFacts, pod: PodFact): FleetPlan["register"][number] {
+function addressOf(desired: DesiredFleet, { scheme }: FleetFacts, pod: PodFact): FleetPlan["register"][number] {
   const [url, controlUrl] = [urlOf(scheme, pod.ip, DATA_PORT), urlOf(scheme, pod.ip, CONTROL_PORT)];
-  return { id: engineId(wish.name, pod.name), url, controlUrl };
+  return { id: engineId(desired.name, pod.name), url, controlUrl };
 }
 
 export function urlOf(scheme: string, ip: string, port: number): string {
@@ -192,19 +197,19 @@ export function urlOf(scheme: string, ip: string, port: number): string {
 }
 
 /** Pods that leave by our own hand are drained first; these have nothing left to drain. */
-function enginesWithoutPod(wish: FleetWish, facts: FleetFacts, going: ReadonlySet<string>): string[] {
+function enginesWithoutPod(desired: DesiredFleet, facts: FleetFacts, going: ReadonlySet<string>): string[] {
   const kept = facts.pods.filter((pod) => !pod.terminating || going.has(pod.uid));
-  const ids = new Set(kept.map((pod) => engineId(wish.name, pod.name)));
-  const ours = [...(facts.engines?.keys() ?? [])].filter((id) => id.startsWith(`${wish.name}/`));
+  const ids = new Set(kept.map((pod) => engineId(desired.name, pod.name)));
+  const ours = [...(facts.engines?.keys() ?? [])].filter((id) => id.startsWith(`${desired.name}/`));
   return ours.filter((id) => !ids.has(id));
 }
 
 /** LeaderWorkerSet takes the highest replica away by itself, so it is told only when that one has no calls any more. */
-function groupsOf(wish: FleetWish, facts: FleetFacts): number {
+function groupsOf(desired: DesiredFleet, facts: FleetFacts): number {
   const draining = facts.pods.filter(
-    ({ name, ordinal }) => ordinal >= wish.spec.replicas && facts.engines?.has(engineId(wish.name, name)),
+    ({ name, ordinal }) => ordinal >= desired.spec.replicas && facts.engines?.has(engineId(desired.name, name)),
   );
-  return Math.max(wish.spec.replicas, ...draining.map(({ ordinal }) => ordinal + 1));
+  return Math.max(desired.spec.replicas, ...draining.map(({ ordinal }) => ordinal + 1));
 }
 
 function gateChange({ pod, gate }: Replica): FleetPlan["gates"][number] {
@@ -222,8 +227,8 @@ function statusOf({ pod, engine, verdict }: Replica, { scheme }: FleetFacts): Re
   };
 }
 
-function missingStatus(wish: FleetWish, ordinal: number): ReplicaStatus {
-  return { name: `${wish.name}-${ordinal}`, state: "Down", reason: "its pod is being made" };
+function missingStatus(desired: DesiredFleet, ordinal: number): ReplicaStatus {
+  return { name: `${desired.name}-${ordinal}`, state: "Down", reason: "its pod is being made" };
 }
 
 function byName(a: ReplicaStatus, b: ReplicaStatus): number {

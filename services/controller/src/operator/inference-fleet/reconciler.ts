@@ -28,7 +28,7 @@ import { unlessGone } from "../gone.ts";
 import { isSameStatus, mayWrite } from "../status-writes.ts";
 import type { OperatorParts } from "../parts.ts";
 
-/** How often a fleet is looked at: engines and gateway send no news by themselves. */
+/** How often a fleet is looked at: engines and gateway do not report by themselves. */
 const LOOK_MS = { busy: 1_000, calm: 5_000 } as const;
 
 export async function startInferenceFleets(parts: OperatorParts, signal: AbortSignal): Promise<AsyncDisposable> {
@@ -103,8 +103,8 @@ class Fleets implements AsyncDisposable {
     const fleet = fleetFor(stored, need);
     const idle = stored.spec.onDemand && !need;
     const facts = await this.#facts(fleet, engines, signal);
-    const wish = { name, spec: fleet.spec, template: templateHash(fleet.spec), idle };
-    const plan = planFleet(wish, facts);
+    const desired = { name, spec: fleet.spec, template: templateHash(fleet.spec), idle };
+    const plan = planFleet(desired, facts);
     this.#noteOff(facts, plan);
     await this.#carryOut(fleet, facts, plan, signal);
     await this.#writeStatus(fleet, facts, plan);

@@ -86,14 +86,14 @@ export const REASONS = [
   "Settled",
 ] as const;
 
-export interface FleetConditionWish {
+export interface UndatedFleetCondition {
   readonly type: (typeof CONDITION_TYPES)[number];
   readonly status: "True" | "False" | "Unknown";
   readonly reason: (typeof REASONS)[number];
   readonly message: string;
 }
 
-export interface FleetCondition extends FleetConditionWish {
+export interface FleetCondition extends UndatedFleetCondition {
   readonly observedGeneration?: number;
   readonly lastTransitionTime: string;
 }

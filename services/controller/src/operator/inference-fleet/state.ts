@@ -102,7 +102,7 @@ function notAlive({ phase, waiting, restarts }: PodFact): string {
 /**
  * The pod's readiness gate: alive, not paused, and at a version that the running job wants. Without a job an idle engine
  * that answers and is not paused is ready: it will be brought to a job's policy before it gets calls. While it is on its way
- * to a new version the gate stays as it was, so that a switch of a second each step is no news to the cluster.
+ * to a new version the gate stays as it was, so that a switch of a second each step changes nothing for the cluster.
  */
 export function gateOf(verdict: Verdict, facts: ReplicaFacts): { readonly ready: boolean; readonly message: string } {
   const { pod, probe, gatewayKnown } = facts;

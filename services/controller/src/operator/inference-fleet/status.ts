@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FleetCondition, FleetConditionWish, FleetStatus, StoredFleet } from "./schema.ts";
+import type { FleetCondition, UndatedFleetCondition, FleetStatus, StoredFleet } from "./schema.ts";
 import type { FleetFacts, FleetPlan } from "./plan.ts";
 import { engineSelector } from "./pods.ts";
 
@@ -9,7 +9,7 @@ export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPl
   const versions = plan.replicas.flatMap(({ state, policyVersion }) =>
     state === "Serving" ? (policyVersion ?? []) : [],
   );
-  const conditions = plan.conditions.map((wish) => dated(fleet, facts, wish));
+  const conditions = plan.conditions.map((desired) => dated(fleet, facts, desired));
   return {
     ...(generation !== undefined && { observedGeneration: generation }),
     replicas: plan.counts.present,
@@ -26,7 +26,7 @@ export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPl
 }
 
 /** The one word and the one sentence of the printer columns. */
-function summary(conditions: readonly FleetConditionWish[]): { state: string; message: string } {
+function summary(conditions: readonly UndatedFleetCondition[]): { state: string; message: string } {
   const of = (type: string) => conditions.find((condition) => condition.type === type);
   const [ready, degraded, progressing] = [of("Ready"), of("Degraded"), of("Progressing")];
   if (degraded?.status === "True") return { state: degraded.reason, message: degraded.message };
@@ -35,12 +35,12 @@ function summary(conditions: readonly FleetConditionWish[]): { state: string; me
   return { state: ready?.reason ?? "", message: ready?.message ?? "" };
 }
 
-function dated(fleet: StoredFleet, { now }: FleetFacts, wish: FleetConditionWish): FleetCondition {
-  const former = fleet.status?.conditions?.find(({ type }) => type === wish.type);
+function dated(fleet: StoredFleet, { now }: FleetFacts, desired: UndatedFleetCondition): FleetCondition {
+  const former = fleet.status?.conditions?.find(({ type }) => type === desired.type);
   const { generation } = fleet.metadata;
-  const moved = former?.status !== wish.status;
+  const moved = former?.status !== desired.status;
   return {
-    ...wish,
+    ...desired,
     ...(generation !== undefined && { observedGeneration: generation }),
     lastTransitionTime: moved ? `${new Date(now).toISOString().slice(0, 19)}Z` : former.lastTransitionTime,
   };

@@ -2,7 +2,7 @@
 import type { Condition, Stored } from "@whetstone/kube";
 import { describe, expect, it } from "vitest";
 import { placed, placementsOf, flavorsOf } from "./placement.ts";
-import { activity, podsReadyNews, released, type Workload, workloadFacts, workloadOf } from "./workload.ts";
+import { activity, podsReadyChange, released, type Workload, workloadFacts, workloadOf } from "./workload.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
 
 const condition = (type: string, status: boolean, reason: string): Condition => ({
@@ -62,9 +62,9 @@ describe("Workload of a job", () => {
 });
 
 describe("PodsReady", () => {
-  const news = (admitted: boolean, isReady: boolean, ...former: Condition[]) => {
+  const change = (admitted: boolean, isReady: boolean, ...former: Condition[]) => {
     const conditions = admitted ? [condition("Admitted", true, "Admitted"), ...former] : former;
-    const made = podsReadyNews(workloadFacts(workload({}, ...conditions)), isReady);
+    const made = podsReadyChange(workloadFacts(workload({}, ...conditions)), isReady);
     return made && `${made.status}/${made.reason}`;
   };
 
@@ -79,7 +79,7 @@ describe("PodsReady", () => {
     ["never admitted", false, false, undefined],
   ];
   it.each(cases)("%s", (...[, admitted, isReady, former, expected]) => {
-    expect(news(admitted, isReady, ...(former ? [former] : []))).toBe(expected);
+    expect(change(admitted, isReady, ...(former ? [former] : []))).toBe(expected);
   });
 });
 

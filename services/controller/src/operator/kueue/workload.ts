@@ -127,10 +127,10 @@ function said(conditions: readonly Condition[]): Omit<WorkloadFacts, "name" | "a
   };
 }
 
-export type WorkloadNews = Pick<Condition, "type" | "reason" | "message"> & { readonly status: boolean };
+export type WorkloadCondition = Pick<Condition, "type" | "reason" | "message"> & { readonly status: boolean };
 
 /** The job stands still: its quota is free. After a preemption it is queued again at once, otherwise when Kueue says so. */
-export function released(reason: string, message: string): WorkloadNews[] {
+export function released(reason: string, message: string): WorkloadCondition[] {
   const isRequeued = reason === "Preempted" || reason === "NodeFailures";
   return [
     { type: "QuotaReserved", status: false, reason: "Pending", message },
@@ -139,14 +139,14 @@ export function released(reason: string, message: string): WorkloadNews[] {
   ];
 }
 
-export function finished(succeeded: boolean, message: string): WorkloadNews[] {
+export function finished(succeeded: boolean, message: string): WorkloadCondition[] {
   return [
     { type: "Finished", status: true, reason: succeeded ? "Succeeded" : "Failed", message: message || "It ended." },
   ];
 }
 
 /** For Kueue's `waitForPodsReady`, which evicts what was admitted and does not start. Undefined: it knows. */
-export function podsReadyNews(workload: WorkloadFacts, isReady: boolean): WorkloadNews | undefined {
+export function podsReadyChange(workload: WorkloadFacts, isReady: boolean): WorkloadCondition | undefined {
   const { admitted, podsReady } = workload;
   const next = admitted ? nextPodsReady(podsReady, isReady) : { ready: false, reason: "WaitForStart" };
   const isKnown = podsReady?.ready === next.ready && podsReady.reason === next.reason;

@@ -11,7 +11,7 @@ import {
   type Workload,
   workloadFacts,
   workloadName,
-  type WorkloadNews,
+  type WorkloadCondition,
   workloadOf,
   WORKLOADS,
 } from "./workload.ts";
@@ -70,12 +70,16 @@ export class Kueue implements Disposable {
   }
 
   /** Writes conditions beside Kueue's own. */
-  async tell(job: Stored<TrainingJob>, news: readonly WorkloadNews[], signal: AbortSignal): Promise<void> {
+  async setConditions(
+    job: Stored<TrainingJob>,
+    changes: readonly WorkloadCondition[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const workload = await this.#kube.get(WORKLOADS, workloadName(job), { signal });
     if (!workload) return;
     const { resourceVersion } = workload.metadata;
-    const conditions = news.reduce((all, one) => setCondition(all, one), workload.status?.conditions ?? []);
-    const isReleased = news.some(({ type, status }) => type === "QuotaReserved" && !status);
+    const conditions = changes.reduce((all, one) => setCondition(all, one), workload.status?.conditions ?? []);
+    const isReleased = changes.some(({ type, status }) => type === "QuotaReserved" && !status);
     const status = { conditions, ...(isReleased && { admission: null }) };
     // A list is replaced as a whole: only if nobody has changed it since it was read.
     const patch = { metadata: { resourceVersion }, status };

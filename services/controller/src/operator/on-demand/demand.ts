@@ -4,7 +4,7 @@ import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { JobMirror } from "../../jobs/job-mirror.ts";
 import type { Placements } from "../kueue/placement.ts";
 import type { Need } from "./need.ts";
-import { needyJobs } from "../../loop/next-job.ts";
+import { jobsThatNeedParts } from "../../loop/next-job.ts";
 import { TRAINING_JOBS } from "../training-job/schema.ts";
 import { Kueue } from "../kueue/workloads.ts";
 
@@ -28,7 +28,7 @@ export class Demand implements Disposable {
 
   /** Undefined: no job may run. */
   async now(signal: AbortSignal): Promise<Need | undefined> {
-    const jobs = needyJobs(await this.#deps.jobs.all());
+    const jobs = jobsThatNeedParts(await this.#deps.jobs.all());
     const [first] = jobs;
     if (!first) return undefined;
     const trainer = jobs.some(({ trainerAddress }) => trainerAddress === "");

@@ -56,7 +56,7 @@ describe("a fleet on demand", () => {
   });
 
   it("is made anew for another place, and only then", () => {
-    const at = (wish: Need): string => templateHash(fleetFor(fleet(), wish).spec);
+    const at = (need: Need): string => templateHash(fleetFor(fleet(), need).spec);
     const elsewhere = need({ placements: new Map([["engines", placement("l4")]]) });
     expect(at(admitted)).toBe(at(admitted));
     expect(new Set([at(need()), at(admitted), at(elsewhere)]).size).toBe(3);

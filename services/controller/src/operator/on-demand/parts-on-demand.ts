@@ -2,7 +2,7 @@
 import { DEPLOYMENTS, type Kube, PODS, type Stored } from "@whetstone/kube";
 import type { JobMirror } from "../../jobs/job-mirror.ts";
 import { INFERENCE_FLEETS, LABELS } from "../inference-fleet/schema.ts";
-import { needyJobs } from "../../loop/next-job.ts";
+import { jobsThatNeedParts } from "../../loop/next-job.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
 import type { PartsFacts } from "../training-job/facts.ts";
 import { needsRay } from "../training-job/suspend.ts";
@@ -29,7 +29,7 @@ export class PartsOnDemand {
 
   /** @param starting  it is not running, and could if its parts were there */
   async look(job: Stored<TrainingJob>, starting: boolean, signal: AbortSignal): Promise<PartsFacts> {
-    const neededBy = needyJobs(await this.#deps.jobs.all())[0]?.spec?.name;
+    const neededBy = jobsThatNeedParts(await this.#deps.jobs.all())[0]?.spec?.name;
     const [missing, pods] = await Promise.all([
       starting ? this.#missing(job, signal) : undefined,
       this.#pods(neededBy !== undefined),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DesiredState } from "@whetstone/proto/jobs/v1/jobs";
-import type { WorkloadNews } from "../kueue/workload.ts";
+import type { WorkloadCondition } from "../kueue/workload.ts";
 
 /** What the record of a job has to say; only what differs is written. */
 export interface RecordUpdate {
@@ -22,7 +22,7 @@ export type Action =
   | { readonly kind: "release-workload"; readonly reason: string; readonly message: string }
   /** A suspended job leaves its queue, and comes back when it goes on. */
   | { readonly kind: "set-workload-active"; readonly active: boolean }
-  | { readonly kind: "tell-workload"; readonly news: WorkloadNews }
+  | { readonly kind: "set-workload-condition"; readonly condition: WorkloadCondition }
   | { readonly kind: "make-ray-cluster" }
   | { readonly kind: "delete-ray-cluster" }
   | { readonly kind: "finish-workload"; readonly succeeded: boolean; readonly message: string }

@@ -56,13 +56,13 @@ export class JobActions {
       case "make-workload":
         return this.#kueue.make(object, signal);
       case "release-workload":
-        return this.#kueue.tell(object, released(action.reason, action.message), signal);
+        return this.#kueue.setConditions(object, released(action.reason, action.message), signal);
       case "set-workload-active":
         return this.#kueue.setActive(object, action.active, signal);
-      case "tell-workload":
-        return this.#kueue.tell(object, [action.news], signal);
+      case "set-workload-condition":
+        return this.#kueue.setConditions(object, [action.condition], signal);
       case "finish-workload":
-        return this.#kueue.tell(object, finished(action.succeeded, action.message), signal);
+        return this.#kueue.setConditions(object, finished(action.succeeded, action.message), signal);
       case "make-ray-cluster":
         return this.#makeRayCluster(object, signal);
       case "delete-ray-cluster":

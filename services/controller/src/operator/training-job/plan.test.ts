@@ -119,7 +119,7 @@ describe("plan: actions", () => {
       "tells Kueue that it has started",
       job({ spec: queued }),
       facts({ record: running(), workload: given }),
-      ["tell-workload"],
+      ["set-workload-condition"],
     ],
     [
       "does not take a switch of weights for a loss",
@@ -134,7 +134,7 @@ describe("plan: actions", () => {
       "makes its Ray cluster when it is admitted",
       job({ spec: { ...queued, trainer: { backend: "verl" } } }),
       facts({ record: waiting("WaitingForTrainer"), workload: given, trainer: undefined }),
-      ["tell-workload", "make-ray-cluster"],
+      ["set-workload-condition", "make-ray-cluster"],
     ],
     [
       "not before",

@@ -159,8 +159,8 @@ function desiredState({ spec }: TrainingJob, deadlines: Deadlines | undefined, m
 }
 
 function differs({ desired, generation, takeSpec }: RecordUpdate, record: RecordFacts): boolean {
-  const isNews = mayReplace(record.desired, desired) && !equals(DesiredStateSchema, desired, record.desired);
-  return isNews || takeSpec || generation !== record.generation;
+  const hasChanged = mayReplace(record.desired, desired) && !equals(DesiredStateSchema, desired, record.desired);
+  return hasChanged || takeSpec || generation !== record.generation;
 }
 
 /** 0: now. Undefined: never. */

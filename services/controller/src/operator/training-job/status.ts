@@ -53,8 +53,8 @@ function refusalMessage({ natsRefusal }: JobFacts, record: RecordFacts): string 
 
 function withNotices({ notices = [] }: JobFacts, record: RecordFacts): string {
   if (record.phase !== "RUNNING") return record.message;
-  const news = notices.filter((notice) => !record.message.includes(notice));
-  return [record.message, ...news].filter(Boolean).join(" ");
+  const others = notices.filter((notice) => !record.message.includes(notice));
+  return [record.message, ...others].filter(Boolean).join(" ");
 }
 
 function suspendMessage(job: TrainingJob, facts: JobFacts, record: RecordFacts): string | undefined {

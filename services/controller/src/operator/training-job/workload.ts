@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A queued job's part of Kueue's contract, as its own integrations keep it.
 import type { Stored } from "@whetstone/kube";
-import { podsReadyNews } from "../kueue/workload.ts";
+import { podsReadyChange } from "../kueue/workload.ts";
 import type { TrainingJob } from "./schema.ts";
 import type { JobFacts, RecordFacts } from "./facts.ts";
 import { needsRay } from "./suspend.ts";
@@ -12,12 +12,12 @@ export function workloadActions(job: Stored<TrainingJob>, facts: JobFacts, recor
   if (!job.spec.queueName) return [];
   if (!workload) return [{ kind: "make-workload" }];
   const stands = record.phase !== "RUNNING" && !hasPods(job, facts);
-  const wished = activityAction(job, workload, stands);
-  if (wished) return [wished];
+  const activity = activityAction(job, workload, stands);
+  if (activity) return [activity];
   const { evicted, reserved, message } = workload;
   if (evicted && reserved && stands) return [{ kind: "release-workload", reason: evicted, message }];
-  const news = podsReadyNews(workload, isStarted(facts, record));
-  return news ? [{ kind: "tell-workload", news }] : [];
+  const condition = podsReadyChange(workload, isStarted(facts, record));
+  return condition ? [{ kind: "set-workload-condition", condition }] : [];
 }
 
 function activityAction(

@@ -117,7 +117,7 @@ export class Stage implements WorkflowContext {
     return { ...answer, step };
   }
 
-  /** The prompt's limit is that of each call; wishes that only the policy's server may know are asked of it alone. */
+  /** The prompt's limit is that of each call; settings that only the policy's server may know are asked of it alone. */
   #chatOptions(role: string, options: RoleChatOptions): Omit<ChatOptions, "signal"> {
     const { session } = this;
     const { settings } = session;

@@ -257,8 +257,8 @@ describe("what calls ask for", () => {
     const history: ChatMessage[] = [...ASK, { role: "assistant", content: "<think>long</think>short" }, ...ASK];
     const run: Run = (flow) =>
       Promise.all([flow.chat("solver", history), flow.chat("judge", ASK)]).then(() => undefined);
-    const wishes = { returnTokenIds: true, disableThinking: true, accumulateThinking: false };
-    const episode = await play(run, { rolloutClient: policy, rolloutClients: { judge }, ...wishes });
+    const settings = { returnTokenIds: true, disableThinking: true, accumulateThinking: false };
+    const episode = await play(run, { rolloutClient: policy, rolloutClients: { judge }, ...settings });
     expect(episode.failure.class).toBe("NONE");
     expect(policy.asked[0]?.options).toMatchObject({
       returnTokenIds: true,

@@ -560,7 +560,7 @@ export declare type PoolRecord = Message<"whetstone.events.v1.PoolRecord"> & {
   epoch: bigint;
 
   /**
-   * The wish: env-runners that shall be there. Above the number of runners while they start.
+   * Desired number: env-runners that shall be there. Above the number of runners while they start.
    *
    * @generated from field: uint32 wanted_runners = 3;
    */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users wish for with kubectl: a TrainingJob, more environments.
+// What users do with kubectl: apply a TrainingJob, scale a pool.
 import type { JsonObject } from "@bufbuild/protobuf";
 
 import { attempt, command, kubectl } from "./cluster.ts";
