@@ -24,6 +24,18 @@ describe("documents", () => {
     expect(links.filter((link) => !existsSync(join(root, dirname(document), link)))).toEqual([]);
   });
 
+  it("ARCHITECTURE.md names every stop from a suspended object to the loop's end, eight at most, and each exists", () => {
+    const text = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");
+    const stops = [...text.matchAll(/^\d\. `([\w/-]+\.ts)`, `(#?\w+)`/gm)].map(([, file = "", name = ""]) => ({
+      file,
+      name,
+    }));
+    expect(stops.length).toBeGreaterThan(0);
+    expect(stops.length).toBeLessThanOrEqual(8);
+    const source = (file: string): string => readFileSync(join(root, "services/controller/src", file), "utf8");
+    expect(stops.filter(({ file, name }) => !source(file).includes(`${name}(`))).toEqual([]);
+  });
+
   it("the make targets that documents name exist", () => {
     const targets = new Set(
       [...readFileSync(join(root, "Makefile"), "utf8").matchAll(/^([a-z0-9-]+):/gm)].map((m) => m[1]),

@@ -30,16 +30,16 @@ const parts = (over: Partial<PartsFacts> = {}): PartsFacts => ({
 const noEngines = parts({ missing: "engines", pods: 0 });
 
 describe("a job whose engines come on demand", () => {
-  it("is held until they are there, says so, and looks every second", () => {
-    const waits = plan(job(), facts({ intake: { kind: "valid" }, parts: { ...noEngines, neededBy: undefined } }));
-    expect(update(waits)?.desired).toEqual(DESIRED.suspendByController("WaitingForEngines"));
-    const held = plan(job(), facts({ record: waiting("WaitingForEngines"), parts: noEngines }));
-    expect([kinds(held), held.requeueAfterMs, held.status?.message]).toEqual([[], 1000, "Being started: engines."]);
+  it("waits until they are there, says so, and looks every second", () => {
+    const admits = plan(job(), facts({ intake: { kind: "valid" }, parts: { ...noEngines, neededBy: undefined } }));
+    expect(update(admits)?.desired).toEqual(DESIRED.suspendByController("WaitingForEngines"));
+    const waits = plan(job(), facts({ record: waiting("WaitingForEngines"), parts: noEngines }));
+    expect([kinds(waits), waits.requeueAfterMs, waits.status?.message]).toEqual([[], 1000, "Being started: engines."]);
     const come = plan(job(), facts({ record: waiting("WaitingForEngines"), parts: parts() }));
     expect([update(come)?.desired, come.requeueAfterMs]).toEqual([DESIRED.run(), undefined]);
   });
 
-  it("is held for the trainer, too", () => {
+  it("waits for the trainer, too", () => {
     expect(update(plan(job(), facts({ record: record(), parts: parts({ missing: "trainer" }) })))?.desired).toEqual(
       DESIRED.suspendByController("WaitingForTrainer"),
     );

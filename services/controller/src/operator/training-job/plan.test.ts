@@ -226,11 +226,11 @@ describe("plan: updates of the record", () => {
     expect(update(plan(job({ spec: queued }), facts({ intake: { kind: "valid" } })))?.desired).toEqual(
       DESIRED.suspendByController("WaitingForQuota"),
     );
-    const held = facts({
+    const waits = facts({
       record: waiting("WaitingForQuota"),
       workload: workload({ admitted: true, reserved: true }),
     });
-    expect(update(plan(job({ spec: queued }), held))).toMatchObject({ desired: DESIRED.run() });
+    expect(update(plan(job({ spec: queued }), waits))).toMatchObject({ desired: DESIRED.run() });
   });
 
   it("stops a running job before it takes over a changed text, then lets it go on", () => {

@@ -45,12 +45,12 @@ export interface PodSet {
 }
 
 /** In a word, for people. */
-export type JobState =
+export type TrainingJobState =
   "Pending" | "Queued" | "Running" | "Suspended" | "Succeeded" | "Failed" | "Cancelled" | "Invalid";
 
 export interface TrainingJobStatus {
   observedGeneration?: number;
-  state?: JobState;
+  state?: TrainingJobState;
   message?: string;
   conditions?: Condition[];
   epoch?: number;

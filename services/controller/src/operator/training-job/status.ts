@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Stored } from "@whetstone/kube";
 import { isWanted } from "@whetstone/messaging/jobs";
-import type { JobState, TrainingJob, TrainingJobStatus } from "./schema.ts";
+import type { TrainingJobState, TrainingJob, TrainingJobStatus } from "./schema.ts";
 import { conditionsOf } from "./conditions.ts";
 import { lastProgressMs } from "./deadlines.ts";
 import { mayRun, suspendReasonOf } from "./suspend.ts";
@@ -27,7 +27,7 @@ export function statusOf(
   };
 }
 
-const STATES: Record<RecordFacts["phase"], JobState> = {
+const STATES: Record<RecordFacts["phase"], TrainingJobState> = {
   QUEUED: "Queued",
   RUNNING: "Running",
   SUSPENDED: "Suspended",
@@ -36,7 +36,7 @@ const STATES: Record<RecordFacts["phase"], JobState> = {
   CANCELLED: "Cancelled",
 };
 
-function stateOf({ status }: TrainingJob, { intake }: JobFacts, record: RecordFacts | undefined): JobState {
+function stateOf({ status }: TrainingJob, { intake }: JobFacts, record: RecordFacts | undefined): TrainingJobState {
   if (record) return STATES[record.phase];
   return intake.kind === "invalid" || status?.state === "Invalid" ? "Invalid" : "Pending";
 }
