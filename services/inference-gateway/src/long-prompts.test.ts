@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { countTurns } from "@whetstone/testkit";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { buildCodec } from "./codec/codec-files.ts";
+import { CodecThread } from "./codec/codec-thread.ts";
 import { ModelCodec } from "./codec/model-codec.ts";
 import { numbersOf } from "./codec/offloading-codec.ts";
 import { ModelFolders } from "./codec/model-folder.ts";
@@ -49,12 +50,12 @@ describe("a message of 15 MB", () => {
     const other = await FakeEngine.start();
     other.maxModelLen = 10_000_000;
     await serve(gateway, "e1", other.url, TINY, 1n, "wide");
-    const encode = vi.spyOn(ModelCodec.prototype, "encode");
+    const [encode, thread] = [vi.spyOn(ModelCodec.prototype, "encode"), vi.spyOn(CodecThread.prototype, "run")];
     expect(await chat(gateway, "long", [user("y".repeat(20_000))])).toMatchObject({
       status: 400,
       body: { error: { code: "context_length_exceeded", param: "messages" } },
     });
-    expect(encode.mock.calls).toEqual([]);
+    expect([...encode.mock.calls, ...thread.mock.calls.filter(([{ kind }]) => kind === "encode")]).toEqual([]);
     await other.kill();
   });
 });
