@@ -12,7 +12,7 @@ import { ExternalModels } from "./play/external-models.ts";
 import { fixedPool } from "./environments/fixed-pool.ts";
 import { JobPullers } from "./tasks/job-pullers.ts";
 import { Gateway } from "./play/gateway.ts";
-import { type OnStance, watchJobs } from "./tasks/job-watch.ts";
+import { type OnActivity, watchJobs } from "./tasks/job-watch.ts";
 import { poolOf, type Pools } from "./environments/pools.ts";
 import { RunnerClients } from "./environments/runner-clients.ts";
 import { SlotControl } from "./slots/slot-control.ts";
@@ -105,11 +105,11 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   opened.defer(() => {
     watching.abort();
   });
-  const onStance: OnStance = (job, stance, spec) => {
-    pullers.onStance(job, stance, spec);
-    if (stance !== "play") modules.jobLeft(job);
+  const onActivity: OnActivity = (job, activity, spec) => {
+    pullers.onActivity(job, activity, spec);
+    if (activity !== "play") modules.jobLeft(job);
   };
-  void watchJobs(nats, onStance, { signal: watching.signal, logger }).catch((error: unknown) => {
+  void watchJobs(nats, onActivity, { signal: watching.signal, logger }).catch((error: unknown) => {
     logger.error("job_watch_failed", { error });
   });
   const { environmentSlots } = pullers;

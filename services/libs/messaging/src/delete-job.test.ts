@@ -48,7 +48,7 @@ it("deletes a job's messages in the shared streams, too, and no other job's", as
   const jobs = ["mine", "mine-2", "other"];
   for (const job of jobs) {
     await ensureJobStreams(nc, job);
-    for (const subject of subjectsOf(job)) nc.publish(subject, "news");
+    for (const subject of subjectsOf(job)) nc.publish(subject, "x");
   }
   await nc.flush();
   await expect.poll(async () => Object.keys(await left()).length).toBe(15);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { OrchestratorConfig } from "../config.ts";
-import type { OnStance } from "./job-watch.ts";
+import type { OnActivity } from "./job-watch.ts";
 import { poolOf, type Pools } from "../environments/pools.ts";
 import { type TaskPullerDeps, TaskPuller } from "./task-puller.ts";
 
@@ -37,14 +37,14 @@ export class JobPullers {
     return slots.reduce((sum, count) => (sum === undefined || count === undefined ? undefined : sum + count), 0);
   };
 
-  readonly onStance: OnStance = (job, stance, spec) => {
-    if (stance === "play") this.#open(job, spec);
+  readonly onActivity: OnActivity = (job, activity, spec) => {
+    if (activity === "play") this.#open(job, spec);
     else {
       const puller = this.#pullers.get(job);
       this.#pullers.delete(job);
       this.#withoutEnvironment.delete(job);
       this.#poolNames.delete(job);
-      if (puller !== undefined) this.#track(puller.close(stance));
+      if (puller !== undefined) this.#track(puller.close(activity));
     }
   };
 

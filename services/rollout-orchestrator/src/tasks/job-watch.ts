@@ -5,9 +5,9 @@ import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 
 /** What the orchestrator does with a job's tasks. `pause`: hand them back. `end`: they are void. */
-export type JobStance = "play" | "pause" | "end";
+export type JobActivity = "play" | "pause" | "end";
 
-export function stanceOf(job: Job): JobStance {
+export function activityOf(job: Job): JobActivity {
   switch (jobState(job).kind) {
     case "running":
     case "suspending": // Its step still needs its episodes.
@@ -21,19 +21,19 @@ export function stanceOf(job: Job): JobStance {
 }
 
 /** Told of a job; the spec is absent when the job is gone. */
-export type OnStance = (job: string, stance: JobStance, spec: JobSpec | undefined) => void;
+export type OnActivity = (job: string, activity: JobActivity, spec: JobSpec | undefined) => void;
 
-/** Reports each job's stance, now and at every change, until the signal aborts. */
+/** Reports each job's activity, now and at every change, until the signal aborts. */
 export async function watchJobs(
   nats: Nats,
-  onStance: OnStance,
+  onActivity: OnActivity,
   { signal, logger }: { readonly signal: AbortSignal; readonly logger: Logger },
 ): Promise<void> {
   const jobs = await openJobs(nats, { signal, logger });
   try {
     for await (const change of jobs.watch("", signal)) {
-      if (change.kind === "delete") onStance(change.key, "end", undefined);
-      else onStance(change.key, stanceOf(change.value), change.value.spec);
+      if (change.kind === "delete") onActivity(change.key, "end", undefined);
+      else onActivity(change.key, activityOf(change.value), change.value.spec);
     }
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -10,7 +10,7 @@ import type { OrchestratorMetrics } from "../service/metrics.ts";
 import type { FairGate } from "../slots/fair-gate.ts";
 import { sealUnplayed } from "../seal/seal.ts";
 import { publishEpisode } from "../seal/episode-publisher.ts";
-import type { JobStance } from "./job-watch.ts";
+import type { JobActivity } from "./job-watch.ts";
 import type { Pool } from "../environments/pools.ts";
 
 // D1: a task is acknowledged only after its episode is in the stream. D2: every task that was taken is settled: ack when
@@ -54,7 +54,7 @@ export class TaskPuller {
   readonly #running = new Set<Promise<void>>();
   readonly #window: PullWindow;
   readonly #pulling: Promise<void>;
-  #after: Exclude<JobStance, "play"> = "pause";
+  #after: Exclude<JobActivity, "play"> = "pause";
 
   constructor(deps: TaskPullerDeps, { name, poolName, pool, needsRoom }: PulledJob) {
     this.#deps = { ...deps, logger: deps.logger.child({ job: name }) };
@@ -70,7 +70,7 @@ export class TaskPuller {
   }
 
   /** Aborts what plays and settles it (D2). Pulling ends first: what is handed back must not come here again. */
-  async close(after: Exclude<JobStance, "play">): Promise<void> {
+  async close(after: Exclude<JobActivity, "play">): Promise<void> {
     const reason = new WhetstoneError("CANCELLED", `job ${this.#job} is not running here any more`);
     this.#after = after;
     this.#unlisten();
