@@ -11,7 +11,7 @@ import { schemaOf } from "../crds/schema.ts";
 import { messagesBelow } from "./facts.ts";
 import { filledFields } from "./filled.ts";
 import { jobReference } from "./reference.ts";
-import { settingsTable, settingsTypes } from "./settings.ts";
+import { settingsDefaults, settingsTable, settingsTypes } from "./settings.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const YAML_HEADER =
@@ -39,4 +39,6 @@ await write("charts/whetstone-crds/generated/job-spec.yaml", YAML_HEADER + yaml)
 await write("services/libs/contract/src/generated/filled-fields.ts", filledFields(messages));
 await write("services/libs/sdk/src/job/generated/settings.ts", settingsTypes(messages));
 await write("services/libs/sdk/src/job/generated/fields.ts", settingsTable(messages));
+const limits = messages.find(({ name }) => name === "RolloutLimits") as DescMessage;
+await write("services/libs/sdk/src/job/generated/limit-defaults.ts", settingsDefaults(limits));
 await write("docs/job-reference.md", jobReference(messages));

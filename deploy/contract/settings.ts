@@ -110,6 +110,18 @@ function single(field: DescField): string {
   return field.scalar === ScalarType.UINT64 ? "number | bigint" : "number";
 }
 
+/** Of a message's fields that have one: durations are milliseconds. */
+export function settingsDefaults(message: DescMessage): string {
+  const given = message.fields.flatMap((field): [string, unknown][] => {
+    const value = defaultOf(field);
+    if (value === undefined) return [];
+    if (isDuration(field)) return [[field.jsonName, Number(value.replace(/s$/, "")) * 1000]];
+    return [[field.jsonName, field.enum || field.scalar === ScalarType.STRING ? value : JSON.parse(value)]];
+  });
+  return `${HEADER}/** What an absent setting means. Durations are milliseconds. */
+export const ${nameOf(message).toUpperCase().replace("SETTINGS", "_DEFAULTS")} = ${JSON.stringify(Object.fromEntries(given))};\n`;
+}
+
 export function settingsTable(messages: readonly DescMessage[]): string {
   const table = Object.fromEntries(messages.map((message) => [message.name, messageRule(message)]));
   const type = "Readonly<Record<string, MessageRules>>";

@@ -13,7 +13,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   sdk: ["core"],
   modules: ["core", "telemetry", "sdk"],
   kube: ["core", "telemetry"],
-  audit: ["core", "messaging", "proto"],
+  audit: ["contract", "core", "messaging", "proto"],
   testkit: ["core", "telemetry", "tls", "messaging", "rpc", "proto"],
 };
 

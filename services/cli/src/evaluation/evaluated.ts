@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** From a finished evaluation job and its episodes' summaries to the report. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { withDefaults } from "@whetstone/contract/defaults";
 import { parseEpisodeId } from "@whetstone/core";
-import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { type Job, type JobSpec, ValidationVariantSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { FailureClass, FailureClassSchema, TerminationReasonSchema } from "@whetstone/proto/types/v1/types";
 import { type EvaluatedEpisode, type EvaluationHead, type EvaluationReport, evaluationReport } from "@whetstone/sdk";
@@ -34,7 +35,7 @@ function headOf(spec: JobSpec | undefined): Omit<Head, keyof ReturnType<typeof e
     model: textOf(model?.path),
     agent: textOf(agent?.kind),
     environment: textOf(environment?.kind),
-    attempts: variant?.attempts ?? 1,
+    attempts: withDefaults(ValidationVariantSchema, variant).attempts,
     seed: Number(seed),
     sampling: numbersOf(variant?.sampling ?? spec.sampling),
   };

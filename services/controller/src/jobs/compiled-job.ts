@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JobSpec, ValidationVariant } from "@whetstone/proto/jobs/v1/jobs";
-import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
+import { type Filled, withDefaults } from "@whetstone/contract/defaults";
+import {
+  type DeadlinePolicy,
+  type JobSpec,
+  JobSpecSchema,
+  LoopSchema,
+  type Validation,
+  ValidationVariantSchema,
+} from "@whetstone/proto/jobs/v1/jobs";
 import { durationMs } from "./duration.ts";
 import { Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
 
@@ -41,27 +48,24 @@ export interface CompiledJob {
   readonly episodeTimeoutMs: number;
 }
 
-export function compileJob(spec: JobSpec): CompiledJob {
+export function compileJob(given: JobSpec): CompiledJob {
+  const spec = withDefaults(JobSpecSchema, given);
   const sft = spec.algorithm?.kind.case === "sft";
-  const { steps = 0, batchGroups = 0, maxPolicyLag = 0, deadlinePolicy = 0 } = spec.loop ?? {};
+  const { steps = 0, batchGroups, maxPolicyLag, deadlinePolicy } = spec.loop ?? withDefaults(LoopSchema);
   return {
     name: spec.name,
-    seed: seedOf(spec),
+    seed: Number(spec.seed),
     steps,
     batchGroups,
     groupSize: groupSize(spec),
     maxPolicyLag,
     purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
     groupRule: groupRule(spec, sft),
-    deadlinePolicy: deadlinePolicy || DeadlinePolicy.VOID,
-    validation: compileValidation(spec),
+    deadlinePolicy,
+    validation: spec.validation && compileValidation(spec.validation, given.sampling),
     timeoutMs: spec.timeout && durationMs(spec.timeout),
-    episodeTimeoutMs: spec.limits?.episodeTimeout ? durationMs(spec.limits.episodeTimeout) : 300_000,
+    episodeTimeoutMs: durationMs(spec.limits.episodeTimeout),
   };
-}
-
-function seedOf(spec: JobSpec): number {
-  return Number(spec.seed ?? 0n);
 }
 
 function groupSize(spec: JobSpec): number {
@@ -82,23 +86,14 @@ function groupRule(spec: JobSpec, sft: boolean): GroupRule {
   }
 }
 
-function compileValidation(spec: JobSpec): CompiledValidation | undefined {
-  const validation = spec.validation;
-  if (!validation) return undefined;
-  return {
-    everySteps: validation.everySteps ?? 0,
-    atStart: validation.atStart ?? true,
-    atEnd: validation.atEnd ?? true,
-    concurrency: validation.concurrency ?? Infinity,
-    variants:
-      validation.variants.length > 0 ? validation.variants.map((v) => compileVariant(v, spec)) : [defaultVariant(spec)],
-  };
-}
-
-function compileVariant(variant: ValidationVariant, spec: JobSpec): CompiledVariant {
-  return { name: variant.name, attempts: variant.attempts ?? 1, sampling: variant.sampling ?? spec.sampling };
-}
-
-function defaultVariant(spec: JobSpec): CompiledVariant {
-  return { name: "sampled", attempts: 1, sampling: spec.sampling };
+function compileValidation(validation: Filled<Validation>, sampling: Sampling | undefined): CompiledValidation {
+  const { everySteps, atStart, atEnd, concurrency = Infinity, variants } = validation;
+  const own = variants.map((variant) => ({
+    name: variant.name,
+    attempts: variant.attempts,
+    sampling: variant.sampling ?? sampling,
+  }));
+  const { attempts } = withDefaults(ValidationVariantSchema);
+  const only = { name: "sampled", attempts, sampling };
+  return { everySteps, atStart, atEnd, concurrency, variants: own.length > 0 ? own : [only] };
 }

@@ -16,12 +16,13 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import type { KV } from "@nats-io/kv";
 import { Kvm } from "@nats-io/kv";
 import type { NatsConnection } from "@nats-io/nats-core";
+import { withDefaults } from "@whetstone/contract/defaults";
 import { WhetstoneError } from "@whetstone/core";
 import type { StoredMessage, TypedStreams } from "@whetstone/messaging";
 import { JOBS_BUCKET, LEDGER_BUCKET, episodeStream, openStreams, sha256Hex, taskStream } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
-import { JobPhase, JobSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { JobPhase, JobSchema, LoopSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 
@@ -93,7 +94,7 @@ function factsOf(job: Job): JobFacts {
         : phase === JobPhase.SUSPENDED
           ? "suspended"
           : "running",
-    checkpointEvery: Math.max(1, job.spec?.loop?.checkpointEvery ?? 1),
+    checkpointEvery: withDefaults(LoopSchema, job.spec?.loop).checkpointEvery,
   };
 }
 

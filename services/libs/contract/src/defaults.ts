@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import {
   clone,
+  create,
   type DescField,
   type DescMessage,
   type JsonValue,
@@ -9,13 +10,31 @@ import {
   ScalarType,
 } from "@bufbuild/protobuf";
 import { reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
+import type { FilledFields } from "./generated/filled-fields.ts";
 import { rulesOf } from "./rules.ts";
 
+/** A message of which every field that has a default is there, at every depth. */
+export type Filled<M> = M extends { readonly $typeName: infer Name extends `whetstone.${string}` }
+  ? FilledMessage<M, Name extends keyof FilledFields ? FilledFields[Name] : never>
+  : M extends { readonly $typeName: string }
+    ? M
+    : M extends readonly (infer Item)[]
+      ? Filled<Item>[]
+      : M extends { readonly case: infer Case; readonly value: infer Value }
+        ? { case: Case; value: Filled<Value> }
+        : M;
+type FilledMessage<M, Names> = {
+  [K in keyof M as K extends Names ? K : never]-?: Filled<Exclude<M[K], undefined>>;
+} & { [K in keyof M as K extends Names ? never : K]: Filled<M[K]> };
+
 /** A copy with every default of the contract filled in, at every depth. What is absent then has a meaning by its absence. */
-export function withDefaults<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
+export function withDefaults<Desc extends DescMessage>(
+  schema: Desc,
+  message: MessageShape<Desc> = create(schema),
+): Filled<MessageShape<Desc>> {
   const copy = clone(schema, message);
   fill(reflect(schema, copy));
-  return copy;
+  return copy as Filled<MessageShape<Desc>>;
 }
 
 function fill(message: ReflectMessage): void {

@@ -9,7 +9,7 @@ import { EpisodeError, type Failure } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
 import type { PlacedDelivery } from "../play/episode-player.ts";
-import { episodeTimeoutMs } from "../play/limits.ts";
+import { budgetsOf, episodeTimeoutMs } from "../play/limits.ts";
 import { sealFailed } from "../seal/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
 
@@ -35,7 +35,6 @@ type Played = { readonly episode: Episode } | { readonly failure: Failure; reado
 const START_MS = 60_000;
 /** The engine's own deadline ends an episode; ours is for a process that does not keep it. Fetching calls and closing come after it. */
 const GRACE_MS = 20_000;
-const DEFAULT_RETRY_LIMIT = 2;
 const ALONE = 2;
 const MARKED_KEPT = 10_000;
 const FETCH = { attempts: 8, backoff: exponentialBackoff({ initialMs: 200, maxMs: 5_000 }) };
@@ -70,7 +69,7 @@ export class ModulePlayer implements AsyncDisposable {
   async play(delivery: PlacedDelivery, signal: AbortSignal): Promise<Episode> {
     const { task } = delivery;
     const startedAt = { ms: Date.now(), mark: performance.now() };
-    const retries = task.limits?.retryLimit ?? DEFAULT_RETRY_LIMIT;
+    const retries = budgetsOf(task).retryLimit;
     let deaths = this.#mustPlayAlone(task) ? ALONE : 0;
     const first = delivery.replay ?? 0;
     for (let replay = 0; ; replay += 1) {

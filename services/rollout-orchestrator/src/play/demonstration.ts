@@ -3,12 +3,11 @@ import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/
 import type { Episode, ModelCall } from "@whetstone/proto/types/v1/types";
 import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
 import type { Delivery } from "../tasks/delivery.ts";
-import { episodeTimeoutMs } from "./limits.ts";
+import { budgetsOf, episodeTimeoutMs } from "./limits.ts";
 import { nothingPlayed, seal } from "../seal/seal.ts";
 import { sessionName } from "./session-name.ts";
 import type { Gateway } from "./gateway.ts";
 
-const DEFAULT_RETRY_LIMIT = 2;
 const BACKOFF = exponentialBackoff({ initialMs: 500, maxMs: 5_000 });
 
 interface Rendered {
@@ -44,7 +43,7 @@ async function render(gateway: Gateway, { task, attempt }: Delivery, signal: Abo
     const calls = await retry(
       (n) => gateway.render(sessionName(task.episodeId, attempt, n), task.model, messages, signal),
       {
-        attempts: 1 + (task.limits?.retryLimit ?? DEFAULT_RETRY_LIMIT),
+        attempts: 1 + budgetsOf(task).retryLimit,
         backoff: BACKOFF,
         signal,
         isRetryable: (error) => isRetried(classify(error, "model").class),

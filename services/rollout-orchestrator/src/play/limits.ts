@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
-import type { PhaseTimeouts } from "@whetstone/proto/types/v1/types";
+import { type Filled, withDefaults } from "@whetstone/contract/defaults";
+import {
+  type PhaseTimeouts,
+  type RolloutLimits,
+  RolloutLimitsSchema,
+  SamplingSchema,
+} from "@whetstone/proto/types/v1/types";
 import type { AgentExecutionEngineOptions, SamplingParams } from "@whetstone/sdk";
 
 type Limits = Pick<
@@ -20,21 +26,22 @@ type Limits = Pick<
   | "phaseTimeoutsMs"
 >;
 
-/** A task's budgets as the engine names them; what is absent has the engine's default, which is the contract's. */
-export function limitsOf({ limits, sampling }: Pick<RolloutTask, "limits" | "sampling">): Limits {
+/** A task's budgets as the engine names them. */
+export function limitsOf(task: Pick<RolloutTask, "limits" | "sampling">): Limits {
+  const limits = budgetsOf(task);
   return {
-    maxSteps: limits?.maxSteps,
-    maxPromptLength: limits?.maxPromptTokens,
-    maxResponseLength: limits?.maxResponseTokens,
-    enforceMaxPromptLength: limits?.enforcePromptLimitEachStep,
-    trajectoryTimeoutMs: episodeTimeoutMs({ limits }),
-    retryLimit: limits?.retryLimit,
-    gamma: limits?.gamma,
-    overlongFilter: limits?.overlongFilter,
-    samplingParams: samplingOf(sampling),
-    accumulateThinking: limits?.accumulateThinking,
-    disableThinking: limits?.disableThinking,
-    phaseTimeoutsMs: phaseTimeoutsOf(limits?.phaseTimeouts),
+    maxSteps: limits.maxSteps,
+    maxPromptLength: limits.maxPromptTokens,
+    maxResponseLength: limits.maxResponseTokens,
+    enforceMaxPromptLength: limits.enforcePromptLimitEachStep,
+    trajectoryTimeoutMs: msOf(limits.episodeTimeout),
+    retryLimit: limits.retryLimit,
+    gamma: limits.gamma,
+    overlongFilter: limits.overlongFilter,
+    samplingParams: samplingOf(task.sampling),
+    accumulateThinking: limits.accumulateThinking,
+    disableThinking: limits.disableThinking,
+    phaseTimeoutsMs: phaseTimeoutsOf(limits.phaseTimeouts),
   };
 }
 
@@ -45,17 +52,23 @@ function phaseTimeoutsOf(timeouts: PhaseTimeouts | undefined): Limits["phaseTime
   return { reset: msOf(reset), model: msOf(model), step: msOf(step), reward: msOf(reward), close: msOf(close) };
 }
 
+function msOf(duration: Duration): number;
+function msOf(duration: Duration | undefined): number | undefined;
 function msOf(duration: Duration | undefined): number | undefined {
   return duration === undefined ? undefined : Number(duration.seconds) * 1000 + duration.nanos / 1e6;
 }
 
-const DEFAULT_TIMEOUT_MS = 300_000;
+/** With the contract's defaults. */
+export function budgetsOf({ limits }: Pick<RolloutTask, "limits">): Filled<RolloutLimits> {
+  return withDefaults(RolloutLimitsSchema, limits);
+}
 
-export function episodeTimeoutMs({ limits }: Pick<RolloutTask, "limits">): number {
-  return msOf(limits?.episodeTimeout) ?? DEFAULT_TIMEOUT_MS;
+export function episodeTimeoutMs(task: Pick<RolloutTask, "limits">): number {
+  return msOf(budgetsOf(task).episodeTimeout);
 }
 
 function samplingOf(sampling: RolloutTask["sampling"]): SamplingParams {
-  const { temperature = 1, topP, topK, maxTokens } = sampling ?? {};
+  const { temperature } = withDefaults(SamplingSchema, sampling);
+  const { topP, topK, maxTokens } = sampling ?? {}; // What is off is not asked for.
   return { temperature, topP, topK, maxTokens };
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
+import { withDefaults } from "@whetstone/contract/defaults";
+import { type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { OrchestratorConfig } from "../config.ts";
 import type { OnActivity } from "./job-watch.ts";
 import { poolOf, type Pools } from "../environments/pools.ts";
@@ -54,7 +55,7 @@ export class JobPullers {
     const poolName = poolOf(spec?.environment);
     if (config.pool !== undefined && config.pool !== poolName) return;
     const pool = pools.of(poolName);
-    const weight = spec?.weight ?? 1;
+    const weight = withDefaults(JobSpecSchema, spec).weight;
     gate.setWeight(job, weight);
     const needsRoom = Boolean(spec?.environment?.kind);
     if (needsRoom) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { inTurns } from "@whetstone/core";
-import type { Validation } from "@whetstone/proto/jobs/v1/jobs";
+import { withDefaults } from "@whetstone/contract/defaults";
+import { type Validation, ValidationSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { TaskList } from "../../datasets/dataset.ts";
 import type { Findings, Violation } from "./violation.ts";
 
@@ -9,16 +10,17 @@ const MAX_VALIDATION_EPISODES = 2_000_000;
 
 /** Where the number of tasks is known without reading a file. */
 export function checkSeedsPlayed(found: Findings, validation: Validation): void {
-  const { dataset } = validation;
+  const { dataset } = withDefaults(ValidationSchema, validation);
   if (dataset?.source.case !== "seeds") return;
-  const { take, repeat = 1, source } = dataset;
+  const { take, repeat, source } = dataset;
   const { count } = source.value;
   checkValidationSize(found, validation, Number(take !== undefined && take < count ? take : count) * repeat);
 }
 
 /** @param tasks  after take and repeat; of a file they are known once it is read */
-export function checkValidationSize(found: Findings, { variants }: Validation, tasks: number): void {
-  const attempts = variants.length === 0 ? 1 : variants.reduce((sum, variant) => sum + (variant.attempts ?? 1), 0);
+export function checkValidationSize(found: Findings, validation: Validation, tasks: number): void {
+  const { variants } = withDefaults(ValidationSchema, validation);
+  const attempts = variants.length === 0 ? 1 : variants.reduce((sum, variant) => sum + variant.attempts, 0);
   const episodes = tasks * attempts;
   const reason = `has ${episodes} episodes (tasks × attempts), at most ${MAX_VALIDATION_EPISODES} can be played; use "take"`;
   found.check("validation.dataset", episodes <= MAX_VALIDATION_EPISODES, reason);

@@ -2,6 +2,7 @@
 import { type Clock, systemClock, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable, Environment } from "../base-env.ts";
+import { LIMIT_DEFAULTS } from "../job/generated/limit-defaults.ts";
 import type { DeadlinePolicy } from "../failure.ts";
 import type { RolloutClient, SamplingParams } from "../rollout-client.ts";
 import type { Info, Task } from "../types.ts";
@@ -84,18 +85,18 @@ const DEFAULTS = {
   environmentArgs: {},
   role: "agent",
   nParallelAgents: 128,
-  trajectoryTimeoutMs: 300_000,
-  gamma: 1,
-  retryLimit: 2,
-  maxSteps: 5,
-  maxResponseLength: 8192,
-  maxPromptLength: 1024,
-  enforceMaxPromptLength: false,
-  overlongFilter: false,
+  trajectoryTimeoutMs: LIMIT_DEFAULTS.episodeTimeout,
+  gamma: LIMIT_DEFAULTS.gamma,
+  retryLimit: LIMIT_DEFAULTS.retryLimit,
+  maxSteps: LIMIT_DEFAULTS.maxSteps,
+  maxResponseLength: LIMIT_DEFAULTS.maxResponseTokens,
+  maxPromptLength: LIMIT_DEFAULTS.maxPromptTokens,
+  enforceMaxPromptLength: LIMIT_DEFAULTS.enforcePromptLimitEachStep,
+  overlongFilter: LIMIT_DEFAULTS.overlongFilter,
   samplingParams: {},
   deadlinePolicy: "void",
-  accumulateThinking: true,
-  disableThinking: false,
+  accumulateThinking: LIMIT_DEFAULTS.accumulateThinking,
+  disableThinking: LIMIT_DEFAULTS.disableThinking,
   returnTokenIds: false,
   phaseTimeoutsMs: {},
   closeTimeoutMs: 5_000,
