@@ -391,7 +391,7 @@ export declare const SftSchema: GenMessage<Sft>;
  */
 export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
   /**
-   * Episodes a task. Times batch_groups, a batch has at most 32,768 episodes.
+   * Episodes a task. Times batch_groups, a batch has at most 32,768 episodes, and its manifest must fit into 8 MB.
    *
    * @generated from field: uint32 group_size = 1;
    */

@@ -102,7 +102,7 @@ export interface BatchingSettings {
 
 /** Group relative policy optimization. Sources: arXiv 2402.03300 (GRPO), 2503.14476 (clip-higher, token mean). */
 export interface GrpoSettings extends OptimizerSettings, BatchingSettings {
-  /** Episodes a task. Times batchGroups, a batch has at most 32,768 episodes. From 2 to 1024. */
+  /** Episodes a task. Times batchGroups, a batch has at most 32,768 episodes, and its manifest must fit into 8 MB. From 2 to 1024. */
   readonly groupSize: number;
   /** Divide the advantage by the group's standard deviation (ddof 1, + 1e-6). False: Dr.GRPO's advantage. Default true. */
   readonly normalizeByStd?: boolean | undefined;
