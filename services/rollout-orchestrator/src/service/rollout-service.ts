@@ -12,7 +12,6 @@ export interface RolloutServiceDeps {
   readonly play: Play;
 }
 
-/** Runs of its own are not there yet: evaluations are jobs without steps. They answer UNIMPLEMENTED. */
 export function rolloutService({ actors, modules, play }: RolloutServiceDeps): ServiceImplementation {
   const builtIn = actors.kinds.map(describeKind);
   return implement(RolloutService, {

@@ -23,41 +23,28 @@ _sym_db = _symbol_database.Default()
 
 
 from whetstone.events.v1 import events_pb2 as whetstone_dot_events_dot_v1_dot_events__pb2
-from whetstone.jobs.v1 import jobs_pb2 as whetstone_dot_jobs_dot_v1_dot_jobs__pb2
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$whetstone/rollouts/v1/rollouts.proto\x12\x15whetstone.rollouts.v1\x1a whetstone/events/v1/events.proto\x1a\x1cwhetstone/jobs/v1/jobs.proto\x1a\x1ewhetstone/types/v1/types.proto\"C\n\x15\x44\x65scribeAgentsRequest\x12*\n\x06module\x18\x01 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\"I\n\x16\x44\x65scribeAgentsResponse\x12/\n\x05kinds\x18\x01 \x03(\x0b\x32 .whetstone.rollouts.v1.AgentKind\"x\n\tAgentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\x12.\n\x04\x66orm\x18\x04 \x01(\x0e\x32 .whetstone.rollouts.v1.AgentForm\"\xd8\x02\n\x14StartRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x1c.whetstone.jobs.v1.AgentSpec\x12\x37\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\".whetstone.jobs.v1.EnvironmentSpec\x12+\n\x07\x64\x61taset\x18\x04 \x01(\x0b\x32\x1a.whetstone.jobs.v1.Dataset\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12.\n\x08sampling\x18\x06 \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x31\n\x06limits\x18\x07 \x01(\x0b\x32!.whetstone.types.v1.RolloutLimits\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x11\n\x04seed\x18\t \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_seed\"7\n\x15StartRolloutsResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65pisodes\x18\x02 \x01(\r\"$\n\x14StreamResultsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"E\n\x15StreamResultsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\"%\n\x15\x43\x61ncelRolloutsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"+\n\x16\x43\x61ncelRolloutsResponse\x12\x11\n\tcancelled\x18\x01 \x01(\r\"n\n\rReplayRequest\x12.\n\x04task\x18\x01 \x01(\x0b\x32 .whetstone.events.v1.RolloutTask\x12-\n\x08recorded\x18\x02 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\"z\n\x0eReplayResponse\x12-\n\x08replayed\x18\x01 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\x12\x39\n\x0b\x64ifferences\x18\x02 \x03(\x0b\x32$.whetstone.types.v1.ReplayDifference*n\n\tAgentForm\x12\x1a\n\x16\x41GENT_FORM_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41GENT_FORM_AGENT\x10\x01\x12\x17\n\x13\x41GENT_FORM_WORKFLOW\x10\x02\x12\x16\n\x12\x41GENT_FORM_ROLLOUT\x10\x03\x32\x9f\x04\n\x0eRolloutService\x12m\n\x0e\x44\x65scribeAgents\x12,.whetstone.rollouts.v1.DescribeAgentsRequest\x1a-.whetstone.rollouts.v1.DescribeAgentsResponse\x12j\n\rStartRollouts\x12+.whetstone.rollouts.v1.StartRolloutsRequest\x1a,.whetstone.rollouts.v1.StartRolloutsResponse\x12l\n\rStreamResults\x12+.whetstone.rollouts.v1.StreamResultsRequest\x1a,.whetstone.rollouts.v1.StreamResultsResponse0\x01\x12m\n\x0e\x43\x61ncelRollouts\x12,.whetstone.rollouts.v1.CancelRolloutsRequest\x1a-.whetstone.rollouts.v1.CancelRolloutsResponse\x12U\n\x06Replay\x12$.whetstone.rollouts.v1.ReplayRequest\x1a%.whetstone.rollouts.v1.ReplayResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$whetstone/rollouts/v1/rollouts.proto\x12\x15whetstone.rollouts.v1\x1a whetstone/events/v1/events.proto\x1a\x1ewhetstone/types/v1/types.proto\"C\n\x15\x44\x65scribeAgentsRequest\x12*\n\x06module\x18\x01 \x01(\x0b\x32\x1a.whetstone.types.v1.Module\"I\n\x16\x44\x65scribeAgentsResponse\x12/\n\x05kinds\x18\x01 \x03(\x0b\x32 .whetstone.rollouts.v1.AgentKind\"x\n\tAgentKind\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x18\n\x10\x61rgs_schema_json\x18\x03 \x01(\t\x12.\n\x04\x66orm\x18\x04 \x01(\x0e\x32 .whetstone.rollouts.v1.AgentForm\"n\n\rReplayRequest\x12.\n\x04task\x18\x01 \x01(\x0b\x32 .whetstone.events.v1.RolloutTask\x12-\n\x08recorded\x18\x02 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\"z\n\x0eReplayResponse\x12-\n\x08replayed\x18\x01 \x01(\x0b\x32\x1b.whetstone.types.v1.Episode\x12\x39\n\x0b\x64ifferences\x18\x02 \x03(\x0b\x32$.whetstone.types.v1.ReplayDifference*n\n\tAgentForm\x12\x1a\n\x16\x41GENT_FORM_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41GENT_FORM_AGENT\x10\x01\x12\x17\n\x13\x41GENT_FORM_WORKFLOW\x10\x02\x12\x16\n\x12\x41GENT_FORM_ROLLOUT\x10\x03\x32\xd6\x01\n\x0eRolloutService\x12m\n\x0e\x44\x65scribeAgents\x12,.whetstone.rollouts.v1.DescribeAgentsRequest\x1a-.whetstone.rollouts.v1.DescribeAgentsResponse\x12U\n\x06Replay\x12$.whetstone.rollouts.v1.ReplayRequest\x1a%.whetstone.rollouts.v1.ReplayResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.rollouts.v1.rollouts_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_AGENTFORM']._serialized_start=1258
-  _globals['_AGENTFORM']._serialized_end=1368
-  _globals['_DESCRIBEAGENTSREQUEST']._serialized_start=159
-  _globals['_DESCRIBEAGENTSREQUEST']._serialized_end=226
-  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_start=228
-  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_end=301
-  _globals['_AGENTKIND']._serialized_start=303
-  _globals['_AGENTKIND']._serialized_end=423
-  _globals['_STARTROLLOUTSREQUEST']._serialized_start=426
-  _globals['_STARTROLLOUTSREQUEST']._serialized_end=770
-  _globals['_STARTROLLOUTSRESPONSE']._serialized_start=772
-  _globals['_STARTROLLOUTSRESPONSE']._serialized_end=827
-  _globals['_STREAMRESULTSREQUEST']._serialized_start=829
-  _globals['_STREAMRESULTSREQUEST']._serialized_end=865
-  _globals['_STREAMRESULTSRESPONSE']._serialized_start=867
-  _globals['_STREAMRESULTSRESPONSE']._serialized_end=936
-  _globals['_CANCELROLLOUTSREQUEST']._serialized_start=938
-  _globals['_CANCELROLLOUTSREQUEST']._serialized_end=975
-  _globals['_CANCELROLLOUTSRESPONSE']._serialized_start=977
-  _globals['_CANCELROLLOUTSRESPONSE']._serialized_end=1020
-  _globals['_REPLAYREQUEST']._serialized_start=1022
-  _globals['_REPLAYREQUEST']._serialized_end=1132
-  _globals['_REPLAYRESPONSE']._serialized_start=1134
-  _globals['_REPLAYRESPONSE']._serialized_end=1256
-  _globals['_ROLLOUTSERVICE']._serialized_start=1371
-  _globals['_ROLLOUTSERVICE']._serialized_end=1914
+  _globals['_AGENTFORM']._serialized_start=631
+  _globals['_AGENTFORM']._serialized_end=741
+  _globals['_DESCRIBEAGENTSREQUEST']._serialized_start=129
+  _globals['_DESCRIBEAGENTSREQUEST']._serialized_end=196
+  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_start=198
+  _globals['_DESCRIBEAGENTSRESPONSE']._serialized_end=271
+  _globals['_AGENTKIND']._serialized_start=273
+  _globals['_AGENTKIND']._serialized_end=393
+  _globals['_REPLAYREQUEST']._serialized_start=395
+  _globals['_REPLAYREQUEST']._serialized_end=505
+  _globals['_REPLAYRESPONSE']._serialized_start=507
+  _globals['_REPLAYRESPONSE']._serialized_end=629
+  _globals['_ROLLOUTSERVICE']._serialized_start=744
+  _globals['_ROLLOUTSERVICE']._serialized_end=958
 # @@protoc_insertion_point(module_scope)

@@ -1,5 +1,4 @@
 from whetstone.events.v1 import events_pb2 as _events_pb2
-from whetstone.jobs.v1 import jobs_pb2 as _jobs_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -44,60 +43,6 @@ class AgentKind(_message.Message):
     args_schema_json: str
     form: AgentForm
     def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., args_schema_json: _Optional[str] = ..., form: _Optional[_Union[AgentForm, str]] = ...) -> None: ...
-
-class StartRolloutsRequest(_message.Message):
-    __slots__ = ("name", "agent", "environment", "dataset", "attempts", "sampling", "limits", "policy", "seed")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    AGENT_FIELD_NUMBER: _ClassVar[int]
-    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
-    DATASET_FIELD_NUMBER: _ClassVar[int]
-    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
-    SAMPLING_FIELD_NUMBER: _ClassVar[int]
-    LIMITS_FIELD_NUMBER: _ClassVar[int]
-    POLICY_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    agent: _jobs_pb2.AgentSpec
-    environment: _jobs_pb2.EnvironmentSpec
-    dataset: _jobs_pb2.Dataset
-    attempts: int
-    sampling: _types_pb2.Sampling
-    limits: _types_pb2.RolloutLimits
-    policy: str
-    seed: int
-    def __init__(self, name: _Optional[str] = ..., agent: _Optional[_Union[_jobs_pb2.AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[_jobs_pb2.EnvironmentSpec, _Mapping]] = ..., dataset: _Optional[_Union[_jobs_pb2.Dataset, _Mapping]] = ..., attempts: _Optional[int] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., policy: _Optional[str] = ..., seed: _Optional[int] = ...) -> None: ...
-
-class StartRolloutsResponse(_message.Message):
-    __slots__ = ("name", "episodes")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    EPISODES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    episodes: int
-    def __init__(self, name: _Optional[str] = ..., episodes: _Optional[int] = ...) -> None: ...
-
-class StreamResultsRequest(_message.Message):
-    __slots__ = ("name",)
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
-
-class StreamResultsResponse(_message.Message):
-    __slots__ = ("episode",)
-    EPISODE_FIELD_NUMBER: _ClassVar[int]
-    episode: _types_pb2.Episode
-    def __init__(self, episode: _Optional[_Union[_types_pb2.Episode, _Mapping]] = ...) -> None: ...
-
-class CancelRolloutsRequest(_message.Message):
-    __slots__ = ("name",)
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
-
-class CancelRolloutsResponse(_message.Message):
-    __slots__ = ("cancelled",)
-    CANCELLED_FIELD_NUMBER: _ClassVar[int]
-    cancelled: int
-    def __init__(self, cancelled: _Optional[int] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
     __slots__ = ("task", "recorded")

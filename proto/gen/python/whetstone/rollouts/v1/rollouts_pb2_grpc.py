@@ -40,21 +40,6 @@ class RolloutServiceStub:
                 request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.SerializeToString,
                 response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.FromString,
                 _registered_method=True)
-        self.StartRollouts = channel.unary_unary(
-                '/whetstone.rollouts.v1.RolloutService/StartRollouts',
-                request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsRequest.SerializeToString,
-                response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsResponse.FromString,
-                _registered_method=True)
-        self.StreamResults = channel.unary_stream(
-                '/whetstone.rollouts.v1.RolloutService/StreamResults',
-                request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsRequest.SerializeToString,
-                response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsResponse.FromString,
-                _registered_method=True)
-        self.CancelRollouts = channel.unary_unary(
-                '/whetstone.rollouts.v1.RolloutService/CancelRollouts',
-                request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.SerializeToString,
-                response_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.FromString,
-                _registered_method=True)
         self.Replay = channel.unary_unary(
                 '/whetstone.rollouts.v1.RolloutService/Replay',
                 request_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.ReplayRequest.SerializeToString,
@@ -73,26 +58,6 @@ class RolloutServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StartRollouts(self, request, context):
-        """Starts a run; the same name and spec twice is the same run.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def StreamResults(self, request, context):
-        """Episodes in order of completion, then the stream ends.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CancelRollouts(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Replay(self, request, context):
         """Plays a sealed episode again: the model's recorded answers are fed back, agent and environment must do the same.
         """
@@ -107,21 +72,6 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.DescribeAgents,
                     request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.FromString,
                     response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.SerializeToString,
-            ),
-            'StartRollouts': grpc.unary_unary_rpc_method_handler(
-                    servicer.StartRollouts,
-                    request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsRequest.FromString,
-                    response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsResponse.SerializeToString,
-            ),
-            'StreamResults': grpc.unary_stream_rpc_method_handler(
-                    servicer.StreamResults,
-                    request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsRequest.FromString,
-                    response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsResponse.SerializeToString,
-            ),
-            'CancelRollouts': grpc.unary_unary_rpc_method_handler(
-                    servicer.CancelRollouts,
-                    request_deserializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.FromString,
-                    response_serializer=whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.SerializeToString,
             ),
             'Replay': grpc.unary_unary_rpc_method_handler(
                     servicer.Replay,
@@ -157,87 +107,6 @@ class RolloutService:
             '/whetstone.rollouts.v1.RolloutService/DescribeAgents',
             whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsRequest.SerializeToString,
             whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.DescribeAgentsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def StartRollouts(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/whetstone.rollouts.v1.RolloutService/StartRollouts',
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsRequest.SerializeToString,
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StartRolloutsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def StreamResults(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/whetstone.rollouts.v1.RolloutService/StreamResults',
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsRequest.SerializeToString,
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.StreamResultsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CancelRollouts(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/whetstone.rollouts.v1.RolloutService/CancelRollouts',
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsRequest.SerializeToString,
-            whetstone_dot_rollouts_dot_v1_dot_rollouts__pb2.CancelRolloutsResponse.FromString,
             options,
             channel_credentials,
             insecure,
