@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses config.json of Llama, Qwen2 and Qwen3 models; refuses by name whatever the transformer does not implement.
+"""Parses config.json of Llama, Qwen2 and Qwen3 models; refuses by name whatever our transformer does not compute.
 
 Needs no torch, so that a folder's configuration can be checked quickly.
 """
@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whetstone_models.errors import ConfigError
+from whetstone_models.errors import ConfigError, UnsupportedModelError
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
+# The engine has nothing else; the trainer falls back to transformers.
+_ONLY_OURS = (
+    f"cannot be served by the PyTorch engine, which knows {', '.join(ARCHITECTURES)}; "
+    "with vLLM as engine it can be trained: the trainer loads it with transformers"
+)
 
 
 @dataclass(frozen=True)
@@ -114,23 +119,21 @@ def _model_type(raw: dict[str, Any]) -> str:
     names = raw.get("architectures") or []
     if names:
         if len(names) != 1 or names[0] not in ARCHITECTURES:
-            raise ConfigError(
-                "config.json.architectures", f"{names} is not supported; supported: {sorted(ARCHITECTURES)}"
-            )
+            raise UnsupportedModelError("config.json.architectures", f"{names} {_ONLY_OURS}")
         return ARCHITECTURES[names[0]]
     if raw.get("model_type") not in ARCHITECTURES.values():
-        raise ConfigError("config.json.model_type", f"{raw.get('model_type')!r} is not supported")
+        raise UnsupportedModelError("config.json.model_type", f"{raw.get('model_type')!r} {_ONLY_OURS}")
     return str(raw["model_type"])
 
 
 def _refuse_unsupported(raw: dict[str, Any]) -> None:
     """Every setting that would change the computation and is not implemented is an error, never ignored."""
     if raw.get("hidden_act", "silu") != "silu":
-        raise ConfigError("config.json.hidden_act", f"{raw['hidden_act']!r} is not supported, only 'silu'")
+        raise UnsupportedModelError("config.json.hidden_act", f"{raw['hidden_act']!r} is not supported, only 'silu'")
     if raw.get("use_sliding_window"):
-        raise ConfigError("config.json.use_sliding_window", "sliding-window attention is not supported")
+        raise UnsupportedModelError("config.json.use_sliding_window", "sliding-window attention is not supported")
     if any(kind != "full_attention" for kind in raw.get("layer_types") or []):
-        raise ConfigError("config.json.layer_types", "only full_attention layers are supported")
+        raise UnsupportedModelError("config.json.layer_types", "only full_attention layers are supported")
     if raw.get("quantization_config"):
         raise ConfigError("config.json.quantization_config", "quantised weights are not supported; dequantise first")
     for name in ("pretraining_tp", "partial_rotary_factor"):
@@ -144,9 +147,11 @@ def _rope(raw: dict[str, Any]) -> RopeConfig:
     scaling: dict[str, Any] = raw.get(name) or {}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind not in ("default", "linear", "llama3"):
-        raise ConfigError(f"config.json.{name}.rope_type", f"{kind!r} is not supported (default, linear, llama3)")
+        raise UnsupportedModelError(
+            f"config.json.{name}.rope_type", f"{kind!r} is not supported (default, linear, llama3)"
+        )
     if scaling.get("partial_rotary_factor", 1) not in (1, None):
-        raise ConfigError(f"config.json.{name}.partial_rotary_factor", "only 1 is supported")
+        raise UnsupportedModelError(f"config.json.{name}.partial_rotary_factor", "only 1 is supported")
     theta = float(scaling.get("rope_theta", raw.get("rope_theta", 10_000.0)))
     needed = {"default": (), "linear": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}[kind]
     for key in needed:

@@ -16,7 +16,11 @@ class ModelError(Exception):
 
 
 class ConfigError(ModelError):
-    """config.json describes a model that this code does not implement."""
+    """config.json is damaged, or describes a model that cannot be used."""
+
+
+class UnsupportedModelError(ConfigError):
+    """config.json describes a model that our transformer does not compute. transformers may know it."""
 
 
 class WeightsError(ModelError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -146,11 +146,17 @@ def save_weights(
     """
     state = dict(weights.named_parameters()) if isinstance(weights, Transformer) else weights
     tensors = {name: _portable(tensor, dtype) for name, tensor in state.items()}
+    write = lambda staging: save_file(tensors, staging / SINGLE, metadata={"format": "pt"})  # noqa: E731
+    save_folder(directory, version, source_dir, write)
+
+
+def save_folder(directory: Path, version: int, source_dir: Path, write: Callable[[Path], object]) -> None:
+    """What `write` puts into the folder that it is given, configuration and tokenizer of `source_dir`, a manifest."""
     with staging_directory(directory) as staging:
+        write(staging)
         for name in COPIED:
             if (source_dir / name).is_file():
                 shutil.copyfile(source_dir / name, staging / name)
-        save_file(tensors, staging / SINGLE, metadata={"format": "pt"})
         publish_directory(staging, directory, version)
 
 

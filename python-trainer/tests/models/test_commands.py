@@ -71,6 +71,18 @@ def test_check_names_what_is_missing(
     assert (code, error["error"]["field"]) == (2, field)
 
 
+def test_check_says_which_engine_serves_a_model_that_ours_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init_model(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"architectures": ["GPTNeoXForCausalLM"]}))
+    code, error = run(capsys, "check", str(tmp_path / "m"))
+    assert (code, error["error"]["field"]) == (2, "config.json.architectures")
+    assert "cannot be served by the PyTorch engine" in error["error"]["reason"]
+    assert "with vLLM as engine it can be trained" in error["error"]["reason"]
+
+
 def test_import_copies_a_folder_and_refuses_an_incomplete_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

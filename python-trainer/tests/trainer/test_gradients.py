@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone_models.folder import load_model
 from whetstone_trainer.algorithms.aggregation import agg_loss
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
-from whetstone_trainer.backends.local.micro_batches import micro_batches, mini_batches, row_weights
+from whetstone_trainer.backends.local.micro_batches import mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
-from whetstone_trainer.backends.local.policy import TransformerPolicy
+from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.batch import packing
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -60,7 +61,7 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
     return rows
 
 
-def gradient(policy: TransformerPolicy, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
+def gradient(policy: Policy, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
     """Of the mini-batch that `parts` make up, one `micro_batches` call a part."""
     rows = [row for part in parts for row in part]
     advantages = np.random.default_rng(5).normal(size=1 + max(row.trajectory for row in rows))
@@ -68,7 +69,7 @@ def gradient(policy: TransformerPolicy, parts: list[list[Row]], algorithm: Algor
     weights = row_weights(rows, algorithm, 12.0)
     policy.module.zero_grad(set_to_none=True)
     for part in parts:
-        for micro in micro_batches(part, budget, CPU):
+        for micro in policy.cut(part, budget):
             accumulate(policy, micro, advantages, weights, settings, Tally())
     return torch.cat(
         [parameter.grad.flatten() for parameter in policy.module.parameters() if parameter.grad is not None]
@@ -122,24 +123,24 @@ def test_packed_trees_score_as_plain_causal_sequences(
     for index, row in enumerate(rows):
         assert packed[index].shape == (len(row.positions),)
         np.testing.assert_allclose(packed[index], plain[index], atol=1e-5)
-        np.testing.assert_allclose(plain[index], alone(policy, row), atol=1e-5)
+        np.testing.assert_allclose(plain[index], alone(policy.module, row), atol=1e-5)
     assert (packed_gradient - plain_gradient).abs().max() < 1e-6
 
 
-def scores(policy: TransformerPolicy, rows: list[Row]) -> dict[int, np.ndarray]:
+def scores(policy: Policy, rows: list[Row]) -> dict[int, np.ndarray]:
     found = {}
     with torch.no_grad():
-        for micro in micro_batches(rows, 64, CPU):
+        for micro in policy.cut(rows, 64):
             logprobs_N = policy.score(micro)[0][micro.token_of_N].numpy()
             for index, row in enumerate(micro.rows):
                 found[row.episode] = logprobs_N[micro.row_of_N == index]
     return found
 
 
-def alone(policy: TransformerPolicy, row: Row) -> np.ndarray:
+def alone(model: Callable[[torch.Tensor], torch.Tensor], row: Row) -> np.ndarray:
     """The definition: one sequence, all logits, softmax of logits / temperature."""
     with torch.no_grad():
-        logits_TV = policy.module(torch.from_numpy(row.token_ids)[None])[0]
+        logits_TV = model(torch.from_numpy(row.token_ids)[None])[0]
         table = (logits_TV[row.positions - 1] / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
     return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0].numpy()
 

@@ -68,7 +68,11 @@ class Sampler:
     """Stands in for the engine: gives the true log-probabilities of given completions under a model folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = load_model(folder)
+        self.model = self.load(folder)
+
+    def load(self, folder: Path) -> torch.nn.Module:
+        """Ids [1, T] → logits [1, T, vocab]."""
+        return load_model(folder)
 
     def logprobs(self, prompt: Sequence[int], completion: Sequence[int]) -> list[float]:
         ids = torch.tensor([[*prompt, *completion]])

@@ -74,15 +74,18 @@ class Tree:
                 allowed_TT[span, span] = _lower(len(own))
 
 
-def build_trees(rows: Sequence[Row]) -> list[Tree]:
-    """Trees of all rows, shortest first; the order depends only on the rows and their order."""
+def build_trees(rows: Sequence[Row], share_prompts: bool = True) -> list[Tree]:
+    """Trees of all rows, shortest first; the order depends only on the rows and their order.
+
+    Without `share_prompts` each tree has one branch: a plain sequence.
+    """
     open_trees: dict[bytes, Tree] = {}
     trees: list[Tree] = []
     for branch in _distinct(rows):
         prompt = branch.first.token_ids[: branch.first.positions[0]]
         key = prompt.tobytes()
         tree = open_trees.get(key)
-        if tree is None or not tree.fits(branch):
+        if tree is None or not share_prompts or not tree.fits(branch):
             tree = open_trees[key] = Tree(prompt, length=len(prompt))
             trees.append(tree)
         tree.add(branch)

@@ -74,7 +74,8 @@ class LocalBackend:
         optimizer = make_optimizer(policy.module, settings.optimizer)
         budget = TokenBudget(settings.batching.micro_batch_tokens)
         self._job = _Job(settings, model, policy, optimizer, budget)
-        return LoadedModel(sum(one.numel() for one in policy.module.parameters()), policy.vocab_size)
+        parameters = sum(one.numel() for one in policy.module.parameters())
+        return LoadedModel(parameters, policy.vocab_size, tuple(policy.notices))
 
     def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
         job = self._held()
@@ -88,7 +89,7 @@ class LocalBackend:
     def log_probabilities(self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare) -> list[np.ndarray]:
         scorer, found = self._policy_of(policy), dict[int, np.ndarray]()
         with torch.inference_mode():
-            for micro, (logprobs_M, _) in each_that_fits(rows, self._held().budget, scorer.device, scorer.score):
+            for micro, (logprobs_M, _) in each_that_fits(rows, self._held().budget, scorer.cut, scorer.score):
                 logprobs_N = logprobs_M[micro.token_of_N].cpu().numpy()
                 bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
                 for row, part in zip(micro.rows, np.split(logprobs_N, bounds), strict=True):

@@ -14,7 +14,7 @@ from torch import Tensor
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import apply_settings
 from whetstone_trainer.backends.local.policy import Policy, require_finite
 from whetstone_trainer.backends.protocol import OnShare
@@ -95,7 +95,7 @@ def _gradient(
     optimizer.zero_grad(set_to_none=True)
     while True:
         attempt, failed = replace(tally), None
-        for micro in micro_batches(part, budget.tokens, policy.device):
+        for micro in policy.cut(part, budget.tokens):
             try:
                 add(micro, attempt)
             except RuntimeError as error:

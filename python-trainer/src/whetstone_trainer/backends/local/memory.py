@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
+from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
@@ -52,16 +52,19 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def each_that_fits(
-    rows: Sequence[Row], budget: TokenBudget, device: torch.device, work: Callable[[MicroBatch], T]
+    rows: Sequence[Row],
+    budget: TokenBudget,
+    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]],
+    work: Callable[[MicroBatch], T],
 ) -> Iterator[tuple[MicroBatch, T]]:
     """`work` of every micro-batch. It has no lasting effect, so what did not fit is done again in smaller parts."""
-    for micro in micro_batches(rows, budget.tokens, device):
+    for micro in cut(rows, budget.tokens):
         done = _attempt(micro, work)
         if done is not None:
             yield micro, done[0]
             continue
         budget.halve(micro)
-        yield from each_that_fits(micro.rows, budget, device, work)
+        yield from each_that_fits(micro.rows, budget, cut, work)
 
 
 def _attempt(micro: MicroBatch, work: Callable[[MicroBatch], T]) -> tuple[T] | None:

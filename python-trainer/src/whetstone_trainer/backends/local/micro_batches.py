@@ -30,6 +30,8 @@ class MicroBatch:
     positions_BT: Tensor
     # Who may see whom; absent: causal.
     allowed_BTT: Tensor | None
+    # Ids of each sequence; padding stands on the right.
+    lengths_B: Tensor
     # Index into the flattened [B·T] of the token before each trained one.
     predictors_M: Tensor
     targets_M: Tensor
@@ -45,19 +47,25 @@ class MicroBatch:
         return torch.from_numpy(np.concatenate(values)).to(self.token_ids_BT.device)
 
 
-def micro_batches(rows: Sequence[Row], token_budget: int, device: torch.device) -> Iterator[MicroBatch]:
-    """Cuts rows into forward passes of at most `token_budget` ids, padding included; at least one sequence each."""
+def micro_batches(
+    rows: Sequence[Row], token_budget: int, device: torch.device, packed: bool = True
+) -> Iterator[MicroBatch]:
+    """Cuts rows into forward passes of at most `token_budget` ids, padding included; at least one sequence each.
+
+    Not `packed`: each distinct row is a sequence of its own, causal.
+    """
     budget = min(token_budget, CPU_TOKENS) if device.type == "cpu" else token_budget
-    for trees in cut_by_tokens(build_trees(rows), budget):
-        yield _assemble(trees, device)
+    for trees in cut_by_tokens(build_trees(rows, share_prompts=packed), budget):
+        yield _assemble(trees, device, packed)
 
 
-def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
+def _assemble(trees: list[Tree], device: torch.device, packed: bool) -> MicroBatch:
     width = trees[-1].length
     token_ids_BT = np.zeros((len(trees), width), dtype=np.int64)
     positions_BT = np.zeros((len(trees), width), dtype=np.int64)
     # The diagonal keeps padding from attending to nothing, which would be NaN.
-    allowed_BTT = np.tile(np.eye(width, dtype=bool), (len(trees), 1, 1)) if width <= TREE_TOKENS else None
+    masked = packed and width <= TREE_TOKENS
+    allowed_BTT = np.tile(np.eye(width, dtype=bool), (len(trees), 1, 1)) if masked else None
     for index, tree in enumerate(trees):
         tree.fill(token_ids_BT[index], positions_BT[index], None if allowed_BTT is None else allowed_BTT[index])
     branches = [(index * width, branch) for index, tree in enumerate(trees) for branch in tree.branches]
@@ -75,6 +83,7 @@ def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
         tensor(token_ids_BT),
         tensor(positions_BT),
         None if allowed_BTT is None else tensor(allowed_BTT),
+        tensor(np.array([tree.length for tree in trees])),
         tensor(np.concatenate([offset + branch.predictors() for offset, branch in branches])),
         tensor(np.concatenate([row.token_ids[row.positions] for row in firsts])),
         tensor(np.concatenate([row.temperatures for row in firsts])),

@@ -6,10 +6,8 @@ from __future__ import annotations
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
-from whetstone_models.transformer import Transformer
 
-
-def make_optimizer(model: Transformer, settings: jobs.Optimizer) -> torch.optim.AdamW:
+def make_optimizer(model: torch.nn.Module, settings: jobs.Optimizer) -> torch.optim.AdamW:
     """One group; every parameter decays alike, which the default of 0 makes irrelevant."""
     betas = (settings.beta1, settings.beta2)
     parameters = list(model.parameters())

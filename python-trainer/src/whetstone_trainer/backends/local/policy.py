@@ -1,53 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that is trained: how it scores a micro-batch, and how its weights are read and written."""
+"""A model that is trained: how rows are cut for it, how it scores them, how its weights are read and written."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_models.errors import UnsupportedModelError
 from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
 from whetstone_trainer.backends.local.scoring import score
+from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
+
+log = logging.getLogger("whetstone_trainer")
+
+
+class Policy(Protocol):
+    """One version of a model in memory."""
+
+    @property
+    def module(self) -> nn.Module: ...
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def notices(self) -> Sequence[wire.Notice]:
+        """What people should know of it."""
+        ...
+
+    def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
+        """Forward passes of at most so many ids, padding included; at least one sequence each."""
+        ...
+
+    def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies [M], nats, float32; the entropy has a gradient only if asked for."""
+        ...
+
+    def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
+        """Copies a folder's weights into the model, in place. Raises ModelError, leaving it unchanged, otherwise."""
+        ...
+
+    def write(self, directory: Path, version: int, source: Path) -> None:
+        """A new folder with these weights, and the configuration and tokenizer of `source`. Raises FileExistsError."""
+        ...
 
 
 class TransformerPolicy:
     """Our own transformer: sequences are packed into trees."""
 
+    notices: Sequence[wire.Notice] = ()
+
     def __init__(self, module: Transformer) -> None:
         self.module = module
-
-    @property
-    def device(self) -> torch.device:
-        return self.module.model.norm.weight.device
 
     @property
     def vocab_size(self) -> int:
         return self.module.config.vocab_size
 
+    def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
+        return micro_batches(rows, token_budget, self.module.model.norm.weight.device)
+
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
         return score(self.module, batch, entropy_gradient)
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
-        """Copies a folder's weights into the model, in place. Raises ModelError, leaving it unchanged, otherwise."""
         load_into(self.module, directory, on_bytes)
 
     def write(self, directory: Path, version: int, source: Path) -> None:
-        """A new folder with these weights, and the configuration and tokenizer of `source`. Raises FileExistsError."""
         save_weights(self.module, directory, version, source)
-
-
-Policy = TransformerPolicy
 
 
 def load_policy(directory: Path, dtype: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> Policy:
     """Raises ModelError if the folder cannot be trained, TrainerError if its weights are not finite."""
-    policy = TransformerPolicy(load_model(directory, dtype, device, on_bytes=on_bytes))
+    policy: Policy
+    try:
+        policy = TransformerPolicy(load_model(directory, dtype, device, on_bytes=on_bytes))
+    except UnsupportedModelError as error:
+        policy = HuggingFacePolicy.load(directory, dtype, device, on_bytes, str(error))
+        log.warning("model_not_packed", extra={"model": str(directory), "reason": str(error)})
     require_finite(policy, str(directory), "the trainer cannot start from them; use a model folder that is whole")
     return policy
 

@@ -74,7 +74,14 @@ def _masked_attention(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor
 def _score(
     model: Transformer, hidden_MH: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
 ) -> tuple[Tensor, Tensor]:
-    logits_MV = model.logits(hidden_MH).float() / temperatures_M.unsqueeze(1)
+    return score_logits(model.logits(hidden_MH), targets_M, temperatures_M, entropy_gradient)
+
+
+def score_logits(
+    logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropies [M] of softmax(logits / temperature)."""
+    logits_MV = logits_MV.float() / temperatures_M.unsqueeze(1)
     log_softmax_MV = F.log_softmax(logits_MV, dim=-1)
     logprobs_M = log_softmax_MV.gather(1, targets_M.unsqueeze(1)).squeeze(1)
     for_entropy_MV = log_softmax_MV if entropy_gradient else log_softmax_MV.detach()

@@ -89,7 +89,8 @@ export declare type ConfigureResponse = Message<"whetstone.trainer.v1.ConfigureR
   progress?: TrainProgress | undefined;
 
   /**
-   * What was found while the run folder was read, such as a damaged checkpoint that was set aside. Empty: nothing.
+   * What was found while model and run folder were read: a damaged checkpoint that was set aside, a model that cannot be
+   * packed. Empty: nothing.
    *
    * @generated from field: repeated whetstone.trainer.v1.Notice notices = 6;
    */
@@ -109,7 +110,8 @@ export declare const ConfigureResponseSchema: GenMessage<ConfigureResponse>;
  */
 export declare type Notice = Message<"whetstone.trainer.v1.Notice"> & {
   /**
-   * One word for programs: "DiskFull", "CheckpointDamaged", "EpisodesDropped", "LogprobMismatch", "OutOfMemory".
+   * One word for programs: "DiskFull", "CheckpointDamaged", "EpisodesDropped", "LogprobMismatch", "NotPacked",
+   * "OutOfMemory".
    *
    * @generated from field: string reason = 1;
    */

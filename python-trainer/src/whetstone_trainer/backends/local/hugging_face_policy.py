@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that our transformer does not compute: by transformers, one sequence a row with padding and mask.
+
+Its forward pass is a black box to us. So prompts are not shared between rows, and logits are those of whole positions,
+not of trained tokens only: it needs more time and memory than our own transformer, for the same numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
+from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
+from whetstone_trainer.backends.local.scoring import score_logits
+from whetstone_trainer.batch.rows import Row
+
+
+class HuggingFacePolicy:
+    """Any causal language model of transformers. `why`: what our own transformer lacks for it."""
+
+    def __init__(self, module: Any, why: str = "") -> None:
+        self.module = module
+        self.notices = [_not_packed(type(module).__name__, why)]
+        self._accepts = frozenset(inspect.signature(module.forward).parameters)
+
+    @staticmethod
+    def load(
+        directory: Path, dtype: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard, why: str = ""
+    ) -> HuggingFacePolicy:
+        """Raises ModelError."""
+        return HuggingFacePolicy(load_causal_lm(directory, dtype, device, on_bytes), why)
+
+    @property
+    def vocab_size(self) -> int:
+        return self.module.config.get_text_config().vocab_size
+
+    def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
+        return micro_batches(rows, token_budget, self.module.device, packed=False)
+
+    def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+        ids_BT, width = batch.token_ids_BT, batch.token_ids_BT.shape[1]
+        # Positions that any of the sequences is asked for.
+        asked_A, which_M = torch.unique(batch.predictors_M % width, return_inverse=True)
+        given: dict[str, Tensor] = {"input_ids": ids_BT}
+        if "attention_mask" in self._accepts:
+            mask_BT = torch.arange(width, device=ids_BT.device) < batch.lengths_B.unsqueeze(1)
+            given["attention_mask"] = mask_BT.long()
+        if "logits_to_keep" in self._accepts:
+            logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
+        else:
+            logits_BAV = self.module(**given).logits[:, asked_A]
+        logits_MV = logits_BAV[batch.predictors_M // width, which_M]
+        return score_logits(logits_MV, batch.targets_M, batch.temperatures_M, entropy_gradient)
+
+    def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
+        """Needs memory for a second model meanwhile: how files become parameters is known to transformers only."""
+        other = load_causal_lm(directory, self.module.dtype, self.module.device, on_bytes)
+        self.module.load_state_dict(other.state_dict())
+
+    def write(self, directory: Path, version: int, source: Path) -> None:
+        save_causal_lm(self.module, directory, version, source)
+
+
+def _not_packed(kind: str, why: str) -> wire.Notice:
+    message = (
+        f"model.path: the trainer loads this model with transformers ({kind}), one padded row a sequence: rows of a "
+        f"group do not share their prompt, so a step takes longer and needs more memory. {why}."
+    )
+    return wire.Notice(reason="NotPacked", message=message)
