@@ -25,8 +25,14 @@ describe("limits of a task", () => {
     });
   });
 
-  it("that are absent leave the engine its defaults", () => {
-    const { phaseTimeoutsMs, accumulateThinking, disableThinking } = limitsOf(create(RolloutTaskSchema, {}));
-    expect([phaseTimeoutsMs, accumulateThinking, disableThinking]).toEqual([undefined, undefined, undefined]);
+  it("that are absent are the contract's, and a phase without a bound stays so", () => {
+    const { phaseTimeoutsMs, ...limits } = limitsOf(create(RolloutTaskSchema, {}));
+    expect(phaseTimeoutsMs).toBeUndefined();
+    expect(limits).toMatchObject({
+      maxSteps: 5,
+      trajectoryTimeoutMs: 300_000,
+      retryLimit: 2,
+      accumulateThinking: true,
+    });
   });
 });
