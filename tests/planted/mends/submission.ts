@@ -21,15 +21,6 @@ export const SUBMISSION: readonly Mend[] = [
     only: "test_bad_values_are_named",
   },
   {
-    row: "a job with `learningRate: Infinity`",
-    without: "the trainer's rule that NaN is in no range",
-    file: "python-trainer/src/whetstone_trainer/contract/rules.py",
-    find: 'value > bounds.gt if low == "gt" else value >= bounds.gte',
-    replace: 'not value <= bounds.gt if low == "gt" else not value < bounds.gte',
-    test: "python-trainer/tests/trainer/test_settings.py",
-    only: "test_bad_values_are_named",
-  },
-  {
     row: "a step whose weights overflow",
     without: "the look at the weights after a step",
     file: "python-trainer/src/whetstone_trainer/backends/local/learner.py",
