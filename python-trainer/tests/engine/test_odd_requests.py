@@ -102,12 +102,13 @@ def test_ordinary_depth_is_taken() -> None:
 
 
 class Choosy(Runner):
-    """Cannot compute any batch with a sequence in it whose first token is `bad`."""
+    """Cannot compute any batch with a prompt of 40 tokens in it whose first token is `bad`."""
 
     bad = 66
 
     def step(self, table: SlotTable, batch: Batch) -> Any:
-        if (table.tokens[batch.slots, 0] == self.bad).any():
+        is_bad = (table.tokens[batch.slots, 0] == self.bad) & (table.length[batch.slots] == 40)
+        if is_bad.any():
             raise RuntimeError("bad")
         return super().step(table, batch)
 
