@@ -7,15 +7,20 @@ import { createFileRegistry, type DescMessage, fromBinary } from "@bufbuild/prot
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { format, resolveConfig } from "prettier";
 import { stringify } from "yaml";
-import { schemaOf } from "../crds/schema.ts";
+import { ENVIRONMENT_POOL } from "../../services/controller/src/operator/environment-pool/schema.ts";
+import { INFERENCE_FLEET } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { TRAINING_JOB } from "../../services/controller/src/operator/training-job/schema.ts";
+import { definitionOf } from "../crds/definitions.ts";
+import { objectsReference } from "../crds/reference.ts";
+import { type Schema, schemaOf } from "../crds/schema.ts";
 import { messagesBelow } from "./facts.ts";
 import { filledFields } from "./filled.ts";
 import { jobReference } from "./reference.ts";
 import { settingsDefaults, settingsTable, settingsTypes } from "./settings.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const YAML_HEADER =
-  "# Generated from proto/whetstone/jobs/v1/jobs.proto by `make gen`. Do not edit: see deploy/crds.\n";
+const YAML_HEADER = "# Generated from services/controller/src/operator/*/schema.ts by `make gen`. Do not edit.\n";
+const KINDS = [TRAINING_JOB, INFERENCE_FLEET, ENVIRONMENT_POOL];
 
 /** The contract with its comments, which proto/gen does not keep. */
 function readContract(): ReturnType<typeof createFileRegistry> {
@@ -31,11 +36,25 @@ async function write(path: string, text: string): Promise<void> {
   console.log(path);
 }
 
-const job = readContract().getMessage("whetstone.jobs.v1.JobSpec");
+const contract = readContract();
+const job = contract.getMessage("whetstone.jobs.v1.JobSpec");
 if (!job) throw new Error("the contract has no whetstone.jobs.v1.JobSpec");
 const messages: readonly DescMessage[] = messagesBelow(job);
-const yaml = stringify(schemaOf(job), { lineWidth: 0, aliasDuplicateObjects: false });
-await write("charts/whetstone-crds/generated/job-spec.yaml", YAML_HEADER + yaml);
+const contractSchema = (name: string): Schema => {
+  const message = contract.getMessage(name);
+  if (!message) throw new Error(`the contract has no ${name}`);
+  return schemaOf(message);
+};
+const kinds = [];
+for (const kind of KINDS) {
+  const definition = definitionOf(kind, contractSchema);
+  // Helm reads YAML 1.1, to which more words are true or false.
+  const yaml = stringify(definition, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" });
+  await write(`charts/whetstone-crds/generated/${kind.plural}.yaml`, YAML_HEADER + yaml);
+  const [{ schema }] = definition.versions;
+  kinds.push({ kind, schema: schema.openAPIV3Schema as Schema });
+}
+await write("docs/kubernetes-objects.md", objectsReference(kinds));
 await write("services/libs/contract/src/generated/filled-fields.ts", filledFields(messages));
 await write("services/libs/sdk/src/job/generated/settings.ts", settingsTypes(messages));
 await write("services/libs/sdk/src/job/generated/fields.ts", settingsTable(messages));

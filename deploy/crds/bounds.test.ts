@@ -9,7 +9,10 @@ import { validateJob } from "../../services/controller/src/jobs/validation/valid
 import { ROOT } from "../pack/workspaces.ts";
 import type { Schema } from "./schema.ts";
 
-const schema = parse(readFileSync(join(ROOT, "charts/whetstone-crds/generated/job-spec.yaml"), "utf8")) as Schema;
+const definition = parse(readFileSync(join(ROOT, "charts/whetstone-crds/generated/trainingjobs.yaml"), "utf8")) as {
+  versions: [{ schema: { openAPIV3Schema: { properties: { spec: { properties: { job: Schema } } } } } }];
+};
+const schema = definition.versions[0].schema.openAPIV3Schema.properties.spec.properties.job;
 
 /** A job with every message that has bounds in it. */
 const job = (): JsonObject => ({

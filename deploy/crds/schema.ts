@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type DescEnum, type DescField, type DescMessage, type DescOneof, ScalarType } from "@bufbuild/protobuf";
+import type { CelRule } from "../../services/controller/src/operator/custom-resource.ts";
 import { isNeeded, ITEMS, rulesOf, TEXT } from "@whetstone/contract/rules";
 import { commentOf } from "../contract/comments.ts";
-
-export interface CelRule {
-  readonly rule: string;
-  readonly message: string;
-  readonly fieldPath?: string;
-}
 
 /** The part of OpenAPI v3 that Kubernetes takes for custom resources ("structural"). */
 export interface Schema {

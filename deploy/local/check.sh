@@ -6,7 +6,7 @@ step() { printf 'check: %s\n' "$1"; shift; "$@" || failed+=("$*"); }
 
 # Byte code that Python left there is nobody's contract.
 generated_files() {
-  find proto/gen charts/whetstone-crds/generated services/libs/*/src/generated services/libs/*/src/*/generated docs/job-reference.md \
+  find proto/gen charts/whetstone-crds/generated services/libs/*/src/generated services/libs/*/src/*/generated docs/{job-reference,kubernetes-objects}.md \
     -type f ! -name '*.pyc' -exec sha256sum {} + | sort
 }
 generated_is_current() {

@@ -60,12 +60,12 @@ export async function startVllm(model: string, { args = [], env = {} }: VllmOpti
 }
 
 function fleetOf(model: string, args: readonly string[]): StoredFleet {
-  const template = { image: "", proxyImage: "", imagePullPolicy: "Never", terminationGracePeriodSeconds: 15 };
+  const template = { image: "", proxyImage: "", imagePullPolicy: "Never" as const, terminationGracePeriodSeconds: 15 };
   return {
     metadata: { name: "vllm", uid: "u", resourceVersion: "1" },
     spec: {
       ...{ replicas: 1, nodesPerReplica: 1, onDemand: false, drainSeconds: 30, updateTimeoutSeconds: 60 },
-      engine: { profile: "vllm", device: "cpu", dtype: "float32", threads: 1, args },
+      engine: { profile: "vllm", device: "cpu", dtype: "float32", threads: 1, args: [...args] },
       model: { path: model },
       template,
     },

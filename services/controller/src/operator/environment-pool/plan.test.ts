@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { POOL_REASONS } from "./schema.ts";
 import { planPool, type PoolFacts, type RunnerPod } from "./plan.ts";
 
 const NOW = 1_000_000;
@@ -136,14 +134,5 @@ describe("a pool", () => {
         Array.from({ length: seed % 5 }, () => ["t1", undefined]),
       );
     }
-  });
-});
-
-describe("the schema", () => {
-  it("has the same reasons", () => {
-    const url = new URL("../../../../../charts/whetstone-crds/templates/environmentpools.yaml", import.meta.url);
-    const text = readFileSync(url, "utf8");
-    const listed = text.slice(text.indexOf('define "whetstone-crds.environmentPoolReasons"')).match(/^- (\w+)$/gm);
-    expect(listed?.map((line) => line.slice(2))).toEqual([...POOL_REASONS]);
   });
 });

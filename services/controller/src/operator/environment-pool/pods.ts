@@ -71,7 +71,9 @@ function podSpec({ template, slotsPerWorker, drain }: PoolSpec): object {
     enableServiceLinks: false,
     ...others,
     terminationGracePeriodSeconds: drain.deadlineSeconds + GRACE_SECONDS,
-    containers: containers.map((container, i) => (i === Math.max(0, named) ? withEnv(container, settings) : container)),
+    containers: containers.map((container, i) =>
+      i === Math.max(0, named) ? withEnv(container as PoolContainer, settings) : container,
+    ),
   };
 }
 

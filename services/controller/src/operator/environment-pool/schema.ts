@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/** EnvironmentPool as it lies in the API server; its schema is charts/whetstone-crds/templates/environmentpools.yaml. */
-import type { KubeObject, ResourceType, Stored } from "@whetstone/kube";
+/** EnvironmentPool: what the chart's definition, the types and the reference page are made from. */
+import type { Condition, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import { z } from "zod";
+import { conditions, type CustomResource, int32, int64, name, rules } from "../custom-resource.ts";
 
 export interface EnvironmentPool extends KubeObject {
   spec: PoolSpec;
@@ -16,43 +18,9 @@ export const ENVIRONMENT_POOLS: ResourceType<EnvironmentPool> = {
   namespaced: true,
 };
 
-/** What has a default is always there: the API server fills it in. */
-export interface PoolSpec {
-  readonly replicas: number;
-  readonly slotsPerWorker: number;
-  readonly drain: { readonly deadlineSeconds: number; readonly onDeadline: "HandBack" };
-  readonly autoscaling: PoolAutoscaling;
-  readonly template: {
-    readonly metadata?: {
-      readonly labels?: Readonly<Record<string, string>>;
-      readonly annotations?: Readonly<Record<string, string>>;
-    };
-    readonly spec: PoolPodSpec;
-  };
-}
-
-export interface PoolAutoscaling {
-  readonly enabled: boolean;
-  readonly min: number;
-  readonly max: number;
-  readonly cooldownSeconds: number;
-}
-
-/** A pod's spec; what is not named here is passed on as it is. */
-export interface PoolPodSpec {
-  readonly containers: readonly PoolContainer[];
-  readonly [passedOn: string]: unknown;
-}
-
-export interface PoolContainer {
-  readonly name: string;
-  readonly env?: readonly { readonly name: string; readonly value?: string }[];
-  readonly [passedOn: string]: unknown;
-}
-
 export const POOL_CONDITIONS = ["Ready", "Scaling", "Degraded"] as const;
 
-/** A closed list, also in the schema. */
+/** A closed list. */
 export const POOL_REASONS = [
   "AllReady",
   "NotEnoughReady",
@@ -75,26 +43,94 @@ export interface UndatedPoolCondition {
   readonly message: string;
 }
 
-export interface PoolCondition {
-  type: string;
-  status: "True" | "False" | "Unknown";
-  reason: string;
-  message: string;
-  observedGeneration?: number;
-  lastTransitionTime: string;
+const autoscaling = z
+  .object({
+    enabled: z.boolean().default(false),
+    min: int32(0, 10_000).default(0),
+    max: int32(1, 10_000).default(10),
+    cooldownSeconds: int32(0, 86_400)
+      .default(120)
+      .describe("An env-runner leaves only when it was not needed for so long."),
+  })
+  .default({ enabled: false, min: 0, max: 10, cooldownSeconds: 120 })
+  .describe("Sets replicas by the episodes that are dispatched and not sealed, without KEDA or an HPA.")
+  .meta(rules({ rule: "self.min <= self.max", message: "must not be above max", fieldPath: ".min" }));
+
+const labels = z.record(z.string(), z.string()).optional();
+const container = z.looseObject({ name: name(63), image: name(1024) });
+const podSpec = z.looseObject({ containers: z.array(container).min(1).max(20) });
+
+const spec = z.object({
+  replicas: int32(0, 10_000)
+    .default(1)
+    .describe("Env-runners wanted. 0 is fine; tasks then wait in their stream. With autoscaling it is set by itself."),
+  slotsPerWorker: int32(1, 100_000).default(256).describe("Sessions that one env-runner takes at once."),
+  drain: z
+    .object({
+      deadlineSeconds: int32(0, 86_400)
+        .default(120)
+        .describe("How long the sessions of an env-runner that leaves may go on."),
+      onDeadline: z
+        .enum(["HandBack"])
+        .default("HandBack")
+        .describe("HandBack: what is left is played again elsewhere, under the same id and without using up a retry."),
+    })
+    .prefault({}),
+  autoscaling,
+  template: z
+    .object({ metadata: z.object({ labels, annotations: labels }).optional(), spec: podSpec })
+    .describe(
+      'Pod template. The container "env-runner", or the first, gets the settings WHETSTONE_SLOTS and WHETSTONE_DRAIN_MS. A change makes the pods anew, some at a time.',
+    ),
+});
+
+/** What has a default is always there: the API server fills it in. */
+export type PoolSpec = z.output<typeof spec>;
+export type PoolAutoscaling = PoolSpec["autoscaling"];
+/** What is not named here is passed on as it is. */
+export interface PoolContainer {
+  readonly name: string;
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly [passedOn: string]: unknown;
 }
 
-export interface PoolStatus {
-  observedGeneration?: number;
-  replicas?: number;
-  ready?: number;
-  draining?: number;
-  busySlots?: number;
-  freeSlots?: number;
-  wantedSlots?: number;
-  selector?: string;
-  conditions?: PoolCondition[];
-}
+const count = int32(-2_147_483_648, 2_147_483_647);
+const status = z.object({
+  observedGeneration: int64().optional(),
+  replicas: count.optional().describe("Pods that are there and do not leave."),
+  ready: count.optional(),
+  draining: count.optional(),
+  busySlots: count.optional(),
+  freeSlots: count.optional(),
+  wantedSlots: count.optional().describe("Episodes of running jobs that are dispatched and not sealed."),
+  selector: z.string().optional(),
+  conditions: conditions(POOL_CONDITIONS, POOL_REASONS).optional(),
+});
+
+export type PoolCondition = Condition;
+export type PoolStatus = Omit<z.output<typeof status>, "conditions"> & { conditions?: PoolCondition[] };
+
+export const ENVIRONMENT_POOL: CustomResource = {
+  kind: "EnvironmentPool",
+  plural: "environmentpools",
+  shortName: "envpool",
+  description:
+    "Env-runners, each in a pod. Those that leave finish their episodes or hand them back, so that scaling loses none.",
+  maxNameLength: 40,
+  isScaled: true,
+  columns: [
+    { name: "Wanted", type: "integer", jsonPath: ".spec.replicas" },
+    { name: "Ready", type: "integer", jsonPath: ".status.ready" },
+    { name: "Draining", type: "integer", jsonPath: ".status.draining" },
+    { name: "Busy", type: "integer", jsonPath: ".status.busySlots", description: "Sessions that are open." },
+    { name: "Free", type: "integer", jsonPath: ".status.freeSlots", description: "Sessions that could be opened." },
+    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+    { name: "Wanted Slots", type: "integer", jsonPath: ".status.wantedSlots", priority: 1 },
+    { name: "Message", type: "string", jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
+  ],
+  spec,
+  status,
+};
 
 export const POOL_LABELS = {
   managedBy: "app.kubernetes.io/managed-by",

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { REASONS } from "./schema.ts";
 import { type FleetFacts, planFleet } from "./plan.ts";
 import type { EngineFact, PodFact, ProbeFact } from "./state.ts";
 
@@ -274,14 +272,5 @@ describe("several nodes a replica", () => {
     expect(planFleet(desired, busy)).toMatchObject({ groups: 2, leave: [{ ordinal: 1 }] });
     const drained = facts([pod(0), pod(1)], { canGroup: true, engineList: [engine(0)] });
     expect(planFleet(desired, drained)).toMatchObject({ groups: 1, leave: [] });
-  });
-});
-
-describe("the schema", () => {
-  it("has the same reasons", () => {
-    const url = new URL("../../../../../charts/whetstone-crds/templates/inferencefleets.yaml", import.meta.url);
-    const text = readFileSync(url, "utf8");
-    const listed = text.slice(text.indexOf('define "whetstone-crds.inferenceFleetReasons"')).match(/^- (\w+)$/gm);
-    expect(listed?.map((line) => line.slice(2))).toEqual([...REASONS]);
   });
 });

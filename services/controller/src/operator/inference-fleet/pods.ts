@@ -119,7 +119,8 @@ function workerSpec(spec: FleetSpec): object {
 
 function shared(spec: FleetSpec): object {
   const { template } = spec;
-  const passed = PASSED_ON.filter((field) => template[field] !== undefined).map((field) => [field, template[field]]);
+  const parts: Readonly<Record<string, unknown>> = template;
+  const passed = PASSED_ON.filter((field) => parts[field] !== undefined).map((field) => [field, parts[field]]);
   return {
     ...(Object.fromEntries(passed) as object),
     automountServiceAccountToken: false,

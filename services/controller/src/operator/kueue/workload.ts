@@ -93,7 +93,11 @@ export function workloadOf(job: Stored<TrainingJob>, priority: number | undefine
     spec: {
       queueName,
       ...(suspend && { active: false }),
-      podSets: podSets.map(({ count = 1, ...podSet }) => ({ ...podSet, count })),
+      podSets: podSets.map(({ count = 1, topologyRequest, ...podSet }) => ({
+        ...podSet,
+        ...(topologyRequest && { topologyRequest }),
+        count,
+      })),
       ...(priorityClassName && { priorityClassRef, priority: priority ?? 0 }),
     },
   };

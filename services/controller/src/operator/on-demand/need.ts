@@ -25,7 +25,10 @@ export function fleetFor(fleet: StoredFleet, need: Need | undefined): StoredFlee
 /** A fleet's template has the fields of a pod's metadata and spec side by side. */
 function templateAt(template: FleetTemplate, placement: Placement | undefined): FleetTemplate {
   if (!placement) return template;
-  const { labels, annotations, nodeSelector, tolerations } = template as Record<string, JsonObject | undefined>;
+  const { labels, annotations, nodeSelector, tolerations } = template as Readonly<Record<string, unknown>> as Record<
+    string,
+    JsonObject | undefined
+  >;
   const metadata = { ...(labels && { labels }), ...(annotations && { annotations }) };
   const spec = { ...(nodeSelector && { nodeSelector }), ...(tolerations && { tolerations }) };
   const pod = placed({ metadata, spec }, placement);
