@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, it } from "vitest";
-import { assertNever, ConfigError, isAbort, WhetstoneError } from "./index.ts";
+import { ConfigError, isAbort, WhetstoneError } from "./index.ts";
 
 it("keeps its own errors and wraps others with their cause", () => {
   const own = new WhetstoneError("NOT_FOUND", "no job");
@@ -33,8 +33,4 @@ it("lists every violation in its message", () => {
   ]);
   expect(error.message).toBe("loop.batchGroups: too small\n(root): empty");
   expect(error).toBeInstanceOf(WhetstoneError);
-});
-
-it("names what it did not expect", () => {
-  expect(() => assertNever("blue" as never, "colour")).toThrow('unexpected colour: "blue"');
 });

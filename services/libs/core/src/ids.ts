@@ -9,8 +9,6 @@ export type GroupIndex = number & { readonly __brand: "GroupIndex" };
 export type EpisodeId = string & { readonly __brand: "EpisodeId" };
 /** Version of the weights: 0 is the user's own model, each optimizer step adds one. */
 export type PolicyVersion = number & { readonly __brand: "PolicyVersion" };
-/** One agent's conversation with the gateway. Opaque: letters, digits, `.`, `_`, `-`. */
-export type SessionId = string & { readonly __brand: "SessionId" };
 
 /** The name of a group inside its job: `g12`, or a word such as `v3-g12` for other purposes. No dots, spaces or slashes. */
 export type GroupName = string & { readonly __brand: "GroupName" };
@@ -23,7 +21,6 @@ export interface EpisodeParts {
 
 const JOB_ID = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const GROUP_NAME = /^[A-Za-z0-9][-_A-Za-z0-9]{0,63}$/;
-const SESSION_ID = /^[A-Za-z0-9][-._A-Za-z0-9]{0,127}$/;
 const SAMPLE = /^s(0|[1-9]\d{0,8})$/;
 
 function invalid(what: string, value: unknown, rule: string): WhetstoneError {
@@ -61,11 +58,6 @@ export function policyVersion(value: number | bigint): PolicyVersion {
   const version = Number(value);
   if (!isIndex(version)) throw invalid("policy version", String(value), "an integer of at least 0");
   return version as PolicyVersion;
-}
-
-export function sessionId(value: string): SessionId {
-  if (!SESSION_ID.test(value)) throw invalid("session id", value, "1 to 128 characters [A-Za-z0-9._-]");
-  return value as SessionId;
 }
 
 export function episodeId(job: JobId | string, group: GroupIndex | number | string, sample: number): EpisodeId {

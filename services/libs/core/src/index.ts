@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-export { assertNever } from "./assert-never.ts";
-export {
-  type Backoff,
-  type BackoffOptions,
-  exponentialBackoff,
-  isRetryableError,
-  retry,
-  type RetryOptions,
-} from "./backoff.ts";
+export { type Backoff, type BackoffOptions, exponentialBackoff, retry, type RetryOptions } from "./backoff.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { loadConfig, type LoadConfigOptions, parseOrThrow } from "./config.ts";
 export { dieWithUs } from "./die-with-us.ts";
@@ -29,7 +21,6 @@ export {
   episodeId,
   type EpisodeId,
   type EpisodeParts,
-  groupIndex,
   type GroupIndex,
   groupName,
   isJobId,
@@ -39,8 +30,6 @@ export {
   parseEpisodeId,
   policyVersion,
   type PolicyVersion,
-  sessionId,
-  type SessionId,
 } from "./ids.ts";
 export { nearest } from "./nearest.ts";
 export { onAbort } from "./on-abort.ts";

@@ -6,10 +6,6 @@ export function hasFinalizer({ metadata }: Pick<Stored<KubeObject>, "metadata">,
   return metadata.finalizers?.includes(finalizer) === true;
 }
 
-export function isBeingDeleted({ metadata }: Pick<Stored<KubeObject>, "metadata">): boolean {
-  return metadata.deletionTimestamp !== undefined;
-}
-
 /** Before anything is made that the garbage collector cannot see. @throws CONFLICT when the object has changed meanwhile */
 export async function addFinalizer<T extends KubeObject>(
   kube: Kube,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-export { httpStatus, retryAfterMs } from "./api-error.ts";
-export { type Condition, type ConditionChange, findCondition, isTrue, setCondition } from "./conditions.ts";
+export { type Condition, type ConditionChange, isTrue, setCondition } from "./conditions.ts";
 export { elect, type ElectOptions } from "./election.ts";
 export type { Leadership } from "./leadership.ts";
 export { type EventText, recordEvent } from "./events.ts";
-export { addFinalizer, hasFinalizer, isBeingDeleted, removeFinalizer } from "./finalizers.ts";
+export { addFinalizer, hasFinalizer, removeFinalizer } from "./finalizers.ts";
 export {
   type ApplyOptions,
   type CallOptions,
@@ -15,7 +14,6 @@ export {
   openKube,
 } from "./kube.ts";
 export {
-  CONFIG_MAPS,
   type ConfigMap,
   type Deployment,
   DEPLOYMENTS,
@@ -46,5 +44,5 @@ export {
 } from "./objects.ts";
 export { type Again, type Reconciler, type ReconcilerOptions, runReconciler } from "./reconciler.ts";
 export { reflect, type ReflectOptions, type Reflector } from "./reflector.ts";
-export { type RetryLimitOptions, RetryLimits } from "./retry-limits.ts";
-export { type Priority, WorkQueue } from "./work-queue.ts";
+export type { RetryLimitOptions } from "./retry-limits.ts";
+export type { Priority } from "./work-queue.ts";

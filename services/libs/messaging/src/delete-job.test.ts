@@ -3,18 +3,15 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { startNats, type TestNats } from "@whetstone/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
-  ADVISORY_STREAM,
-  DEAD_LETTER_STREAM,
-  deadSubject,
   deleteJobStreams,
   ensureJobStreams,
   ensurePlatform,
   episodeStream,
-  EVENT_STREAM,
   eventSubject,
   type Nats,
   taskStream,
 } from "./index.ts";
+import { ADVISORY_STREAM, DEAD_LETTER_STREAM, EVENT_STREAM, deadSubject } from "./topology.ts";
 
 let nats: TestNats;
 let nc: Nats;

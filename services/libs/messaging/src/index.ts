@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 export { type BundleStore, openBundleStore } from "./bundles.ts";
-export { type Claim, CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, openClaimStore, sha256Hex } from "./claim-check.ts";
+export { type Claim, type ClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
 export { openJobs } from "./jobs/bucket.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
-export { guardNats, type GuardOptions, type NatsRefusal, spaceOf } from "./nats-guard.ts";
+export { guardNats, type GuardOptions, type NatsRefusal } from "./nats-guard.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";
 export { purgeTasks, tasksLeft } from "./purge.ts";
 export { PullWindow } from "./pull-window.ts";
 export type { PoisonMessage, PullOptions, Task } from "./pull-tasks.ts";
 export type { Headers, StoredMessage } from "./stored-message.ts";
 export {
-  ADVISORY_STREAM,
   awaitPlatform,
-  BUNDLES_BUCKET,
-  CLAIMS_BUCKET,
-  DEAD_LETTER_STREAM,
-  deadSubject,
   DEFAULT_POOL,
   ensureJobStreams,
   ensurePlatform,
-  EVENT_STREAM,
   episodeStream,
   episodeSubject,
   episodeTaskSubject,

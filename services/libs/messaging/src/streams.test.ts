@@ -8,8 +8,6 @@ import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 import { startNats, type TestNats, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
-  CLAIM_HEADER,
-  CLAIMS_BUCKET,
   deleteJobStreams,
   ensureJobStreams,
   ensurePlatform,
@@ -27,6 +25,8 @@ import {
   type TypedStreams,
 } from "./index.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import { CLAIM_HEADER } from "./claim-check.ts";
+import { CLAIMS_BUCKET } from "./topology.ts";
 
 let nats: TestNats;
 let nc: Nats;

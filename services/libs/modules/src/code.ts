@@ -16,12 +16,6 @@ export function digestOf(code: Uint8Array): string {
   return createHash("sha256").update(code).digest("hex");
 }
 
-const DIGEST = /^[0-9a-f]{64}$/;
-
-export function isDigest(text: string): boolean {
-  return DIGEST.test(text);
-}
-
 /** Why this code cannot stand for this digest. Undefined: it does. */
 export function codeFault(digest: string, code: Uint8Array): string | undefined {
   if (code.length > MAX_CODE_BYTES) return `the code has ${code.length} bytes; at most ${MAX_CODE_BYTES} are taken`;

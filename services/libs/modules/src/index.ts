@@ -8,7 +8,7 @@ export {
   DEFAULT_LIMITS,
   isProcessDeath,
 } from "./child-process.ts";
-export { codeFault, digestOf, isDigest, MAX_CODE_BYTES, type ModuleCode } from "./code.ts";
+export { codeFault, digestOf, type ModuleCode } from "./code.ts";
 export { HostProcess } from "./host-process.ts";
 export { loadModule, type LoadOptions, placeOf } from "./load-module.ts";
 export { type Lease, ModuleHost } from "./module-host.ts";

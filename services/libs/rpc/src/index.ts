@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 export type { Callers } from "./callers.ts";
 export { type ClientOptions, createClient, type RpcClient } from "./client.ts";
-export { ERROR_TRAILER, fromStatus, toStatus } from "./error-mapping.ts";
 export { type RpcServer, type ServerOptions, startServer } from "./server.ts";
 export {
   type CallContext,
@@ -11,4 +10,3 @@ export {
   type ServiceClient,
   type ServiceImplementation,
 } from "./types.ts";
-export { MAX_MESSAGE_BYTES } from "./wire.ts";

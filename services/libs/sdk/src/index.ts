@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 export { ConfigError, deriveSeed, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
 export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/math-agent.ts";
-export { type SplitAnswer, splitThinking, withoutThinking } from "./agents/thinking.ts";
+export type { SplitAnswer } from "./agents/thinking.ts";
 export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./agents/tool-agent.ts";
 export { BaseAgent } from "./base-agent.ts";
 export {
@@ -46,28 +46,17 @@ export {
   toTokenResult,
 } from "./engine/results.ts";
 export type { TokenBreak } from "./engine/token-rows.ts";
-export { TokenBudget, type TokenLimits } from "./engine/token-budget.ts";
-export {
-  bestMoves,
-  isDirection,
-  isInHole,
-  isOnGoal,
-  type LakeState,
-  legalMoves,
-  move,
-  startGame,
-} from "./environments/frozenlake-game.ts";
+export type { TokenLimits } from "./engine/token-budget.ts";
+export { type LakeState, legalMoves, move, startGame } from "./environments/frozenlake-game.ts";
 export {
   type Cell,
   type Direction,
-  DIRECTIONS,
-  distances,
   generateMap,
   type LakeMap,
   type MapOptions,
   neighbour,
 } from "./environments/frozenlake-map.ts";
-export { describeStandard, renderCompact, renderStandard } from "./environments/frozenlake-render.ts";
+export { renderCompact } from "./environments/frozenlake-render.ts";
 export { FrozenLakeEnv, type FrozenLakeOptions } from "./environments/frozenlake.ts";
 export type { CsvOptions } from "./datasets/csv.ts";
 export { type EvaluatedTasks, passRateBetween } from "./datasets/curation.ts";
@@ -78,25 +67,13 @@ export type { ChangeTask, KeepTask } from "./datasets/operations.ts";
 export { DatasetRegistry } from "./datasets/registry.ts";
 export type { Rows } from "./datasets/sources.ts";
 export { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } from "./datasets/store.ts";
-export { type DatasetTask, type Row, type RowPlace, taskLine, taskOfRow } from "./datasets/task.ts";
-export { REVIEW_REQUEST, type ReviseOptions, RevisingEnvironment } from "./environments/math-revise.ts";
+export { type DatasetTask, type Row, type RowPlace, taskLine } from "./datasets/task.ts";
+export { type ReviseOptions, RevisingEnvironment } from "./environments/math-revise.ts";
 export { MultiTurnEnvironment, type MultiTurnOptions, type Turn } from "./environments/multi-turn.ts";
 export { SingleTurnEnvironment, type SingleTurnOptions } from "./environments/single-turn.ts";
-export {
-  FINISH,
-  ToolEnvironment,
-  type ToolEnvironmentOptions,
-  type ToolOutputs,
-} from "./environments/tool-environment.ts";
+export { ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./environments/tool-environment.ts";
 export { compareReports, type Comparison, type PairedScore, type TaskPair } from "./evaluation/compare.ts";
-export {
-  type Estimate,
-  meanDifference,
-  meanOverTasks,
-  type Part,
-  shareOverTasks,
-  wilson,
-} from "./evaluation/intervals.ts";
+export { type Estimate, type Part, shareOverTasks } from "./evaluation/intervals.ts";
 export {
   type EvaluatedEpisode,
   type EvaluatedTask,
@@ -112,7 +89,6 @@ export {
   type DeadlinePolicy,
   EpisodeError,
   type Failure,
-  FAILURE_CLASSES,
   type FailureClass,
   isRetried,
   isScored,
@@ -156,8 +132,6 @@ export type {
 export { extractAnswer, type Extraction } from "./graders/extract-answer.ts";
 export { boxedFormatReward, thinkAnswerFormatReward, thinkFormatReward } from "./graders/format-rewards.ts";
 export { mathEquivalent } from "./graders/math-equivalence.ts";
-export { MathError } from "./graders/math-error.ts";
-export { evaluateExpression } from "./graders/math-evaluate.ts";
 export { type AnswerRewardOptions, mathReward } from "./graders/math-reward.ts";
 export type { Rational, Value } from "./graders/rational.ts";
 export {
@@ -168,15 +142,11 @@ export {
   type WeightedReward,
   zeroReward,
 } from "./graders/reward-function.ts";
-export { exactMatchReward, type F1RewardOptions, f1Reward, normalizeAnswer, tokenF1 } from "./graders/text-match.ts";
+export { exactMatchReward, type F1RewardOptions, f1Reward } from "./graders/text-match.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "@whetstone/core";
 export {
   type ActorLike,
   type AgentClass,
-  asRegisteredActor,
-  asRegisteredAgent,
-  asRegisteredEnvironment,
-  asRegisteredWorkflow,
   type EnvironmentClass,
   type EnvironmentLike,
   type ModuleContents,
@@ -205,13 +175,7 @@ export {
 export { RecordedClient, type RecordedAnswer, recordedAnswers } from "./replay/recorded-client.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export { commandAgent } from "./rollout/command.ts";
-export {
-  bareEnvironment,
-  defineHarness,
-  exitFailure,
-  type Harness,
-  type HarnessDefinition,
-} from "./rollout/harness.ts";
+export { defineHarness, type Harness, type HarnessDefinition } from "./rollout/harness.ts";
 export { httpAgent } from "./rollout/http.ts";
 export type { Launch, ProgramEnd } from "./rollout/run-program.ts";
 export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
@@ -224,10 +188,10 @@ export type {
   ToolSpec,
   Usage,
 } from "./rollout-client.ts";
-export { calculator, formatValue } from "./tools/calculator.ts";
+export { calculator } from "./tools/calculator.ts";
 export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./tools/corpus.ts";
 export { searchTool, type SearchToolOptions } from "./tools/search.ts";
-export { type ParsedAnswer, parseAnswer, parseToolCalls, renderTools } from "./tools/tool-calls.ts";
+export { type ParsedAnswer, parseAnswer, parseToolCalls } from "./tools/tool-calls.ts";
 export { toolCallFormatReward } from "./tools/tool-call-reward.ts";
 export { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "./tools/tool-registry.ts";
 export {

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 import { CountingEnv, EchoAgent } from "../test-support/stand-ins.ts";
-import {
-  asRegisteredActor,
-  asRegisteredAgent,
-  BaseAgent,
-  defineAgent,
-  defineEnvironment,
-  defineRollout,
-  readModule,
-  Workflow,
-} from "./index.ts";
+import { BaseAgent, defineAgent, defineEnvironment, defineRollout, readModule, Workflow } from "./index.ts";
+import { asRegisteredActor, asRegisteredAgent } from "./read-module.ts";
 
 class Debate extends Workflow {
   readonly rounds: number;

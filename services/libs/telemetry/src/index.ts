@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 export {
   createLogger,
-  LOG_LEVELS,
   type LogFields,
   type Logger,
   type LoggerOptions,
@@ -18,4 +17,3 @@ export {
 } from "./metrics.ts";
 export { type MetricsServer, type MetricsServerOptions, serveMetrics } from "./serve-metrics.ts";
 export { type StopOptions, stopOnSignal } from "./stop-on-signal.ts";
-export { startTracing, type Tracing, type TracingOptions, withSpan } from "./tracing.ts";

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from "node:child_process";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { WhetstoneError } from "@whetstone/core";
 import { describe, expect, it } from "vitest";
-import { createLogger, createMetrics, serveMetrics, startTracing, withSpan } from "./index.ts";
+import { createLogger, createMetrics, serveMetrics } from "./index.ts";
 
 function capture(level?: "debug" | "info") {
   const lines: Record<string, unknown>[] = [];
@@ -81,35 +79,5 @@ describe("metrics", () => {
     expect((await get("/other"))[0]).toBe(404);
     const again = serveMetrics(metrics, { host: "127.0.0.1", port: server.port });
     await expect(again).rejects.toThrow(`127.0.0.1:${server.port}`);
-  });
-});
-
-describe("tracing", () => {
-  it("is off without an endpoint and then loads nothing", () => {
-    const entry = JSON.stringify(new URL("./index.ts", import.meta.url).href);
-    const script = `import { startTracing } from ${entry};
-      import { createRequire } from "node:module";
-      const tracing = await startTracing({ serviceName: "s" });
-      const loaded = Object.keys(createRequire(${entry}).cache).filter((f) => f.includes("sdk-trace") || f.includes("otlp"));
-      process.stdout.write(JSON.stringify({ enabled: tracing.enabled, loaded }));`;
-    const out = execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
-    expect(JSON.parse(out)).toEqual({ enabled: false, loaded: [] });
-  });
-
-  it("exports spans with the service's name, errors included", async () => {
-    const bodies: string[] = [];
-    const collector = createServer((request, response) => {
-      request.on("data", (chunk: Buffer) => bodies.push(chunk.toString()));
-      request.on("end", () => response.writeHead(200, { "content-type": "application/json" }).end("{}"));
-    });
-    await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
-    const endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}/v1/traces`;
-    const tracing = await startTracing({ serviceName: "orchestrator", endpoint });
-    const failing = withSpan(tracing.tracer, "play_episode", () => Promise.reject(new Error("lost")));
-    await expect(failing).rejects.toThrow("lost");
-    await tracing[Symbol.asyncDispose]();
-    collector.close();
-    const body = bodies.join("");
-    for (const text of ["orchestrator", "play_episode", "lost"]) expect(body).toContain(text);
   });
 });

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-export { buildEpisode, buildTask, type Place } from "./builders.ts";
 export { countTurns } from "./count-turns.ts";
 export type { GenerateRequest } from "./engine-generate.ts";
-export {
-  echoScript,
-  type EngineAnswer,
-  type EngineSampling,
-  type EngineScript,
-  type Fault,
-  type FaultPoint,
-} from "./engine-script.ts";
+export type { EngineAnswer, EngineSampling, EngineScript, Fault, FaultPoint } from "./engine-script.ts";
 export { freePort } from "./free-port.ts";
 export {
   answerBySeed,
@@ -17,7 +9,6 @@ export {
   leanChat,
   type LeanEngine,
   type LeanEngineOptions,
-  leanGenerate,
   type LeanRequest,
   startLeanEngine,
 } from "./lean-engine.ts";

@@ -7,15 +7,7 @@ import { sleep } from "@whetstone/core";
 import { ensurePlatform, LEDGER_BUCKET, openKv } from "@whetstone/messaging";
 import { EpochRecordSchema } from "@whetstone/proto/events/v1/events";
 import { describe, expect, it } from "vitest";
-import {
-  buildEpisode,
-  buildTask,
-  freePort,
-  type ScriptedEngine,
-  startNats,
-  startScriptedEngine,
-  waitFor,
-} from "./index.ts";
+import { freePort, type ScriptedEngine, startNats, startScriptedEngine, waitFor } from "./index.ts";
 
 interface Choice {
   token_ids: number[];
@@ -204,10 +196,4 @@ it("waits, and says for what it waited", async () => {
   const never = waitFor(() => Promise.reject(new Error("not yet")), { timeoutMs: 30, what: "rain" });
   await expect(never).rejects.toMatchObject({ message: "waited 30 ms for rain", cause: new Error("not yet") });
   expect(await freePort()).toBeGreaterThan(0);
-});
-
-it("builds episodes and tasks that fit each other", () => {
-  const place = { job: "fl-2", group: 7, sample: 3 };
-  expect(buildTask(place).episodeId).toBe("fl-2/g7/s3");
-  expect(buildEpisode(place, { reward: 0 })).toMatchObject({ id: "fl-2/g7/s3", group: "g7", reward: 0, attempt: 1 });
 });

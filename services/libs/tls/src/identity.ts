@@ -32,7 +32,6 @@ export interface TlsPeer {
 }
 
 const FILES = { ca: "ca.crt", cert: "tls.crt", key: "tls.key" } as const;
-const DAY_MS = 86_400_000;
 
 /** Who this process is, from a folder with ca.crt (one or several authorities), tls.crt and tls.key. */
 export class TlsIdentity implements Disposable {
@@ -135,9 +134,4 @@ function faultOf(material: TlsMaterial): string | undefined {
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-/** Days until the certificate ends. */
-export function daysLeft({ cert }: TlsMaterial, now: number): number {
-  return (new X509Certificate(cert).validToDate.getTime() - now) / DAY_MS;
 }

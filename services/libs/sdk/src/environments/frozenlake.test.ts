@@ -4,8 +4,6 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  bestMoves,
-  distances,
   FrozenLakeEnv,
   type FrozenLakeOptions,
   generateMap,
@@ -14,6 +12,8 @@ import {
   renderCompact,
   startGame,
 } from "../index.ts";
+import { bestMoves } from "./frozenlake-game.ts";
+import { distances } from "./frozenlake-map.ts";
 
 interface Golden {
   readonly maps: readonly {
