@@ -88,7 +88,7 @@ describe("registration", () => {
     const [data, control] = [engine(0).url, engine(1).url];
     await gateway.fleet.registerEngine({ id: "e0", url: data, controlUrl: control });
     expect((await gateway.fleet.listEngines({})).engines[0]).toMatchObject({ url: data, controlUrl: control });
-    await expect(gateway.fleet.registerEngine({ id: "e1", url: data, controlUrl: "x" })).rejects.toThrow("control_url");
+    await expect(gateway.fleet.registerEngine({ id: "e1", url: data, controlUrl: "x" })).rejects.toThrow("controlUrl");
   });
 
   it("is waited for by a gateway that knows no engine yet", async () => {

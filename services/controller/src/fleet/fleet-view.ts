@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { ConfigError } from "@whetstone/core";
-import { type Fleet, FleetViewService, ReplicaState } from "@whetstone/proto/inference/v1/inference";
+import { requireRules } from "@whetstone/contract/check";
+import {
+  type Fleet,
+  FleetViewService,
+  ReplicaState,
+  ScaleFleetRequestSchema,
+} from "@whetstone/proto/inference/v1/inference";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { FleetDirectory } from "./fleet-directory.ts";
-
-const MOST = 1_000;
 
 /** What a job wants engines to serve. */
 export interface WantedPolicy {
@@ -19,9 +22,9 @@ export function fleetView(fleets: FleetDirectory, wanted: () => WantedPolicy | u
       const policy = wanted() ?? servedBy(listed);
       return { fleets: listed, ...(policy && { policy: policy.job, policyVersion: policy.policyVersion }) };
     },
-    scaleFleet: async ({ name, replicas }) => {
-      if (replicas > MOST) throw new ConfigError([{ path: "replicas", reason: `must be 0 to ${MOST}` }]);
-      return { fleet: await fleets.scale(name, replicas) };
+    scaleFleet: async (request) => {
+      requireRules(ScaleFleetRequestSchema, request);
+      return { fleet: await fleets.scale(request.name, request.replicas) };
     },
   });
 }

@@ -3,6 +3,8 @@
  * What the definition of a kind of ours is written with. One definition, `schema.ts` of the kind's folder, gives the type that
  * the code works with, the chart's CRD and the reference page (`make gen`, deploy/crds).
  */
+import type { DescField } from "@bufbuild/protobuf";
+import { rulesOf } from "@whetstone/contract/rules";
 import { z } from "zod";
 
 export interface CelRule {
@@ -36,6 +38,11 @@ export interface CustomResource {
 }
 
 export const rules = (...all: readonly CelRule[]) => ({ "x-kubernetes-validations": all });
+/** A count that the contract bounds, too: a call and an edit of the object may set it. */
+export function asContract(field: DescField) {
+  const { min = 0, max = 0 } = rulesOf(field).range ?? {};
+  return int32(min, max);
+}
 export const int32 = (min: number, max: number) => z.int().min(min).max(max).meta({ format: "int32" });
 /** What the controller counts, without a bound. */
 export const int64 = () => z.int().meta({ format: "int64" });

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { ConfigError, WhetstoneError } from "@whetstone/core";
-import { type Pool, PoolService } from "@whetstone/proto/pools/v1/pools";
+import { requireRules } from "@whetstone/contract/check";
+import { WhetstoneError } from "@whetstone/core";
+import { type Pool, PoolService, ScalePoolRequestSchema } from "@whetstone/proto/pools/v1/pools";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { PoolDirectory } from "./pool-directory.ts";
-
-const MOST = 10_000;
 
 export function poolService(pools: PoolDirectory): ServiceImplementation {
   const get = async (name: string): Promise<Pool> => {
@@ -16,8 +15,9 @@ export function poolService(pools: PoolDirectory): ServiceImplementation {
   return implement(PoolService, {
     listPools: async () => ({ pools: await pools.list() }),
     getPool: async ({ name }) => ({ pool: await get(name) }),
-    scalePool: async ({ name, replicas }) => {
-      if (replicas > MOST) throw new ConfigError([{ path: "replicas", reason: `must be 0 to ${MOST}` }]);
+    scalePool: async (request) => {
+      requireRules(ScalePoolRequestSchema, request);
+      const { name, replicas } = request;
       await get(name);
       return { pool: await pools.scale(name, replicas) };
     },

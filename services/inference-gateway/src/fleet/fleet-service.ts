@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
-import { ConfigError } from "@whetstone/core";
-import { EngineState as WireState, FleetService } from "@whetstone/proto/inference/v1/inference";
+import { requireRules } from "@whetstone/contract/check";
+import {
+  EngineState as WireState,
+  FleetService,
+  ForgetPolicyRequestSchema,
+  RegisterEngineRequestSchema,
+  UnfenceEngineRequestSchema,
+} from "@whetstone/proto/inference/v1/inference";
 import type { EngineSchema, ServedPolicy } from "@whetstone/proto/inference/v1/inference";
 import { implement } from "@whetstone/rpc";
 import type { ServiceImplementation } from "@whetstone/rpc";
@@ -20,10 +26,12 @@ const WIRE_STATE = {
 export function fleetService(control: FleetControl): ServiceImplementation {
   const fence = new EpochFence();
   return implement(FleetService, {
-    registerEngine: ({ id, url, controlUrl, epoch }) => {
+    registerEngine: (request) => {
+      const { id, url, controlUrl, epoch } = request;
       fence.pass(epoch);
-      const steered = controlUrl === "" ? "" : httpUrl("control_url", controlUrl);
-      return { engine: wireEngine(control.register(nonEmpty("id", id), httpUrl("url", url), steered)) };
+      requireRules(RegisterEngineRequestSchema, request);
+      const steered = controlUrl && new URL(controlUrl).origin;
+      return { engine: wireEngine(control.register(id, new URL(url).origin, steered)) };
     },
     removeEngine: async ({ id, drain, epoch }, { signal }) => {
       fence.pass(epoch);
@@ -41,13 +49,18 @@ export function fleetService(control: FleetControl): ServiceImplementation {
       fence.pass(epoch);
       return { engine: wireEngine(await control.drain(id, signal)) };
     },
-    unfenceEngine: async ({ id, policy, epoch }) => {
+    unfenceEngine: async (request) => {
+      const { id, policy, epoch } = request;
       fence.pass(epoch);
-      return { engine: wireEngine(await control.unfence(id, servedModel(policy), () => fence.pass(epoch))) };
+      requireRules(UnfenceEngineRequestSchema, request);
+      return {
+        engine: wireEngine(await control.unfence(id, servedModel(policy as ServedPolicy), () => fence.pass(epoch))),
+      };
     },
-    forgetPolicy: ({ policy, epoch }) => {
-      fence.pass(epoch);
-      return { sessions: control.forget(nonEmpty("policy", policy)) };
+    forgetPolicy: (request) => {
+      fence.pass(request.epoch);
+      requireRules(ForgetPolicyRequestSchema, request);
+      return { sessions: control.forget(request.policy) };
     },
   });
 }
@@ -67,28 +80,10 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
   };
 }
 
-function servedModel(wire: ServedPolicy | undefined): ServedModel {
-  const policy = nonEmpty("policy.policy", wire?.policy ?? "");
-  const version = wire?.policyVersion ?? 0n;
-  const label = nonEmpty("policy.label", wire?.label ?? "");
-  if (label !== `${policy}:${version}`) {
-    throw new ConfigError([{ path: "policy.label", reason: `"${label}" is not "${policy}:${version}"` }]);
-  }
-  return { policy, version, label, modelPath: nonEmpty("policy.model_path", wire?.modelPath ?? "") };
-}
-
-function nonEmpty(path: string, value: string): string {
-  if (value === "") throw new ConfigError([{ path, reason: "must not be empty" }]);
-  return value;
+function servedModel({ policy, policyVersion: version, label, modelPath }: ServedPolicy): ServedModel {
+  return { policy, version, label, modelPath };
 }
 
 function millis(duration: Duration | undefined): number {
   return duration === undefined ? 0 : durationMs(duration);
-}
-
-function httpUrl(path: string, value: string): string {
-  const url = URL.parse(value);
-  if (url?.protocol !== "http:" && url?.protocol !== "https:")
-    throw new ConfigError([{ path, reason: `"${value}" is not an http:// or https:// URL` }]);
-  return url.origin;
 }

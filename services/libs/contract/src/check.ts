@@ -2,7 +2,7 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Path, reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as Broken } from "@bufbuild/protovalidate";
-import { missing, outOfRange, type Violation } from "@whetstone/core";
+import { ConfigError, missing, outOfRange, type Violation } from "@whetstone/core";
 import { numberOf, type Rules, rulesOf } from "./rules.ts";
 
 const validator = createValidator();
@@ -17,6 +17,12 @@ export function checkRules<Desc extends DescMessage>(schema: Desc, message: Mess
   const root = reflect(schema, message);
   const found = [...(result.violations ?? []).map((broken) => explain(root, broken)), ...repeatedNames(root, "")];
   return found.filter(({ path }, i) => found.findIndex((other) => other.path === path) === i);
+}
+
+/** Of a request. @throws ConfigError with every violation */
+export function requireRules<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): void {
+  const violations = checkRules(schema, message);
+  if (violations.length > 0) throw new ConfigError(violations);
 }
 
 /** A rule between fields names the one that has to change before its reason: "loop.batchGroups: must be …". */

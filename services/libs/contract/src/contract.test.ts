@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type DescField, type DescMessage, fromJson, type JsonObject } from "@bufbuild/protobuf";
+import { RegisterEngineRequestSchema, UnfenceEngineRequestSchema } from "@whetstone/proto/inference/v1/inference";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
 import { RolloutLimitsSchema } from "@whetstone/proto/types/v1/types";
@@ -69,6 +70,20 @@ describe("what a refused value is told", () => {
   it("a key in place of the name of its variable is not repeated", () => {
     const model = { baseUrl: "http://h", model: "m", apiKeyEnv: "sk-secret" };
     expect(told({ roles: [{ name: "a", model }] }).join()).not.toContain("sk-secret");
+  });
+});
+
+describe("calls between services", () => {
+  it("name the field of a policy that is not as its label says, and of an address that is none", () => {
+    const policy = { policy: "a", policyVersion: 3n, label: "a:2", modelPath: "/m" };
+    expect(checkRules(UnfenceEngineRequestSchema, create(UnfenceEngineRequestSchema, { policy }))).toEqual([
+      { path: "policy.label", reason: '"a:2" is not "a:3"' },
+    ]);
+    const engine = create(RegisterEngineRequestSchema, { id: "", url: "file:///etc/passwd", controlUrl: "" });
+    expect(checkRules(RegisterEngineRequestSchema, engine)).toEqual([
+      { path: "id", reason: "is required" },
+      { path: "url", reason: "must be an http or https URL" },
+    ]);
   });
 });
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** EnvironmentPool: what the chart's definition, the types and the reference page are made from. */
 import type { Condition, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import { ScalePoolRequestSchema } from "@whetstone/proto/pools/v1/pools";
 import { z } from "zod";
-import { conditions, type CustomResource, int32, int64, name, rules } from "../custom-resource.ts";
+import { asContract, conditions, type CustomResource, int32, int64, name, rules } from "../custom-resource.ts";
 
 export interface EnvironmentPool extends KubeObject {
   spec: PoolSpec;
@@ -61,7 +62,7 @@ const container = z.looseObject({ name: name(63), image: name(1024) });
 const podSpec = z.looseObject({ containers: z.array(container).min(1).max(20) });
 
 const spec = z.object({
-  replicas: int32(0, 10_000)
+  replicas: asContract(ScalePoolRequestSchema.field.replicas)
     .default(1)
     .describe("Env-runners wanted. 0 is fine; tasks then wait in their stream. With autoscaling it is set by itself."),
   slotsPerWorker: int32(1, 100_000).default(256).describe("Sessions that one env-runner takes at once."),

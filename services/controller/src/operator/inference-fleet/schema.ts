@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** InferenceFleet: what the chart's definition, the types and the reference page are made from. */
 import type { KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import { ScaleFleetRequestSchema } from "@whetstone/proto/inference/v1/inference";
 import { z } from "zod";
 import {
+  asContract,
   conditions,
   type CustomResource,
   int32,
@@ -130,7 +132,9 @@ const template = z
 
 const spec = z
   .object({
-    replicas: int32(0, 1000).default(1).describe("Engines wanted. 0 frees all; calls then wait."),
+    replicas: asContract(ScaleFleetRequestSchema.field.replicas)
+      .default(1)
+      .describe("Engines wanted. 0 frees all; calls then wait."),
     nodesPerReplica: int32(1, 64)
       .default(1)
       .describe("Pods of one engine. More than one needs LeaderWorkerSet on the cluster."),

@@ -22,75 +22,97 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from whetstone.contract.v1 import options_pb2 as whetstone_dot_contract_dot_v1_dot_options__pb2
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/inference/v1/inference.proto\x12\x16whetstone.inference.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1ewhetstone/types/v1/types.proto\"Y\n\x0cServedPolicy\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\r\n\x05label\x18\x03 \x01(\t\x12\x12\n\nmodel_path\x18\x04 \x01(\t\"\xda\x01\n\x06\x45ngine\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.whetstone.inference.v1.EngineState\x12\x34\n\x06policy\x18\x04 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x15\n\rmax_model_len\x18\x07 \x01(\r\x12\x13\n\x0b\x63ontrol_url\x18\x08 \x01(\t\"T\n\x15RegisterEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x13\n\x0b\x63ontrol_url\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\"H\n\x16RegisterEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"\x14\n\x12ListEnginesRequest\"\xd1\x01\n\x13ListEnginesResponse\x12/\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x1e.whetstone.inference.v1.Engine\x12T\n\rwaiting_calls\x18\x02 \x03(\x0b\x32=.whetstone.inference.v1.ListEnginesResponse.WaitingCallsEntry\x1a\x33\n\x11WaitingCallsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"/\n\x12\x46\x65nceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"E\n\x13\x46\x65nceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"/\n\x12\x44rainEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"E\n\x13\x44rainEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"g\n\x14UnfenceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x34\n\x06policy\x18\x02 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"G\n\x15UnfenceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"Z\n\x13RemoveEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x05\x64rain\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\'\n\x14RemoveEngineResponse\x12\x0f\n\x07revoked\x18\x01 \x01(\r\"4\n\x13\x46orgetPolicyRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"(\n\x14\x46orgetPolicyResponse\x12\x10\n\x08sessions\x18\x01 \x01(\r\"I\n\x08\x43\x61llTree\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall\"\xc1\x01\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x33\n\x05state\x18\x03 \x01(\x0e\x32$.whetstone.inference.v1.ReplicaState\x12\x0e\n\x06policy\x18\x04 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\tin_flight\x18\x06 \x01(\r\x12\x0e\n\x06reason\x18\x07 \x01(\tB\x11\n\x0f_policy_version\"O\n\x0e\x46leetCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\xa9\x01\n\x05\x46leet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06wanted\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x36\n\x08replicas\x18\x03 \x03(\x0b\x32$.whetstone.inference.v1.FleetReplica\x12:\n\nconditions\x18\x04 \x03(\x0b\x32&.whetstone.inference.v1.FleetConditionB\t\n\x07_wanted\"\x13\n\x11ListFleetsRequest\"\x83\x01\n\x12ListFleetsResponse\x12-\n\x06\x66leets\x18\x01 \x03(\x0b\x32\x1d.whetstone.inference.v1.Fleet\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_policy_version\"3\n\x11ScaleFleetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\"B\n\x12ScaleFleetResponse\x12,\n\x05\x66leet\x18\x01 \x01(\x0b\x32\x1d.whetstone.inference.v1.Fleet*|\n\x0b\x45ngineState\x12\x1c\n\x18\x45NGINE_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NGINE_STATE_SERVING\x10\x01\x12\x17\n\x13\x45NGINE_STATE_FENCED\x10\x02\x12\x1c\n\x18\x45NGINE_STATE_QUARANTINED\x10\x03*\xaf\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15REPLICA_STATE_SERVING\x10\x01\x12\x18\n\x14REPLICA_STATE_PAUSED\x10\x02\x12\x1a\n\x16REPLICA_STATE_UPDATING\x10\x03\x12\x17\n\x13REPLICA_STATE_STALE\x10\x04\x12\x16\n\x12REPLICA_STATE_DOWN\x10\x05\x32\xfb\x05\n\x0c\x46leetService\x12o\n\x0eRegisterEngine\x12-.whetstone.inference.v1.RegisterEngineRequest\x1a..whetstone.inference.v1.RegisterEngineResponse\x12\x66\n\x0bListEngines\x12*.whetstone.inference.v1.ListEnginesRequest\x1a+.whetstone.inference.v1.ListEnginesResponse\x12\x66\n\x0b\x46\x65nceEngine\x12*.whetstone.inference.v1.FenceEngineRequest\x1a+.whetstone.inference.v1.FenceEngineResponse\x12\x66\n\x0b\x44rainEngine\x12*.whetstone.inference.v1.DrainEngineRequest\x1a+.whetstone.inference.v1.DrainEngineResponse\x12l\n\rUnfenceEngine\x12,.whetstone.inference.v1.UnfenceEngineRequest\x1a-.whetstone.inference.v1.UnfenceEngineResponse\x12i\n\x0cRemoveEngine\x12+.whetstone.inference.v1.RemoveEngineRequest\x1a,.whetstone.inference.v1.RemoveEngineResponse\x12i\n\x0c\x46orgetPolicy\x12+.whetstone.inference.v1.ForgetPolicyRequest\x1a,.whetstone.inference.v1.ForgetPolicyResponse2\xdc\x01\n\x10\x46leetViewService\x12\x63\n\nListFleets\x12).whetstone.inference.v1.ListFleetsRequest\x1a*.whetstone.inference.v1.ListFleetsResponse\x12\x63\n\nScaleFleet\x12).whetstone.inference.v1.ScaleFleetRequest\x1a*.whetstone.inference.v1.ScaleFleetResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/inference/v1/inference.proto\x12\x16whetstone.inference.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a#whetstone/contract/v1/options.proto\x1a\x1ewhetstone/types/v1/types.proto\"\x9d\x02\n\x0cServedPolicy\x12\x16\n\x06policy\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\x15\n\x05label\x18\x03 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\nmodel_path\x18\x04 \x01(\tB\x06\xbaH\x03\xc8\x01\x01:\xa9\x01\xbaH\xa5\x01\x1a\xa2\x01\n\x05label\x1a\x98\x01this.label == this.policy + \':\' + string(this.policy_version) ? \'\' : \'label: \"%s\" is not \"%s:%d\"\'.format([this.label, this.policy, this.policy_version])\"\xda\x01\n\x06\x45ngine\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.whetstone.inference.v1.EngineState\x12\x34\n\x06policy\x18\x04 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicy\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x15\n\rmax_model_len\x18\x07 \x01(\r\x12\x13\n\x0b\x63ontrol_url\x18\x08 \x01(\t\"\xcc\x01\n\x15RegisterEngineRequest\x12\x12\n\x02id\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\x43\n\x03url\x18\x02 \x01(\tB6\xbaH\x1br\x16\x32\x11^https?://[^/?#]+\x88\x01\x01\xc8\x01\x01\xaa\xbb\x18\x14\x61n http or https URL\x12K\n\x0b\x63ontrol_url\x18\x03 \x01(\tB6\xbaH\x1br\x16\x32\x11^https?://[^/?#]+\x88\x01\x01\xd8\x01\x01\xaa\xbb\x18\x14\x61n http or https URL\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\"H\n\x16RegisterEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"\x14\n\x12ListEnginesRequest\"\xd1\x01\n\x13ListEnginesResponse\x12/\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x1e.whetstone.inference.v1.Engine\x12T\n\rwaiting_calls\x18\x02 \x03(\x0b\x32=.whetstone.inference.v1.ListEnginesResponse.WaitingCallsEntry\x1a\x33\n\x11WaitingCallsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"/\n\x12\x46\x65nceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"E\n\x13\x46\x65nceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"/\n\x12\x44rainEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"E\n\x13\x44rainEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"o\n\x14UnfenceEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12<\n\x06policy\x18\x02 \x01(\x0b\x32$.whetstone.inference.v1.ServedPolicyB\x06\xbaH\x03\xc8\x01\x01\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"G\n\x15UnfenceEngineResponse\x12.\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x1e.whetstone.inference.v1.Engine\"Z\n\x13RemoveEngineRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x05\x64rain\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\'\n\x14RemoveEngineResponse\x12\x0f\n\x07revoked\x18\x01 \x01(\r\"<\n\x13\x46orgetPolicyRequest\x12\x16\n\x06policy\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"(\n\x14\x46orgetPolicyResponse\x12\x10\n\x08sessions\x18\x01 \x01(\r\"I\n\x08\x43\x61llTree\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x1d.whetstone.types.v1.ModelCall\"\xc1\x01\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x33\n\x05state\x18\x03 \x01(\x0e\x32$.whetstone.inference.v1.ReplicaState\x12\x0e\n\x06policy\x18\x04 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\tin_flight\x18\x06 \x01(\r\x12\x0e\n\x06reason\x18\x07 \x01(\tB\x11\n\x0f_policy_version\"O\n\x0e\x46leetCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\xa9\x01\n\x05\x46leet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06wanted\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x36\n\x08replicas\x18\x03 \x03(\x0b\x32$.whetstone.inference.v1.FleetReplica\x12:\n\nconditions\x18\x04 \x03(\x0b\x32&.whetstone.inference.v1.FleetConditionB\t\n\x07_wanted\"\x13\n\x11ListFleetsRequest\"\x83\x01\n\x12ListFleetsResponse\x12-\n\x06\x66leets\x18\x01 \x03(\x0b\x32\x1d.whetstone.inference.v1.Fleet\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x1b\n\x0epolicy_version\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_policy_version\"=\n\x11ScaleFleetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x08replicas\x18\x02 \x01(\rB\x08\xbaH\x05*\x03\x18\xe8\x07\"B\n\x12ScaleFleetResponse\x12,\n\x05\x66leet\x18\x01 \x01(\x0b\x32\x1d.whetstone.inference.v1.Fleet*|\n\x0b\x45ngineState\x12\x1c\n\x18\x45NGINE_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NGINE_STATE_SERVING\x10\x01\x12\x17\n\x13\x45NGINE_STATE_FENCED\x10\x02\x12\x1c\n\x18\x45NGINE_STATE_QUARANTINED\x10\x03*\xaf\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15REPLICA_STATE_SERVING\x10\x01\x12\x18\n\x14REPLICA_STATE_PAUSED\x10\x02\x12\x1a\n\x16REPLICA_STATE_UPDATING\x10\x03\x12\x17\n\x13REPLICA_STATE_STALE\x10\x04\x12\x16\n\x12REPLICA_STATE_DOWN\x10\x05\x32\xfb\x05\n\x0c\x46leetService\x12o\n\x0eRegisterEngine\x12-.whetstone.inference.v1.RegisterEngineRequest\x1a..whetstone.inference.v1.RegisterEngineResponse\x12\x66\n\x0bListEngines\x12*.whetstone.inference.v1.ListEnginesRequest\x1a+.whetstone.inference.v1.ListEnginesResponse\x12\x66\n\x0b\x46\x65nceEngine\x12*.whetstone.inference.v1.FenceEngineRequest\x1a+.whetstone.inference.v1.FenceEngineResponse\x12\x66\n\x0b\x44rainEngine\x12*.whetstone.inference.v1.DrainEngineRequest\x1a+.whetstone.inference.v1.DrainEngineResponse\x12l\n\rUnfenceEngine\x12,.whetstone.inference.v1.UnfenceEngineRequest\x1a-.whetstone.inference.v1.UnfenceEngineResponse\x12i\n\x0cRemoveEngine\x12+.whetstone.inference.v1.RemoveEngineRequest\x1a,.whetstone.inference.v1.RemoveEngineResponse\x12i\n\x0c\x46orgetPolicy\x12+.whetstone.inference.v1.ForgetPolicyRequest\x1a,.whetstone.inference.v1.ForgetPolicyResponse2\xdc\x01\n\x10\x46leetViewService\x12\x63\n\nListFleets\x12).whetstone.inference.v1.ListFleetsRequest\x1a*.whetstone.inference.v1.ListFleetsResponse\x12\x63\n\nScaleFleet\x12).whetstone.inference.v1.ScaleFleetRequest\x1a*.whetstone.inference.v1.ScaleFleetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.inference.v1.inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_SERVEDPOLICY'].fields_by_name['policy']._loaded_options = None
+  _globals['_SERVEDPOLICY'].fields_by_name['policy']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_SERVEDPOLICY'].fields_by_name['label']._loaded_options = None
+  _globals['_SERVEDPOLICY'].fields_by_name['label']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_SERVEDPOLICY'].fields_by_name['model_path']._loaded_options = None
+  _globals['_SERVEDPOLICY'].fields_by_name['model_path']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_SERVEDPOLICY']._loaded_options = None
+  _globals['_SERVEDPOLICY']._serialized_options = b'\272H\245\001\032\242\001\n\005label\032\230\001this.label == this.policy + \':\' + string(this.policy_version) ? \'\' : \'label: \"%s\" is not \"%s:%d\"\'.format([this.label, this.policy, this.policy_version])'
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['id']._loaded_options = None
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['id']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['url']._loaded_options = None
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['url']._serialized_options = b'\272H\033r\0262\021^https?://[^/?#]+\210\001\001\310\001\001\252\273\030\024an http or https URL'
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['control_url']._loaded_options = None
+  _globals['_REGISTERENGINEREQUEST'].fields_by_name['control_url']._serialized_options = b'\272H\033r\0262\021^https?://[^/?#]+\210\001\001\330\001\001\252\273\030\024an http or https URL'
   _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._loaded_options = None
   _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_options = b'8\001'
-  _globals['_ENGINESTATE']._serialized_start=2283
-  _globals['_ENGINESTATE']._serialized_end=2407
-  _globals['_REPLICASTATE']._serialized_start=2410
-  _globals['_REPLICASTATE']._serialized_end=2585
-  _globals['_SERVEDPOLICY']._serialized_start=130
-  _globals['_SERVEDPOLICY']._serialized_end=219
-  _globals['_ENGINE']._serialized_start=222
-  _globals['_ENGINE']._serialized_end=440
-  _globals['_REGISTERENGINEREQUEST']._serialized_start=442
-  _globals['_REGISTERENGINEREQUEST']._serialized_end=526
-  _globals['_REGISTERENGINERESPONSE']._serialized_start=528
-  _globals['_REGISTERENGINERESPONSE']._serialized_end=600
-  _globals['_LISTENGINESREQUEST']._serialized_start=602
-  _globals['_LISTENGINESREQUEST']._serialized_end=622
-  _globals['_LISTENGINESRESPONSE']._serialized_start=625
-  _globals['_LISTENGINESRESPONSE']._serialized_end=834
-  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_start=783
-  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_end=834
-  _globals['_FENCEENGINEREQUEST']._serialized_start=836
-  _globals['_FENCEENGINEREQUEST']._serialized_end=883
-  _globals['_FENCEENGINERESPONSE']._serialized_start=885
-  _globals['_FENCEENGINERESPONSE']._serialized_end=954
-  _globals['_DRAINENGINEREQUEST']._serialized_start=956
-  _globals['_DRAINENGINEREQUEST']._serialized_end=1003
-  _globals['_DRAINENGINERESPONSE']._serialized_start=1005
-  _globals['_DRAINENGINERESPONSE']._serialized_end=1074
-  _globals['_UNFENCEENGINEREQUEST']._serialized_start=1076
-  _globals['_UNFENCEENGINEREQUEST']._serialized_end=1179
-  _globals['_UNFENCEENGINERESPONSE']._serialized_start=1181
-  _globals['_UNFENCEENGINERESPONSE']._serialized_end=1252
-  _globals['_REMOVEENGINEREQUEST']._serialized_start=1254
-  _globals['_REMOVEENGINEREQUEST']._serialized_end=1344
-  _globals['_REMOVEENGINERESPONSE']._serialized_start=1346
-  _globals['_REMOVEENGINERESPONSE']._serialized_end=1385
-  _globals['_FORGETPOLICYREQUEST']._serialized_start=1387
-  _globals['_FORGETPOLICYREQUEST']._serialized_end=1439
-  _globals['_FORGETPOLICYRESPONSE']._serialized_start=1441
-  _globals['_FORGETPOLICYRESPONSE']._serialized_end=1481
-  _globals['_CALLTREE']._serialized_start=1483
-  _globals['_CALLTREE']._serialized_end=1556
-  _globals['_FLEETREPLICA']._serialized_start=1559
-  _globals['_FLEETREPLICA']._serialized_end=1752
-  _globals['_FLEETCONDITION']._serialized_start=1754
-  _globals['_FLEETCONDITION']._serialized_end=1833
-  _globals['_FLEET']._serialized_start=1836
-  _globals['_FLEET']._serialized_end=2005
-  _globals['_LISTFLEETSREQUEST']._serialized_start=2007
-  _globals['_LISTFLEETSREQUEST']._serialized_end=2026
-  _globals['_LISTFLEETSRESPONSE']._serialized_start=2029
-  _globals['_LISTFLEETSRESPONSE']._serialized_end=2160
-  _globals['_SCALEFLEETREQUEST']._serialized_start=2162
-  _globals['_SCALEFLEETREQUEST']._serialized_end=2213
-  _globals['_SCALEFLEETRESPONSE']._serialized_start=2215
-  _globals['_SCALEFLEETRESPONSE']._serialized_end=2281
-  _globals['_FLEETSERVICE']._serialized_start=2588
-  _globals['_FLEETSERVICE']._serialized_end=3351
-  _globals['_FLEETVIEWSERVICE']._serialized_start=3354
-  _globals['_FLEETVIEWSERVICE']._serialized_end=3574
+  _globals['_UNFENCEENGINEREQUEST'].fields_by_name['policy']._loaded_options = None
+  _globals['_UNFENCEENGINEREQUEST'].fields_by_name['policy']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_FORGETPOLICYREQUEST'].fields_by_name['policy']._loaded_options = None
+  _globals['_FORGETPOLICYREQUEST'].fields_by_name['policy']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_SCALEFLEETREQUEST'].fields_by_name['replicas']._loaded_options = None
+  _globals['_SCALEFLEETREQUEST'].fields_by_name['replicas']._serialized_options = b'\272H\005*\003\030\350\007'
+  _globals['_ENGINESTATE']._serialized_start=2693
+  _globals['_ENGINESTATE']._serialized_end=2817
+  _globals['_REPLICASTATE']._serialized_start=2820
+  _globals['_REPLICASTATE']._serialized_end=2995
+  _globals['_SERVEDPOLICY']._serialized_start=197
+  _globals['_SERVEDPOLICY']._serialized_end=482
+  _globals['_ENGINE']._serialized_start=485
+  _globals['_ENGINE']._serialized_end=703
+  _globals['_REGISTERENGINEREQUEST']._serialized_start=706
+  _globals['_REGISTERENGINEREQUEST']._serialized_end=910
+  _globals['_REGISTERENGINERESPONSE']._serialized_start=912
+  _globals['_REGISTERENGINERESPONSE']._serialized_end=984
+  _globals['_LISTENGINESREQUEST']._serialized_start=986
+  _globals['_LISTENGINESREQUEST']._serialized_end=1006
+  _globals['_LISTENGINESRESPONSE']._serialized_start=1009
+  _globals['_LISTENGINESRESPONSE']._serialized_end=1218
+  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_start=1167
+  _globals['_LISTENGINESRESPONSE_WAITINGCALLSENTRY']._serialized_end=1218
+  _globals['_FENCEENGINEREQUEST']._serialized_start=1220
+  _globals['_FENCEENGINEREQUEST']._serialized_end=1267
+  _globals['_FENCEENGINERESPONSE']._serialized_start=1269
+  _globals['_FENCEENGINERESPONSE']._serialized_end=1338
+  _globals['_DRAINENGINEREQUEST']._serialized_start=1340
+  _globals['_DRAINENGINEREQUEST']._serialized_end=1387
+  _globals['_DRAINENGINERESPONSE']._serialized_start=1389
+  _globals['_DRAINENGINERESPONSE']._serialized_end=1458
+  _globals['_UNFENCEENGINEREQUEST']._serialized_start=1460
+  _globals['_UNFENCEENGINEREQUEST']._serialized_end=1571
+  _globals['_UNFENCEENGINERESPONSE']._serialized_start=1573
+  _globals['_UNFENCEENGINERESPONSE']._serialized_end=1644
+  _globals['_REMOVEENGINEREQUEST']._serialized_start=1646
+  _globals['_REMOVEENGINEREQUEST']._serialized_end=1736
+  _globals['_REMOVEENGINERESPONSE']._serialized_start=1738
+  _globals['_REMOVEENGINERESPONSE']._serialized_end=1777
+  _globals['_FORGETPOLICYREQUEST']._serialized_start=1779
+  _globals['_FORGETPOLICYREQUEST']._serialized_end=1839
+  _globals['_FORGETPOLICYRESPONSE']._serialized_start=1841
+  _globals['_FORGETPOLICYRESPONSE']._serialized_end=1881
+  _globals['_CALLTREE']._serialized_start=1883
+  _globals['_CALLTREE']._serialized_end=1956
+  _globals['_FLEETREPLICA']._serialized_start=1959
+  _globals['_FLEETREPLICA']._serialized_end=2152
+  _globals['_FLEETCONDITION']._serialized_start=2154
+  _globals['_FLEETCONDITION']._serialized_end=2233
+  _globals['_FLEET']._serialized_start=2236
+  _globals['_FLEET']._serialized_end=2405
+  _globals['_LISTFLEETSREQUEST']._serialized_start=2407
+  _globals['_LISTFLEETSREQUEST']._serialized_end=2426
+  _globals['_LISTFLEETSRESPONSE']._serialized_start=2429
+  _globals['_LISTFLEETSRESPONSE']._serialized_end=2560
+  _globals['_SCALEFLEETREQUEST']._serialized_start=2562
+  _globals['_SCALEFLEETREQUEST']._serialized_end=2623
+  _globals['_SCALEFLEETRESPONSE']._serialized_start=2625
+  _globals['_SCALEFLEETRESPONSE']._serialized_end=2691
+  _globals['_FLEETSERVICE']._serialized_start=2998
+  _globals['_FLEETSERVICE']._serialized_end=3761
+  _globals['_FLEETVIEWSERVICE']._serialized_start=3764
+  _globals['_FLEETVIEWSERVICE']._serialized_end=3984
 # @@protoc_insertion_point(module_scope)

@@ -22,31 +22,34 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/pools/v1/pools.proto\x12\x12whetstone.pools.v1\"\xd0\x01\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\x12\r\n\x05ready\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x12\n\nbusy_slots\x18\x06 \x01(\r\x12\r\n\x05\x66ixed\x18\x07 \x01(\x08\x12\x34\n\x0b\x61utoscaling\x18\x08 \x01(\x0b\x32\x1f.whetstone.pools.v1.Autoscaling\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\"\'\n\x0b\x41utoscaling\x12\x0b\n\x03min\x18\x01 \x01(\r\x12\x0b\n\x03max\x18\x02 \x01(\r\"\x12\n\x10ListPoolsRequest\"<\n\x11ListPoolsResponse\x12\'\n\x05pools\x18\x01 \x03(\x0b\x32\x18.whetstone.pools.v1.Pool\"\x1e\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x0fGetPoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"2\n\x10ScalePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\";\n\x11ScalePoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool2\x95\x02\n\x0bPoolService\x12X\n\tListPools\x12$.whetstone.pools.v1.ListPoolsRequest\x1a%.whetstone.pools.v1.ListPoolsResponse\x12R\n\x07GetPool\x12\".whetstone.pools.v1.GetPoolRequest\x1a#.whetstone.pools.v1.GetPoolResponse\x12X\n\tScalePool\x12$.whetstone.pools.v1.ScalePoolRequest\x1a%.whetstone.pools.v1.ScalePoolResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/pools/v1/pools.proto\x12\x12whetstone.pools.v1\x1a\x1b\x62uf/validate/validate.proto\"\xd0\x01\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\x12\r\n\x05ready\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x12\n\nbusy_slots\x18\x06 \x01(\r\x12\r\n\x05\x66ixed\x18\x07 \x01(\x08\x12\x34\n\x0b\x61utoscaling\x18\x08 \x01(\x0b\x32\x1f.whetstone.pools.v1.Autoscaling\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\"\'\n\x0b\x41utoscaling\x12\x0b\n\x03min\x18\x01 \x01(\r\x12\x0b\n\x03max\x18\x02 \x01(\r\"\x12\n\x10ListPoolsRequest\"<\n\x11ListPoolsResponse\x12\'\n\x05pools\x18\x01 \x03(\x0b\x32\x18.whetstone.pools.v1.Pool\"\x1e\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x0fGetPoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"<\n\x10ScalePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x08replicas\x18\x02 \x01(\rB\x08\xbaH\x05*\x03\x18\x90N\";\n\x11ScalePoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool2\x95\x02\n\x0bPoolService\x12X\n\tListPools\x12$.whetstone.pools.v1.ListPoolsRequest\x1a%.whetstone.pools.v1.ListPoolsResponse\x12R\n\x07GetPool\x12\".whetstone.pools.v1.GetPoolRequest\x1a#.whetstone.pools.v1.GetPoolResponse\x12X\n\tScalePool\x12$.whetstone.pools.v1.ScalePoolRequest\x1a%.whetstone.pools.v1.ScalePoolResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'whetstone.pools.v1.pools_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_POOL']._serialized_start=55
-  _globals['_POOL']._serialized_end=263
-  _globals['_AUTOSCALING']._serialized_start=265
-  _globals['_AUTOSCALING']._serialized_end=304
-  _globals['_LISTPOOLSREQUEST']._serialized_start=306
-  _globals['_LISTPOOLSREQUEST']._serialized_end=324
-  _globals['_LISTPOOLSRESPONSE']._serialized_start=326
-  _globals['_LISTPOOLSRESPONSE']._serialized_end=386
-  _globals['_GETPOOLREQUEST']._serialized_start=388
-  _globals['_GETPOOLREQUEST']._serialized_end=418
-  _globals['_GETPOOLRESPONSE']._serialized_start=420
-  _globals['_GETPOOLRESPONSE']._serialized_end=477
-  _globals['_SCALEPOOLREQUEST']._serialized_start=479
-  _globals['_SCALEPOOLREQUEST']._serialized_end=529
-  _globals['_SCALEPOOLRESPONSE']._serialized_start=531
-  _globals['_SCALEPOOLRESPONSE']._serialized_end=590
-  _globals['_POOLSERVICE']._serialized_start=593
-  _globals['_POOLSERVICE']._serialized_end=870
+  _globals['_SCALEPOOLREQUEST'].fields_by_name['replicas']._loaded_options = None
+  _globals['_SCALEPOOLREQUEST'].fields_by_name['replicas']._serialized_options = b'\272H\005*\003\030\220N'
+  _globals['_POOL']._serialized_start=84
+  _globals['_POOL']._serialized_end=292
+  _globals['_AUTOSCALING']._serialized_start=294
+  _globals['_AUTOSCALING']._serialized_end=333
+  _globals['_LISTPOOLSREQUEST']._serialized_start=335
+  _globals['_LISTPOOLSREQUEST']._serialized_end=353
+  _globals['_LISTPOOLSRESPONSE']._serialized_start=355
+  _globals['_LISTPOOLSRESPONSE']._serialized_end=415
+  _globals['_GETPOOLREQUEST']._serialized_start=417
+  _globals['_GETPOOLREQUEST']._serialized_end=447
+  _globals['_GETPOOLRESPONSE']._serialized_start=449
+  _globals['_GETPOOLRESPONSE']._serialized_end=506
+  _globals['_SCALEPOOLREQUEST']._serialized_start=508
+  _globals['_SCALEPOOLREQUEST']._serialized_end=568
+  _globals['_SCALEPOOLRESPONSE']._serialized_start=570
+  _globals['_SCALEPOOLRESPONSE']._serialized_end=629
+  _globals['_POOLSERVICE']._serialized_start=632
+  _globals['_POOLSERVICE']._serialized_end=909
 # @@protoc_insertion_point(module_scope)

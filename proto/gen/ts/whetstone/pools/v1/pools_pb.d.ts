@@ -184,8 +184,6 @@ export declare type ScalePoolRequest = Message<"whetstone.pools.v1.ScalePoolRequ
   name: string;
 
   /**
-   * 0 to 10,000.
-   *
    * @generated from field: uint32 replicas = 2;
    */
   replicas: number;
