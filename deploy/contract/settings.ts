@@ -139,7 +139,7 @@ function messageRule(message: DescMessage): object {
 function fieldRule(field: DescField): object {
   const { isRequired, range, pattern, hint } = rulesOf(field);
   const inner = field.message;
-  const type = inner ? wellKnown(inner) : field.enum ? "enum" : ScalarType[field.scalar as ScalarType].toLowerCase();
+  const type = inner ? wellKnown(inner) : field.enum ? "enum" : ScalarType[field.scalar].toLowerCase();
   return {
     type,
     ...(type === "message" && { message: inner?.name }),

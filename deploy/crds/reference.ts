@@ -47,7 +47,8 @@ function rangeOf({ enum: choices, minimum, maximum }: Schema): string {
 
 function defaultOf(schema: Schema): string {
   const value = schema["default"];
-  return value === undefined || typeof value === "object" ? "" : String(value as string | number | boolean);
+  if (typeof value === "string") return value;
+  return value === undefined || typeof value === "object" ? "" : JSON.stringify(value);
 }
 
 const meaningOf = ({ description = "" }: Schema): string => description.replaceAll("|", "\\|");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type DescEnum, type DescField, type DescMessage, type DescOneof, ScalarType } from "@bufbuild/protobuf";
 import type { CelRule } from "../../services/controller/src/operator/custom-resource.ts";
-import { isNeeded, ITEMS, rulesOf, TEXT } from "@whetstone/contract/rules";
+import { isNeeded, ITEMS, type Rules, rulesOf, TEXT } from "@whetstone/contract/rules";
 import { commentOf } from "../contract/comments.ts";
 
 /** The part of OpenAPI v3 that Kubernetes takes for custom resources ("structural"). */
@@ -70,17 +70,21 @@ function shapeOf(field: DescField): Schema {
 
 /** Of durations and 64-bit numbers, which are text here, only the controller can judge the range. */
 function boundsOf(field: DescField): Schema {
-  const { range, pattern, minLength, maxLength, isRequired } = rulesOf(field);
-  if (field.scalar === ScalarType.STRING) {
-    const fewest = minLength ?? (isRequired && pattern === undefined ? 1 : undefined);
-    return {
-      ...(fewest !== undefined && { minLength: fewest }),
-      ...(maxLength !== undefined && { maxLength }),
-      ...(pattern !== undefined && { pattern }),
-    };
-  }
-  if (range === undefined || (field.scalar !== ScalarType.DOUBLE && field.scalar !== ScalarType.UINT32)) return {};
-  const { min, max, isAbove } = range;
+  if (field.scalar === ScalarType.STRING) return textBounds(rulesOf(field));
+  if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.UINT32) return rangeBounds(rulesOf(field));
+  return {};
+}
+
+function textBounds({ pattern, minLength, maxLength, isRequired }: Rules): Schema {
+  const fewest = minLength ?? (isRequired && pattern === undefined ? 1 : undefined);
+  return {
+    ...(fewest !== undefined && { minLength: fewest }),
+    ...(maxLength !== undefined && { maxLength }),
+    ...(pattern !== undefined && { pattern }),
+  };
+}
+
+function rangeBounds({ range: { min, max, isAbove } = {} }: Rules): Schema {
   return {
     ...(min !== undefined && { minimum: min }),
     ...(max !== undefined && { maximum: max }),

@@ -90,7 +90,7 @@ function* repeatedNames(message: ReflectMessage, path: string): Generator<Violat
       if (!key) continue;
       const value = item.get(key);
       if (seen.has(value))
-        yield { path: `${at}[${i}].${key.localName}`, reason: `"${String(value)}" is there already` };
+        yield { path: `${at}[${i}].${key.localName}`, reason: `"${value as string}" is there already` };
       seen.add(value);
     }
   }

@@ -8,7 +8,7 @@ import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";
 import { type JobDocument, present } from "./document.ts";
 import type { JobSettings, ValidationSettings } from "./generated/settings.ts";
-import { readOrThrow, readSettings } from "./read-settings.ts";
+import { readSettings } from "./read-settings.ts";
 
 /** A dataset alone, or with when and how it is played. */
 export type Validation = DatasetSource | (ValidationSettings & { readonly dataset: DatasetSource });

@@ -19,7 +19,7 @@ export interface FieldRules {
   readonly choices?: readonly string[];
   readonly isList?: boolean;
   readonly isRequired?: boolean;
-  readonly range?: Range;
+  readonly range?: Range | undefined;
   readonly pattern?: string;
   readonly hint?: string;
 }
@@ -61,6 +61,7 @@ export function readOrThrow(message: string, settings: unknown, path: string): J
 }
 
 type Json = unknown;
+type Given = Readonly<Record<string, unknown>>;
 /** Stands for a value that was refused. */
 const REFUSED = null;
 const UINT32: Range = { min: 0, max: 2 ** 32 - 1 };
@@ -78,22 +79,21 @@ class Reader {
     const rules = MESSAGES[name] as MessageRules;
     if (rules.isChoice === true && typeof value === "string") return this.#choiceByName(rules, value, path);
     if (!isObject(value)) return this.#wrongType(path, "a mapping of settings", value);
-    const names = Object.keys(rules.fields);
     const result: JobDocument = {};
     for (const [key, inner] of Object.entries(value)) {
       if (inner === undefined && this.#isCode) continue;
-      const at = join(path, key);
       const field = Object.hasOwn(rules.fields, key) ? rules.fields[key] : undefined;
-      if (!field) this.#refuse(at, `unknown setting${didYouMean(key, names)}`);
-      else if (inner === null || inner === undefined) this.#refuse(at, "has no value: give one or remove the setting");
-      else result[key] = this.#field(field, inner, at);
+      if (field) result[key] = this.#field(field, inner, join(path, key));
+      else this.#refuse(join(path, key), `unknown setting${didYouMean(key, Object.keys(rules.fields))}`);
     }
-    for (const key of isPart ? [] : names) {
-      const { isRequired, range, hint } = rules.fields[key] as FieldRules;
-      if (isRequired === true && value[key] === undefined) this.#refuse(join(path, key), missing(range, hint));
-    }
+    if (!isPart) this.#missing(rules, value, path);
     this.#oneofs(rules, value, path);
     return result;
+  }
+
+  #missing({ fields }: MessageRules, given: Given, path: string): void {
+    for (const [key, { isRequired = false, range, hint }] of Object.entries(fields))
+      if (isRequired && given[key] === undefined) this.#refuse(join(path, key), missing(range, hint));
   }
 
   /** "drop" for { drop: {} }. */
@@ -105,7 +105,7 @@ class Reader {
   }
 
   /** Of a oneof's members, protobuf would silently keep the last. */
-  #oneofs({ oneofs = [] }: MessageRules, given: Readonly<Record<string, unknown>>, path: string): void {
+  #oneofs({ oneofs = [] }: MessageRules, given: Given, path: string): void {
     for (const { members, isNeeded } of oneofs) {
       const found = members.filter((name) => given[name] !== undefined);
       const all = members.join(", ");
@@ -115,6 +115,8 @@ class Reader {
   }
 
   #field(field: FieldRules, value: unknown, path: string): Json {
+    if (value === null || value === undefined)
+      return this.#refuse(path, "has no value: give one or remove the setting");
     if (field.isList !== true) return this.#single(field, value, path);
     if (!Array.isArray(value)) return this.#wrongType(path, "a list", value);
     return value.map((item, index) => this.#single(field, item, `${path}[${index}]`));
@@ -128,21 +130,22 @@ class Reader {
         return isObject(value) ? value : this.#wrongType(path, "a mapping", value);
       case "bool":
         return typeof value === "boolean" ? value : this.#wrongType(path, "true or false", value);
-      case "string":
-      case "bytes":
-        return this.#text(field, value, path);
       case "enum":
         return this.#enumValue(field, value, path);
       case "duration":
         return this.#duration(field, value, path);
-      case "double":
-        return typeof value === "number" && Number.isFinite(value)
-          ? this.#ranged(field, value, path)
-          : this.#wrongType(path, "a number", value);
-      case "uint32":
-      case "uint64":
-        return this.#integer(field, value, path);
+      case "string":
+      case "bytes":
+        return this.#text(field, value, path);
+      default:
+        return this.#number(field, value, path);
     }
+  }
+
+  #number(field: FieldRules, value: unknown, path: string): Json {
+    if (field.type !== "double") return this.#integer(field, value, path);
+    if (typeof value === "number" && Number.isFinite(value)) return this.#ranged(field, value, path);
+    return this.#wrongType(path, "a number", value);
   }
 
   #text({ pattern, hint }: FieldRules, value: unknown, path: string): Json {
@@ -162,7 +165,7 @@ class Reader {
 
   #duration({ range = {}, hint }: FieldRules, value: unknown, path: string): Json {
     const isText = typeof value === "string" || (this.#isCode && typeof value === "number");
-    const ms = isText ? durationMs(value as Duration) : undefined;
+    const ms = isText ? durationMs(value) : undefined;
     const form = `${this.#isCode ? "milliseconds, or " : ""}a duration like "250ms", "30s" or "20m"`;
     if (ms === undefined) return this.#wrongType(path, form, value);
     if (isWithin(ms / 1000, range)) return durationText(value as Duration);
@@ -172,15 +175,14 @@ class Reader {
   /** 64-bit integers may be text, as in protobuf's JSON: a JSON number above 2^53 has lost digits. */
   #integer(field: FieldRules, value: unknown, path: string): Json {
     const isWide = field.type === "uint64";
-    const isNumber = typeof value === "number" && Number.isInteger(value);
-    const isText = isWide && typeof value === "string" && /^-?\d+$/.test(value);
-    if (!isNumber && !isText && typeof value !== "bigint") return this.#wrongType(path, "a whole number", value);
-    if (isNumber && isWide && !Number.isSafeInteger(value))
+    if (!isWhole(value, isWide)) return this.#wrongType(path, "a whole number", value);
+    if (isWide && typeof value === "number" && !Number.isSafeInteger(value))
       return this.#refuse(path, "put quotes around a number this large");
     if (!isWide) return this.#ranged({ range: UINT32, ...field }, Number(value), path);
     const exact = BigInt(value);
-    if (exact < 0n || exact > UINT64) return this.#refuse(path, outOfRange({ min: 0, ...field.range }, String(exact)));
-    return this.#ranged(field, Number(exact), path, String(exact)) === REFUSED ? REFUSED : String(exact);
+    const range = exact < 0n || exact > UINT64 ? { min: 0, max: Number(UINT64), ...field.range } : field.range;
+    const inRange = this.#ranged({ ...field, range }, Number(exact), path, String(exact));
+    return inRange === REFUSED ? REFUSED : String(exact);
   }
 
   #ranged(
@@ -201,6 +203,11 @@ class Reader {
     this.violations.push({ path, reason });
     return REFUSED;
   }
+}
+
+function isWhole(value: unknown, isWide: boolean): value is number | bigint | string {
+  if (typeof value === "number") return Number.isInteger(value);
+  return typeof value === "bigint" || (isWide && typeof value === "string" && /^-?\d+$/.test(value));
 }
 
 function isBare(field: FieldRules | undefined): boolean {
