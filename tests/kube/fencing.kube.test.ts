@@ -187,6 +187,5 @@ describe("a leader that sleeps and wakes up", () => {
       for await (const _ of trainer.trainStep({ epoch: old.job, manifest: manifest as Uint8Array<ArrayBuffer> }));
     };
     await expect(training()).rejects.toMatchObject(stale);
-    await expect(trainer.saveCheckpoint({ epoch: old.job })).rejects.toMatchObject(stale);
   }
 });

@@ -19,11 +19,11 @@ from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, Train
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
-from whetstone_trainer.service.commit import StepCommit, publish
+from whetstone_trainer.service.commit import StepCommit
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.step import OnProgress, StepCompute, StepRequest
 from whetstone_trainer.service.step_metrics import Clock
-from whetstone_trainer.weights.checkpoint import State, read_state, write_checkpoint
+from whetstone_trainer.weights.checkpoint import State, read_state
 from whetstone_trainer.weights.run_folder import RunFolder
 
 log = logging.getLogger("whetstone_trainer")
@@ -107,12 +107,6 @@ class JobRun:
         read = ReadShare(RESTORING, 2 * self.folder.checkpoint_bytes(step), on_progress)
         self._go_to(read_state(self.folder, step, self.job_uid, read), read)
 
-    def forget_after(self, step: int) -> None:
-        """Drops newer checkpoints, so that a restart does not bring back what a restore left."""
-        for newer in self.folder.steps():
-            if newer > step:
-                self.folder.discard(self.folder.checkpoint(newer))
-
     def _starting_state(self) -> State:
         return State(self.job_uid, 0, str(self.folder.model_path), "")
 
@@ -160,21 +154,6 @@ class JobRun:
         found = self._backend.log_probabilities(rows, policy, untold)
         assert found is not None, "a backend always has its present version"
         return found
-
-    def save_checkpoint(self) -> Path:
-        """Writes the present as a checkpoint unless it is one. Step 0 is the model folder and needs none."""
-        if self.step not in self.folder.steps():
-            if self.step == 0:
-                raise TrainerError("FAILED_PRECONDITION", "nothing was trained yet: the model folder is the checkpoint")
-            write_checkpoint(self.folder, self.state, self._backend.save)
-        return self.folder.checkpoint(self.step)
-
-    def publish(self, path: Path) -> wire.Weights:
-        """Writes the current weights to a new folder. Raises TrainerError if it exists."""
-        try:
-            return publish(self._backend, path, self.step)
-        except FileExistsError as error:
-            raise TrainerError("FAILED_PRECONDITION", f"{error}; choose a path that does not exist") from error
 
     def _published(self, version: int) -> PolicyVersion | None:
         """Of a version within the lag window; None if it is older, or its folder is gone."""

@@ -8,12 +8,10 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
-from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
@@ -101,34 +99,6 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         return await self._session.work(lambda: _evaluate(run, request))
 
     @_answers
-    async def SaveCheckpoint(self, request: wire.SaveCheckpointRequest) -> wire.SaveCheckpointResponse:
-        run = self._session.require(request.epoch)
-        return await self._session.work(
-            lambda: wire.SaveCheckpointResponse(checkpoint=_checkpoint(run, run.save_checkpoint()))
-        )
-
-    @_answers
-    async def Restore(self, request: wire.RestoreRequest) -> wire.RestoreResponse:
-        run = self._session.require(request.epoch)
-        if self._session.running is not None:
-            raise TrainerError("FAILED_PRECONDITION", f"step {self._session.running.step} is running; wait for it")
-
-        def restore() -> wire.RestoreResponse:
-            run.restore(request.step)
-            run.forget_after(request.step)
-            return wire.RestoreResponse(checkpoint=_checkpoint(run, run.folder.checkpoint(run.step)))
-
-        return await self._session.work(restore)
-
-    @_answers
-    async def PublishWeights(self, request: wire.PublishWeightsRequest) -> wire.PublishWeightsResponse:
-        run = self._session.require(request.epoch)
-        if not request.path:
-            raise TrainerError("INVALID_ARGUMENT", "path: is required")
-        path = Path(request.path)
-        return await self._session.work(lambda: wire.PublishWeightsResponse(weights=run.publish(path)))
-
-    @_answers
     async def Status(self, request: wire.StatusRequest) -> wire.StatusResponse:
         del request
         session, run, configuring = self._session, self._session.run, self._session.configuring
@@ -150,14 +120,6 @@ async def _progress(step: RunningStep) -> AsyncIterator[wire.TrainProgress]:
         done, _ = await asyncio.wait([step.task], timeout=PROGRESS_INTERVAL_S)
         if done:
             return
-
-
-def _checkpoint(run: JobRun, path: Path) -> jobs.Checkpoint:
-    checkpoint = jobs.Checkpoint(
-        step=run.step, policy_version=run.step, path=str(path), model_path=run.state.weights_path
-    )
-    checkpoint.created_at.FromSeconds(int(path.stat().st_mtime))
-    return checkpoint
 
 
 def _evaluate(run: JobRun, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:

@@ -19,7 +19,7 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
-from whetstone_trainer.service.step_metrics import Clock, batch_metrics, role_metrics
+from whetstone_trainer.service.step_metrics import Clock, batch_metrics, episode_metrics, role_metrics
 
 # (phase, share in [0, 1], notices that hold now); may raise to stop the step.
 OnProgress = Callable[..., None]
@@ -82,6 +82,7 @@ class StepCompute:
         metrics |= {**anchored, **report.metrics}
         metrics |= batch_metrics(step, batch.episodes, batch.trajectories, batch.rows, rows, advantages_J)
         metrics |= role_metrics(batch.trajectories, rows, advantages_J)
+        metrics |= episode_metrics(batch.episodes)
         metrics["episodes_dropped"] = float(len(batch.dropped))
         return Trained(batch, rows, metrics, [*notices, *report.notices], report)
 

@@ -15,6 +15,8 @@ from whetstone_trainer.batch.trajectories import Trajectory
 
 # Roles with metrics of their own. User code names roles; beyond this many the names are no roles.
 MAX_ROLES = 32
+# Likewise of the numbers that agents and environments give their episodes.
+MAX_EPISODE_METRICS = 64
 
 
 class Clock:
@@ -99,3 +101,13 @@ def role_metrics(
             f"tokens_trained/{role}": float(tokens_J[own].sum()),
         }
     return metrics
+
+
+def episode_metrics(episodes: Sequence[types.Episode]) -> dict[str, float]:
+    """`episode/<name>`: mean of the user's own numbers over the episodes that have them."""
+    values: dict[str, list[float]] = {}
+    for episode in episodes:
+        for name, value in episode.metrics.items():
+            values.setdefault(name, []).append(value)
+    most_frequent = sorted(values, key=lambda name: (-len(values[name]), name))[:MAX_EPISODE_METRICS]
+    return {f"episode/{name}": float(np.mean(values[name])) for name in most_frequent}

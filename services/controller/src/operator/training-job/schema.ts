@@ -83,7 +83,7 @@ const deadlines = z
   })
   .describe("All may be changed while the job runs.");
 
-const FIXED = ["managedBy", "queueName", "priorityClassName", "podSets", "fleet", "trainer", "failurePolicy"];
+const FIXED = ["managedBy", "queueName", "priorityClassName", "podSets", "trainer", "failurePolicy"];
 
 const spec = z
   .object({
@@ -113,9 +113,6 @@ const spec = z
         "What the job reserves in its queue, all or nothing: e.g. one for the trainer and one for the engines, with their requests, node selectors and tolerations. Needed with queueName.",
       )
       .meta(listBy("name")),
-    fleet: name()
-      .optional()
-      .describe("The InferenceFleet whose readiness the conditions report. Absent: the namespace's only one."),
     trainer: trainer.optional(),
     deadlines: deadlines.optional(),
     failurePolicy: z

@@ -141,46 +141,6 @@ class LogProbRow(_message.Message):
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
-class SaveCheckpointRequest(_message.Message):
-    __slots__ = ("epoch",)
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
-
-class SaveCheckpointResponse(_message.Message):
-    __slots__ = ("checkpoint",)
-    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
-    checkpoint: _jobs_pb2.Checkpoint
-    def __init__(self, checkpoint: _Optional[_Union[_jobs_pb2.Checkpoint, _Mapping]] = ...) -> None: ...
-
-class RestoreRequest(_message.Message):
-    __slots__ = ("epoch", "step")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    step: int
-    def __init__(self, epoch: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
-
-class RestoreResponse(_message.Message):
-    __slots__ = ("checkpoint",)
-    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
-    checkpoint: _jobs_pb2.Checkpoint
-    def __init__(self, checkpoint: _Optional[_Union[_jobs_pb2.Checkpoint, _Mapping]] = ...) -> None: ...
-
-class PublishWeightsRequest(_message.Message):
-    __slots__ = ("epoch", "path")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    path: str
-    def __init__(self, epoch: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
-
-class PublishWeightsResponse(_message.Message):
-    __slots__ = ("weights",)
-    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
-    weights: Weights
-    def __init__(self, weights: _Optional[_Union[Weights, _Mapping]] = ...) -> None: ...
-
 class StatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -49,21 +49,6 @@ class TrainerServiceStub:
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsRequest.SerializeToString,
                 response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsResponse.FromString,
                 _registered_method=True)
-        self.SaveCheckpoint = channel.unary_unary(
-                '/whetstone.trainer.v1.TrainerService/SaveCheckpoint',
-                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointRequest.SerializeToString,
-                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointResponse.FromString,
-                _registered_method=True)
-        self.Restore = channel.unary_unary(
-                '/whetstone.trainer.v1.TrainerService/Restore',
-                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreRequest.SerializeToString,
-                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreResponse.FromString,
-                _registered_method=True)
-        self.PublishWeights = channel.unary_unary(
-                '/whetstone.trainer.v1.TrainerService/PublishWeights',
-                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsRequest.SerializeToString,
-                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsResponse.FromString,
-                _registered_method=True)
         self.Status = channel.unary_unary(
                 '/whetstone.trainer.v1.TrainerService/Status',
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusRequest.SerializeToString,
@@ -96,26 +81,6 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SaveCheckpoint(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Restore(self, request, context):
-        """Goes back to a checkpoint.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def PublishWeights(self, request, context):
-        """Writes the current weights to a folder in Hugging Face layout, manifest last.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -139,21 +104,6 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.EvaluateLogProbs,
                     request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsRequest.FromString,
                     response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsResponse.SerializeToString,
-            ),
-            'SaveCheckpoint': grpc.unary_unary_rpc_method_handler(
-                    servicer.SaveCheckpoint,
-                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointRequest.FromString,
-                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointResponse.SerializeToString,
-            ),
-            'Restore': grpc.unary_unary_rpc_method_handler(
-                    servicer.Restore,
-                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreRequest.FromString,
-                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreResponse.SerializeToString,
-            ),
-            'PublishWeights': grpc.unary_unary_rpc_method_handler(
-                    servicer.PublishWeights,
-                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsRequest.FromString,
-                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsResponse.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
@@ -242,87 +192,6 @@ class TrainerService:
             '/whetstone.trainer.v1.TrainerService/EvaluateLogProbs',
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsRequest.SerializeToString,
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SaveCheckpoint(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/whetstone.trainer.v1.TrainerService/SaveCheckpoint',
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointRequest.SerializeToString,
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.SaveCheckpointResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Restore(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/whetstone.trainer.v1.TrainerService/Restore',
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreRequest.SerializeToString,
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RestoreResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PublishWeights(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/whetstone.trainer.v1.TrainerService/PublishWeights',
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsRequest.SerializeToString,
-            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.PublishWeightsResponse.FromString,
             options,
             channel_credentials,
             insecure,

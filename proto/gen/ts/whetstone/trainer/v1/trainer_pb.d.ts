@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Checkpoint, DroppedEpisode, JobSpec } from "../../jobs/v1/jobs_pb.js";
+import type { DroppedEpisode, JobSpec } from "../../jobs/v1/jobs_pb.js";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -401,116 +401,6 @@ export declare type LogProbRow = Message<"whetstone.trainer.v1.LogProbRow"> & {
 export declare const LogProbRowSchema: GenMessage<LogProbRow>;
 
 /**
- * @generated from message whetstone.trainer.v1.SaveCheckpointRequest
- */
-export declare type SaveCheckpointRequest = Message<"whetstone.trainer.v1.SaveCheckpointRequest"> & {
-  /**
-   * @generated from field: uint64 epoch = 1;
-   */
-  epoch: bigint;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.SaveCheckpointRequest.
- * Use `create(SaveCheckpointRequestSchema)` to create a new message.
- */
-export declare const SaveCheckpointRequestSchema: GenMessage<SaveCheckpointRequest>;
-
-/**
- * @generated from message whetstone.trainer.v1.SaveCheckpointResponse
- */
-export declare type SaveCheckpointResponse = Message<"whetstone.trainer.v1.SaveCheckpointResponse"> & {
-  /**
-   * @generated from field: whetstone.jobs.v1.Checkpoint checkpoint = 1;
-   */
-  checkpoint?: Checkpoint | undefined;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.SaveCheckpointResponse.
- * Use `create(SaveCheckpointResponseSchema)` to create a new message.
- */
-export declare const SaveCheckpointResponseSchema: GenMessage<SaveCheckpointResponse>;
-
-/**
- * @generated from message whetstone.trainer.v1.RestoreRequest
- */
-export declare type RestoreRequest = Message<"whetstone.trainer.v1.RestoreRequest"> & {
-  /**
-   * @generated from field: uint64 epoch = 1;
-   */
-  epoch: bigint;
-
-  /**
-   * Steps done at that checkpoint.
-   *
-   * @generated from field: uint32 step = 2;
-   */
-  step: number;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.RestoreRequest.
- * Use `create(RestoreRequestSchema)` to create a new message.
- */
-export declare const RestoreRequestSchema: GenMessage<RestoreRequest>;
-
-/**
- * @generated from message whetstone.trainer.v1.RestoreResponse
- */
-export declare type RestoreResponse = Message<"whetstone.trainer.v1.RestoreResponse"> & {
-  /**
-   * @generated from field: whetstone.jobs.v1.Checkpoint checkpoint = 1;
-   */
-  checkpoint?: Checkpoint | undefined;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.RestoreResponse.
- * Use `create(RestoreResponseSchema)` to create a new message.
- */
-export declare const RestoreResponseSchema: GenMessage<RestoreResponse>;
-
-/**
- * @generated from message whetstone.trainer.v1.PublishWeightsRequest
- */
-export declare type PublishWeightsRequest = Message<"whetstone.trainer.v1.PublishWeightsRequest"> & {
-  /**
-   * @generated from field: uint64 epoch = 1;
-   */
-  epoch: bigint;
-
-  /**
-   * A folder that does not exist yet.
-   *
-   * @generated from field: string path = 2;
-   */
-  path: string;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.PublishWeightsRequest.
- * Use `create(PublishWeightsRequestSchema)` to create a new message.
- */
-export declare const PublishWeightsRequestSchema: GenMessage<PublishWeightsRequest>;
-
-/**
- * @generated from message whetstone.trainer.v1.PublishWeightsResponse
- */
-export declare type PublishWeightsResponse = Message<"whetstone.trainer.v1.PublishWeightsResponse"> & {
-  /**
-   * @generated from field: whetstone.trainer.v1.Weights weights = 1;
-   */
-  weights?: Weights | undefined;
-};
-
-/**
- * Describes the message whetstone.trainer.v1.PublishWeightsResponse.
- * Use `create(PublishWeightsResponseSchema)` to create a new message.
- */
-export declare const PublishWeightsResponseSchema: GenMessage<PublishWeightsResponse>;
-
-/**
  * @generated from message whetstone.trainer.v1.StatusRequest
  */
 export declare type StatusRequest = Message<"whetstone.trainer.v1.StatusRequest"> & {
@@ -605,34 +495,6 @@ export declare const TrainerService: GenService<{
     methodKind: "unary";
     input: typeof EvaluateLogProbsRequestSchema;
     output: typeof EvaluateLogProbsResponseSchema;
-  },
-  /**
-   * @generated from rpc whetstone.trainer.v1.TrainerService.SaveCheckpoint
-   */
-  saveCheckpoint: {
-    methodKind: "unary";
-    input: typeof SaveCheckpointRequestSchema;
-    output: typeof SaveCheckpointResponseSchema;
-  },
-  /**
-   * Goes back to a checkpoint.
-   *
-   * @generated from rpc whetstone.trainer.v1.TrainerService.Restore
-   */
-  restore: {
-    methodKind: "unary";
-    input: typeof RestoreRequestSchema;
-    output: typeof RestoreResponseSchema;
-  },
-  /**
-   * Writes the current weights to a folder in Hugging Face layout, manifest last.
-   *
-   * @generated from rpc whetstone.trainer.v1.TrainerService.PublishWeights
-   */
-  publishWeights: {
-    methodKind: "unary";
-    input: typeof PublishWeightsRequestSchema;
-    output: typeof PublishWeightsResponseSchema;
   },
   /**
    * @generated from rpc whetstone.trainer.v1.TrainerService.Status
