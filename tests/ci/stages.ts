@@ -34,7 +34,7 @@ export const ROTATING = [
   {
     name: "containers",
     minutes: 15,
-    paths: ["tests/integration/faults.containers.test.ts", "tests/support", ...IMAGES],
+    paths: ["tests/faults/images.containers.test.ts", "tests/support", ...IMAGES],
   },
 ] as const satisfies readonly Stage[];
 

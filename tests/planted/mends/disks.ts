@@ -242,6 +242,6 @@ export const DISKS: readonly Mend[] = [
     file: "services/cli/src/runtime/runtime.ts",
     find: "      this.#guard = this.#guardNats().catch(() => {}); // The volume is gone: the server says so itself.\n",
     replace: "",
-    test: "tests/integration/full-disk.test.ts",
+    test: "tests/faults/full-disk.test.ts",
   },
 ];
