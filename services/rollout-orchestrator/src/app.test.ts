@@ -8,6 +8,8 @@ import { waitFor } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { OrchestratorSetup } from "../test-support/orchestrator-setup.ts";
 
+/** A process starts slowly where many others run. */
+const STARTED = { timeoutMs: 30_000 };
 let setup: OrchestratorSetup;
 
 beforeAll(async () => {
@@ -143,7 +145,7 @@ describe("delivery", () => {
     setup.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
     await using lost = setup.startReplica();
     await setup.send(job, 0);
-    await waitFor(() => setup.gateway.seen.length === 1);
+    await waitFor(() => setup.gateway.seen.length === 1, STARTED);
     await lost.kill();
     setup.script = () => ({ text: "?" });
     await setup.start();
@@ -151,7 +153,7 @@ describe("delivery", () => {
     expect(episode).toMatchObject({ id: `${job}/g0/s0`, attempt: 2, seed: 100n });
     expect(setup.gateway.seen[1]?.body.seed).toBe(setup.gateway.seen[0]?.body.seed);
     expect(setup.gateway.seen[1]?.session).not.toBe(setup.gateway.seen[0]?.session);
-  });
+  }, 60_000);
 
   it("hands tasks back at once when it is stopped", async () => {
     const job = await setup.newJob();
@@ -200,13 +202,13 @@ describe("delivery", () => {
     setup.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
     await using lost = setup.startReplica();
     await setup.send(job, 0);
-    await waitFor(() => setup.gateway.seen.length === 1);
+    await waitFor(() => setup.gateway.seen.length === 1, STARTED);
     await lost.kill();
     await setup.start({ maxDeliver: 1 });
     const { episode } = await setup.sealed(job, 0, 15_000);
     expect(episode).toMatchObject({ attempt: 2, failure: { failureClass: FailureClass.INFRASTRUCTURE } });
     expect(setup.gateway.seen.length).toBe(1);
-  });
+  }, 60_000);
 
   it("waits while the EPISODE stream is full", async () => {
     await setup.start();

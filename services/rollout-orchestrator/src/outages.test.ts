@@ -91,14 +91,14 @@ describe("size and end", () => {
     setup.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
     await using replica = setup.startReplica(60_000);
     await setup.send(job, 0);
-    await waitFor(() => setup.gateway.seen.length === 1);
+    await waitFor(() => setup.gateway.seen.length === 1, { timeoutMs: 30_000 });
     const startedAt = performance.now();
     await replica.kill("SIGTERM");
     expect(performance.now() - startedAt).toBeLessThan(5_000);
     setup.script = () => ({ text: "?" });
     await setup.start({ ackWaitMs: 60_000 });
     expect((await setup.sealed(job, 0)).summary.attempt).toBe(2);
-  });
+  }, 60_000);
 
   it("ends more episodes than may play at once", async () => {
     const app = await setup.start({ maxEpisodes: 4 });
