@@ -4,12 +4,13 @@ import {
   create,
   type DescField,
   type DescMessage,
+  isFieldSet,
   type JsonValue,
   mergeFromJson,
+  type Message,
   type MessageShape,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
 import type { FilledFields } from "./generated/filled-fields.ts";
 import { rulesOf } from "./rules.ts";
 
@@ -33,23 +34,59 @@ export function withDefaults<Desc extends DescMessage>(
   message: MessageShape<Desc> = create(schema),
 ): Filled<MessageShape<Desc>> {
   const copy = clone(schema, message);
-  fill(reflect(schema, copy));
+  fill(schema, copy);
   return copy as Filled<MessageShape<Desc>>;
 }
 
-function fill(message: ReflectMessage): void {
-  for (const field of message.fields) {
-    if (!message.isSet(field)) setDefault(message, field);
-    if (!message.isSet(field) || !isOurs(field)) continue;
-    if (field.fieldKind === "message") fill(message.get(field));
-    if (field.fieldKind === "list") for (const item of message.get(field)) fill(item as ReflectMessage);
+/** What can be done to a field, worked out once: a rollout's settings are filled in for every episode. */
+interface FillStep {
+  readonly field: DescField;
+  /** As a message holds it. Absent: the field has no default. */
+  readonly value?: unknown;
+  /** A message whose own fields may have defaults. */
+  readonly inner?: DescMessage;
+}
+
+type Fields = Record<string, unknown>;
+const steps = new WeakMap<DescMessage, readonly FillStep[]>();
+
+function fill(desc: DescMessage, message: Message): void {
+  for (const { field, value, inner } of stepsOf(desc)) {
+    if (value !== undefined && !isFieldSet(message, field))
+      (message as unknown as Fields)[field.localName] = copyOf(field, value);
+    if (inner === undefined || !isFieldSet(message, field)) continue;
+    const held = heldBy(message, field);
+    for (const one of Array.isArray(held) ? held : [held]) fill(inner, one as Message);
   }
 }
 
-function setDefault(message: ReflectMessage, field: DescField): void {
-  const { defaultValue } = rulesOf(field);
-  if (defaultValue === undefined) return;
-  mergeFromJson(message.desc, message.message, { [field.jsonName]: jsonOf(field, defaultValue) });
+function stepsOf(desc: DescMessage): readonly FillStep[] {
+  const known = steps.get(desc);
+  if (known) return known;
+  const made: FillStep[] = [];
+  steps.set(desc, made); // Before its fields: a message may hold its own kind.
+  for (const field of desc.fields) {
+    const { defaultValue } = rulesOf(field);
+    const value = defaultValue === undefined ? undefined : valueOf(desc, field, defaultValue);
+    const inner = isOurs(field) && field.fieldKind !== "map" ? field.message : undefined;
+    if (value !== undefined || inner !== undefined) made.push({ field, value, ...(inner && { inner }) });
+  }
+  return made;
+}
+
+/** Of a choice between several, the one that was made. */
+function heldBy(message: Message, { localName, oneof }: DescField): unknown {
+  const fields = message as unknown as Fields;
+  return oneof ? (fields[oneof.localName] as { value: unknown }).value : fields[localName];
+}
+
+function valueOf(desc: DescMessage, field: DescField, text: string): unknown {
+  const message = mergeFromJson(desc, create(desc), { [field.jsonName]: jsonOf(field, text) });
+  return heldBy(message, field);
+}
+
+function copyOf({ message }: DescField, value: unknown): unknown {
+  return message ? clone(message, value as Message) : value;
 }
 
 /** Text, enums and durations are text in JSON, too. */
