@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const words = (...more: string[]): string[] => [
   ...["eval", "--job", join(folder, "job.json"), "--name", "judged", "--tasks", `1:${TASKS}`],
-  ...["--attempts", String(ATTEMPTS), "--concurrency", "8", ...more],
+  ...["--attempts", String(ATTEMPTS), "--concurrency", "3", ...more],
 ];
 
 interface Sealed {

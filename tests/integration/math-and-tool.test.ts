@@ -79,9 +79,11 @@ describe("math and tool agents", () => {
     return status;
   };
   const audit = (name: string) => runtime.whet("jobs", "audit", name).json;
-  const episodesOf = (name: string, groups: number): Promise<Episode[]> => {
+  const episodesOf = async (name: string, groups: number): Promise<Episode[]> => {
     const ids = Array.from({ length: groups * 4 }, (_, i) => `${name}/g${Math.floor(i / 4)}/s${i % 4}`);
-    return Promise.all(ids.map(async (episodeId) => (await jobs.getEpisode({ episodeId })).episode as Episode));
+    const found: Episode[] = [];
+    for (const episodeId of ids) found.push((await jobs.getEpisode({ episodeId })).episode as Episode);
+    return found;
   };
 
   beforeAll(async () => {
