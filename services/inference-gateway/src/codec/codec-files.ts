@@ -23,7 +23,7 @@ function parseJson(name: string, text: string): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
-    throw new Error(`${name} is not JSON: ${error}`, { cause: error });
+    throw new Error(`${name} is not JSON: ${String(error)}`, { cause: error });
   }
 }
 

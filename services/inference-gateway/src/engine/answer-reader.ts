@@ -44,7 +44,7 @@ abstract class ResponseReader implements Dispatcher.DispatchHandler {
     const label = headers["x-weight-version"];
     // The header is advisory (stock vLLM has none), but a foreign one shows a restarted engine before its first token.
     if (status !== 200 || label === undefined || label === this.#expectedLabel) return;
-    const message = `the engine's header says the label "${label}", expected "${this.#expectedLabel}"`;
+    const message = `the engine's header says the label "${String(label)}", expected "${this.#expectedLabel}"`;
     this.stop({ kind: "failed", reason: "label_mismatch", message, quarantine: true });
   }
 

@@ -14,6 +14,7 @@ export function passOrder(length: number, seed: number | bigint, pass: number): 
 export function* makePassOrder(length: number, seed: number | bigint, pass: number): Generator<void, Uint32Array> {
   const order = new Uint32Array(length);
   for (let i = 0; i < length; i++) order[i] = i;
-  yield* shuffling(order, createRng(deriveSeed(seed, "pass", pass)).integer);
+  const rng = createRng(deriveSeed(seed, "pass", pass));
+  yield* shuffling(order, (bound) => rng.integer(bound));
   return order;
 }
