@@ -33,7 +33,9 @@ beforeAll(async () => {
   await ensurePlatform(nats);
   const metrics = createMetrics({ component: "test", processMetrics: false });
   const lead = { epoch: 1n, assert: () => undefined };
-  const parts = { kube, nats, store: await JobStore.open(nats), logger: silentLogger, metrics, tls: undefined, lead };
+  const store = await JobStore.open(nats);
+  store.mirror.follow(stop.signal).catch(() => undefined);
+  const parts = { kube, nats, store, jobs: store.mirror, logger: silentLogger, metrics, tls: undefined, lead };
   stack.use(await startEnvironmentPools(parts as unknown as OperatorParts, stop.signal));
 });
 afterAll(async () => {

@@ -26,7 +26,8 @@ export class JobMirror {
   readonly #source: Source;
   readonly #known = new Map<string, Known>();
   readonly #listeners = new Set<OnJob>();
-  #follows = false;
+  /** Whose end ends the following that goes on now. */
+  #following: AbortSignal | undefined;
   #filled = pending();
 
   constructor(source: Source) {
@@ -53,7 +54,7 @@ export class JobMirror {
   /** Until the signal aborts. Can be called again after that. */
   async follow(signal: AbortSignal): Promise<void> {
     this.#known.clear();
-    this.#follows = true;
+    this.#following = signal;
     const filled = (this.#filled = pending());
     try {
       for (const record of await this.#source.records()) this.take(record);
@@ -64,18 +65,18 @@ export class JobMirror {
       filled.reject(error);
       if (!signal.aborted) throw error;
     } finally {
-      this.#follows = false;
+      if (this.#following === signal) this.#following = undefined;
     }
   }
 
   /** What this process wrote. */
   take({ key, value, revision }: KvRecord<Job>): void {
-    if (this.#follows) this.#keep(key, { revision, job: clone(JobSchema, value) });
+    if (this.#following) this.#keep(key, { revision, job: clone(JobSchema, value) });
   }
 
   /** What this process deleted. @param revision  the record's last one */
   drop(name: string, revision: number): void {
-    if (this.#follows && this.#known.get(name)?.revision === revision) this.#set(name, { revision, job: undefined });
+    if (this.#following && this.#known.get(name)?.revision === revision) this.#set(name, { revision, job: undefined });
   }
 
   #keep(name: string, known: Known): void {

@@ -89,11 +89,13 @@ async function lead(): Promise<void> {
     kube,
     nats,
     store,
+    jobs: store.mirror,
     logger: LOG,
     metrics,
     tls: undefined,
     lead: { epoch: own, assert: () => undefined },
   };
+  store.mirror.follow(stop.signal).catch(() => undefined);
   stack.use(await startEnvironmentPools(parts as unknown as OperatorParts, stop.signal));
 }
 
