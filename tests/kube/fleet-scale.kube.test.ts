@@ -7,7 +7,7 @@ import { auditJob } from "@whetstone/audit";
 import { type Kube, NAMESPACES, openKube, PODS } from "@whetstone/kube";
 import { connectNats } from "@whetstone/messaging";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { FleetService, FleetViewService } from "@whetstone/proto/inference/v1/inference";
+import { EngineState, FleetService, FleetViewService } from "@whetstone/proto/inference/v1/inference";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
@@ -57,6 +57,7 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
   const scale = (replicas: number) =>
     kube.patch(INFERENCE_FLEETS, "f", { spec: { replicas } }, { subresource: "scale" });
   const engines = async () => (await gateway.listEngines({})).engines;
+  const engineOf = async (wanted: string) => (await engines()).find(({ id }) => id === wanted);
 
   /** Seconds until something holds. */
   async function seconds(holds: () => Promise<boolean>): Promise<number> {
@@ -73,8 +74,13 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
     const up = await seconds(async () => (await states()) === "Serving Serving");
     await waitFor(async () => (await engines()).every(({ policy }) => (policy?.policyVersion ?? 0n) > 3n), LONG);
 
+    // The fleet's status may lag behind the deletion: the gateway says when the successor serves.
+    const former = (await engineOf("f/f-0"))?.url;
     await kube.delete(PODS, "f-0", { graceSeconds: 0 });
-    const back = await seconds(async () => (await states()) === "Serving Serving" && (await isThere("f-0")));
+    const back = await seconds(async () => {
+      const engine = await engineOf("f/f-0");
+      return engine?.state === EngineState.SERVING && engine.url !== former;
+    });
 
     await using view = createClient(FleetViewService, controller.address);
     const { fleets, policy } = await view.listFleets({});
