@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { randomUUID } from "node:crypto";
-import { clone, create } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { ConfigError, isJobId, WhetstoneError } from "@whetstone/core";
 import { type KvChange, type KvRecord, type Nats, openJobs, type TypedKv } from "@whetstone/messaging";
@@ -8,10 +8,6 @@ import { DESIRED } from "@whetstone/messaging/jobs";
 import { type Job, JobPhase, JobSchema, type JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobMirror } from "./job-mirror.ts";
 import { type JobPage, JobPages } from "./job-pages.ts";
-import { patientKv } from "../nats/patient-kv.ts";
-
-/** Compare-and-set attempts of one change; only the scheduler and a user's call ever compete. */
-const ATTEMPTS = 20;
 
 type OfObject = "uid" | "createdAt" | "desiredState" | "generation" | "maxRestarts" | "trainerAddress";
 export type JobOrigin = Partial<Pick<Job, OfObject>>;
@@ -29,7 +25,7 @@ export class JobStore {
   }
 
   static async open(nats: Nats): Promise<JobStore> {
-    return new JobStore(patientKv(await openJobs(nats)));
+    return new JobStore(await openJobs(nats, { patient: true }));
   }
 
   /** @param origin  what another book says of the job, e.g. its object in a cluster */
@@ -80,18 +76,13 @@ export class JobStore {
   /** Applies a change to the newest record, by compare-and-set. The change must not depend on anything but its argument. */
   async change(name: string, apply: (job: Job) => void): Promise<Job> {
     requireName(name);
-    for (let attempt = 1; ; attempt++) {
-      const record = await this.#kv.get(name);
-      if (!record) throw notFound(name);
-      const job = clone(JobSchema, record.value);
+    const record = await this.#kv.change(name, (job) => {
+      if (!job) throw notFound(name);
       apply(job);
-      try {
-        this.mirror.take({ key: name, value: job, revision: await this.#kv.update(name, job, record.revision) });
-        return job;
-      } catch (error) {
-        if (WhetstoneError.from(error).code !== "CONFLICT" || attempt === ATTEMPTS) throw error;
-      }
-    }
+      return job;
+    });
+    this.mirror.take(record);
+    return record.value;
   }
 
   /** The job now, then after every change. */

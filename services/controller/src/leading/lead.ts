@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
-import { LEDGER_BUCKET, type Nats } from "@whetstone/messaging";
+import { LEDGER_BUCKET, type Nats, openKv } from "@whetstone/messaging";
 import { EpochRecordSchema } from "@whetstone/proto/events/v1/events";
-import { openPatientKv } from "../nats/patient-kv.ts";
 
 /** No job can be called so: names start with a letter or digit. */
 const KEY = "_leader.epoch";
-const ATTEMPTS = 10;
 
 /** In whose name something is done: receivers refuse an epoch that is over. */
 export interface Authority {
@@ -54,19 +52,11 @@ export class Lead implements Authority {
  * was lost, those who remember a higher epoch still take the new one.
  */
 async function claimEpoch(nats: Nats, holder: string): Promise<bigint> {
-  const epochs = await openPatientKv(nats, LEDGER_BUCKET, EpochRecordSchema);
-  for (let attempt = 1; ; attempt++) {
-    const former = await epochs.get(KEY);
+  const epochs = await openKv(nats, LEDGER_BUCKET, EpochRecordSchema, { patient: true });
+  const { value } = await epochs.change(KEY, (former) => {
     const seconds = BigInt(Math.floor(Date.now() / 1000));
-    const next = (former?.value.epoch ?? 0n) + 1n;
-    const epoch = next > seconds ? next : seconds;
-    const record = { epoch, holder, since: timestampNow() };
-    try {
-      await (former ? epochs.update(KEY, record, former.revision) : epochs.create(KEY, record));
-      return epoch;
-    } catch (error) {
-      const { code } = WhetstoneError.from(error);
-      if (attempt === ATTEMPTS || (code !== "CONFLICT" && code !== "ALREADY_EXISTS")) throw error;
-    }
-  }
+    const next = (former?.epoch ?? 0n) + 1n;
+    return { epoch: next > seconds ? next : seconds, holder, since: timestampNow() };
+  });
+  return value.epoch;
 }

@@ -4,6 +4,7 @@ export { type Claim, type ClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
 export { openJobs } from "./jobs/bucket.ts";
+export { isOutage } from "./nats-errors.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";
 export { guardNats, type GuardOptions, type NatsRefusal } from "./nats-guard.ts";
 export type { Published, PublishFn, PublishOptions } from "./publish.ts";

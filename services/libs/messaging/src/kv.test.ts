@@ -55,6 +55,29 @@ it("compares and sets: a stale revision is CONFLICT and changes nothing", async 
   expect(await kv.get("cas")).toMatchObject({ revision: second, value: { epoch: 2n } });
 });
 
+it("changes what is there, or what is not, whoever else writes meanwhile", async () => {
+  const add = () => kv.change("change", (former) => ({ epoch: (former?.epoch ?? 0n) + 1n }));
+  const written = await Promise.all(Array.from({ length: 8 }, add));
+  expect(written.map(({ value }) => Number(value.epoch)).sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  const last = written.find(({ value }) => value.epoch === 8n);
+  expect(await kv.get("change")).toEqual(last);
+  await kv.delete("change");
+  expect(await add()).toMatchObject({ key: "change", value: { epoch: 1n } });
+});
+
+it("writes nothing when the change refuses, and gives up on a key that never stands still", async () => {
+  await kv.put("restless", { epoch: 1n });
+  const refused = new WhetstoneError("STALE_EPOCH", "no");
+  expect(await code(kv.change("restless", () => Promise.reject(refused)))).toBe("STALE_EPOCH");
+  let asked = 0;
+  const change = kv.change("restless", async () => {
+    await kv.put("restless", { epoch: BigInt(++asked) });
+    return { epoch: 0n };
+  });
+  expect(await code(change)).toBe("CONFLICT");
+  expect((await kv.get("restless"))?.value.epoch).toBe(20n);
+});
+
 it("lists keys below a prefix by whole tokens", async () => {
   for (const key of ["k1.batch.1", "k1.batch.2", "k1.batches", "k10.batch.1"]) await kv.put(key, {});
   expect(await kv.keys("k1.batch")).toEqual(["k1.batch.1", "k1.batch.2"]);

@@ -58,6 +58,12 @@ function isUnanswered(error: unknown): boolean {
 /** A server whose disk is full, in what it says to a publish and to who wants to read: a consumer needs a file too. */
 const NO_SPACE = /no space left on device|error creating store for consumer|insufficient storage resources/i;
 
+/** Of a call that failed: NATS was away, or did not answer in time. */
+export function isOutage(error: unknown): boolean {
+  const { code } = WhetstoneError.from(error);
+  return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
+}
+
 /** The server is away, starting, electing or out of disk space: the same call may succeed soon. */
 export function isTransient(error: unknown): boolean {
   if (isUnanswered(error)) return true;

@@ -2,7 +2,7 @@
 import { type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { runInTurns, WhetstoneError } from "@whetstone/core";
-import { LEDGER_BUCKET, type Nats, type TypedKv } from "@whetstone/messaging";
+import { LEDGER_BUCKET, type Nats, openKv, type TypedKv } from "@whetstone/messaging";
 import {
   type BatchManifest,
   BatchManifestSchema,
@@ -16,9 +16,6 @@ import { type DroppedEpisode, type StepRecord, StepRecordSchema } from "@whetsto
 import { encodeManifest } from "./manifest-bytes.ts";
 import type { Ledger } from "../ports.ts";
 import type { Authority } from "../../leading/lead.ts";
-import { openPatientKv } from "../../nats/patient-kv.ts";
-
-const ATTEMPTS = 5;
 
 interface Books {
   readonly epochs: TypedKv<typeof EpochRecordSchema>;
@@ -29,7 +26,8 @@ interface Books {
 }
 
 async function openBooks(nats: Nats): Promise<Books> {
-  const book = <D extends DescMessage>(schema: D): Promise<TypedKv<D>> => openPatientKv(nats, LEDGER_BUCKET, schema);
+  const book = <D extends DescMessage>(schema: D): Promise<TypedKv<D>> =>
+    openKv(nats, LEDGER_BUCKET, schema, { patient: true });
   return {
     epochs: await book(EpochRecordSchema),
     policies: await book(PolicyRecordSchema),
@@ -59,19 +57,11 @@ export class KvLedger implements Ledger {
    */
   static async take(nats: Nats, job: string, holder: string, lead?: Pick<Authority, "assert">): Promise<KvLedger> {
     const books = await openBooks(nats);
-    const key = `${job}.epoch`;
-    for (let attempt = 1; ; attempt++) {
+    const { value } = await books.epochs.change(`${job}.epoch`, (former) => {
       lead?.assert();
-      const former = await books.epochs.get(key);
-      const epoch = (former?.value.epoch ?? 0n) + 1n;
-      const record = { epoch, holder, since: timestampNow() };
-      try {
-        await (former ? books.epochs.update(key, record, former.revision) : books.epochs.create(key, record));
-        return new KvLedger(job, epoch, books, lead);
-      } catch (error) {
-        if (attempt === ATTEMPTS || !isRace(error)) throw error;
-      }
-    }
+      return { epoch: (former?.epoch ?? 0n) + 1n, holder, since: timestampNow() };
+    });
+    return new KvLedger(job, value.epoch, books, lead);
   }
 
   /** As one who took the job over with this epoch, a while ago. */
@@ -133,20 +123,14 @@ export class KvLedger implements Ledger {
 
   /**
    * Replaces only what was there before the fence was passed: a process that stands still between the two writes nothing over
-   * what its successor wrote meanwhile.
+   * what its successor wrote meanwhile. Nobody else writes here as long as the job is ours: what is written twice is what an
+   * answer was lost of.
    */
   async #write<D extends DescMessage>(kv: TypedKv<D>, key: string, value: MessageInitShape<D>): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      const former = await kv.get(key);
+    await kv.change(key, async () => {
       await this.verify();
-      try {
-        await (former ? kv.update(key, value, former.revision) : kv.create(key, value));
-        return;
-      } catch (error) {
-        // Nobody else writes here as long as the job is ours: an answer was lost, and what it told of is written again.
-        if (attempt === ATTEMPTS || !isRace(error)) throw error;
-      }
-    }
+      return value;
+    });
   }
 
   /** A controller that was replaced must not write: whatever it was about to say is for its successor to find out. */
@@ -163,7 +147,7 @@ export class KvLedger implements Ledger {
 
 /** Deletes a job's books. Nobody may be writing them. */
 export async function eraseLedger(nats: Nats, job: string): Promise<void> {
-  const books = await openPatientKv(nats, LEDGER_BUCKET, EpochRecordSchema);
+  const books = await openKv(nats, LEDGER_BUCKET, EpochRecordSchema, { patient: true });
   for (const key of await books.keys(job)) await books.delete(key);
 }
 
@@ -178,10 +162,4 @@ async function readAll<D extends DescMessage>(kv: TypedKv<D>, prefix: string): P
   const records = await Promise.all(Array.from({ length: count }, (_, i) => kv.get(`${prefix}.${i}`)));
   const gap = records.findIndex((record) => record === undefined);
   return records.slice(0, gap === -1 ? count : gap).map((record) => (record as { value: MessageShape<D> }).value);
-}
-
-/** Somebody wrote in between: another controller, or this one when the answer to an earlier attempt was lost. */
-function isRace(error: unknown): boolean {
-  const { code } = WhetstoneError.from(error);
-  return code === "CONFLICT" || code === "ALREADY_EXISTS";
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { inTurns, sleep, WhetstoneError } from "@whetstone/core";
-import { episodeTaskSubject, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
+import { episodeTaskSubject, isOutage, type Nats, purgeTasks, type TypedStreams } from "@whetstone/messaging";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { TaskQueue } from "../ports.ts";
 import type { Authority } from "../../leading/lead.ts";
-import { isOutage } from "../../nats/patient-kv.ts";
 
 const PUBLISHING_AT_ONCE = 64;
 const FULL_RETRY_MS = 200;

@@ -32,12 +32,12 @@ export class PoolRecords {
     const record = create(PoolRecordSchema, { ...fields, epoch: this.#lead.epoch });
     const last = this.#written.get(pool);
     if (last && nowMs - last.atMs < AGAIN_MS && equals(PoolRecordSchema, last.record, record)) return;
-    this.#lead.assert();
-    const former = await this.#kv.get(pool);
-    if (former && former.value.epoch > record.epoch)
-      throw new WhetstoneError("STALE_EPOCH", `pool ${pool} is kept by a newer leader (epoch ${former.value.epoch})`);
-    if (former) await this.#kv.update(pool, record, former.revision);
-    else await this.#kv.create(pool, record);
+    await this.#kv.change(pool, (former) => {
+      this.#lead.assert();
+      if (former && former.epoch > record.epoch)
+        throw new WhetstoneError("STALE_EPOCH", `pool ${pool} is kept by a newer leader (epoch ${former.epoch})`);
+      return record;
+    });
     this.#written.set(pool, { record: clone(PoolRecordSchema, record), atMs: nowMs });
   }
 
