@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The cluster for the tests that need one, by the toolkit beside the checkout (CLUSTER: its command).
+# The cluster for the tests that need one: the program CLUSTER starts and stops it (docs/testing.md says what it must do).
+# Without one the cluster of KUBECONFIG is used as it is.
 #   .ci/cluster.sh up     what it takes to start it; prints shell lines for what the tests must know
 #   .ci/cluster.sh down   stops it
 # A machine that cannot have one is no failure of ours: the reason goes to standard error, and the exit code is 3.
 set -uo pipefail
-CLUSTER=${CLUSTER:-$PWD/../shared/cluster/cluster}
+CLUSTER=${CLUSTER:-}
 # Images of docker and of the node, and their layers, once more while they are loaded.
 NEEDS_GB=36
 NEEDS_MB_OF_MEMORY=8000
@@ -20,8 +21,13 @@ step() { # NAME SECONDS COMMAND...
 }
 
 up() {
-  [ -x "$CLUSTER" ] || cannot "there is no $CLUSTER"
-  [ "$(id -u)" = 0 ] || cannot "the toolkit wants root"
+  if [ -z "$CLUSTER" ]; then
+    [ -n "${KUBECONFIG:-}" ] || cannot 'set KUBECONFIG, or CLUSTER to a program that starts one: docs/testing.md, "Get a cluster"'
+    echo "cluster: that of KUBECONFIG, $KUBECONFIG" >&2
+    return
+  fi
+  [ -x "$CLUSTER" ] || cannot "CLUSTER names $CLUSTER, which is no program"
+  [ "$(id -u)" = 0 ] || cannot "$CLUSTER wants root"
   local home free used memory
   home=${WHETSTONE_CLUSTER_HOME:-$HOME/.cache/whetstone-cluster}
   mkdir -p "$home"
@@ -37,8 +43,9 @@ up() {
   "$CLUSTER" env
   cat <<END
 export E2E_LOAD_IMAGE='$CLUSTER load' E2E_CLUSTER='$CLUSTER' E2E_NODE='$CLUSTER exec'
-export E2E_KILL='ctr --address $home/run/containerd.sock --namespace k8s.io tasks kill -s SIGKILL'
 END
+  local containerd=$home/run/containerd.sock
+  [ ! -S "$containerd" ] || echo "export E2E_KILL='ctr --address $containerd --namespace k8s.io tasks kill -s SIGKILL'"
 }
 
 case ${1:-} in
