@@ -125,7 +125,7 @@ export const ${nameOf(message).toUpperCase().replace("SETTINGS", "_DEFAULTS")} =
 export function settingsTable(messages: readonly DescMessage[]): string {
   const table = Object.fromEntries(messages.map((message) => [message.name, messageRule(message)]));
   const type = "Readonly<Record<string, MessageRules>>";
-  return `${HEADER}import type { MessageRules } from "../read-settings.ts";\n\nexport const MESSAGES: ${type} = ${JSON.stringify(table)};\n`;
+  return `${HEADER}import type { MessageRules } from "../settings-rules.ts";\n\nexport const MESSAGES: ${type} = ${JSON.stringify(table)};\n`;
 }
 
 function messageRule(message: DescMessage): object {

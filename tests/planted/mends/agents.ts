@@ -191,7 +191,7 @@ export const AGENTS: readonly Mend[] = [
   {
     row: "an unknown key in `agent.args`",
     without: "the schema of a definition that has no parser",
-    file: "services/libs/sdk/src/registry.ts",
+    file: "services/libs/sdk/src/define.ts",
     find: "    if (argsSchema !== undefined) refuseBySchema(argsSchema, args);\n",
     replace: "",
     test: "services/libs/sdk/src/registry.test.ts",

@@ -145,33 +145,22 @@ export {
 export { exactMatchReward, type F1RewardOptions, f1Reward } from "./graders/text-match.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "@whetstone/core";
 export {
-  type ActorLike,
-  type AgentClass,
-  type EnvironmentClass,
-  type EnvironmentLike,
-  type ModuleContents,
-  readModule,
-  type WorkflowClass,
-} from "./read-module.ts";
-export {
   type AgentDefinition,
-  createRegistry,
   defineAgent,
   defineEnvironment,
   defineRollout,
-  defineWorkflow,
+  type EnvironmentClass,
   type EnvironmentDefinition,
+  type EnvironmentLike,
   type Form,
   type ParseArgs,
-  type RegisteredActor,
   type RegisteredAgent,
   type RegisteredEnvironment,
   type RegisteredRollout,
-  type RegisteredWorkflow,
-  type Registry,
   type RolloutDefinition,
-  type WorkflowDefinition,
-} from "./registry.ts";
+} from "./define.ts";
+export { type ActorLike, type AgentClass, type ModuleContents, readModule, type WorkflowClass } from "./read-module.ts";
+export { createRegistry, type Registry } from "./registry.ts";
 export { RecordedClient, type RecordedAnswer, recordedAnswers } from "./replay/recorded-client.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export { commandAgent } from "./rollout/command.ts";
@@ -226,6 +215,8 @@ export {
   SingleTurnWorkflow,
 } from "./workflow/built-in.ts";
 export type {
+  AgentPlay,
+  AgentPlayOptions,
   OpenedEnvironment,
   OpenEnvironment,
   RoleAnswer,
@@ -233,8 +224,13 @@ export type {
   RoleChatOptions,
   WorkflowContext,
 } from "./workflow/context.ts";
+export {
+  defineWorkflow,
+  type RegisteredActor,
+  type RegisteredWorkflow,
+  type WorkflowDefinition,
+} from "./workflow/define-workflow.ts";
 export type { AgentWorkflowEngineOptions, ClientSource, EnvironmentOpener } from "./workflow/options.ts";
-export type { AgentPlay, AgentPlayOptions } from "./workflow/play-agent.ts";
 export { adjustStepRewards, type StepRewardOptions } from "./workflow/rewards.ts";
 export { TerminationEvent, type WorkflowEnd } from "./workflow/termination.ts";
 export type { Committable } from "./workflow/trajectory-book.ts";

@@ -3,26 +3,23 @@ import { WhetstoneError } from "@whetstone/core";
 import { BaseAgent } from "./base-agent.ts";
 import { BaseEnv } from "./base-env.ts";
 import {
+  type ClassOf,
   defineAgent,
   defineEnvironment,
-  defineWorkflow,
+  type EnvironmentClass,
+  type EnvironmentLike,
   type Form,
-  type RegisteredActor,
   type RegisteredAgent,
   type RegisteredEnvironment,
-  type RegisteredWorkflow,
-} from "./registry.ts";
+} from "./define.ts";
 import type { Info } from "./types.ts";
+import { defineWorkflow, type RegisteredActor, type RegisteredWorkflow } from "./workflow/define-workflow.ts";
 import { Workflow } from "./workflow/workflow.ts";
 
-/** Takes the arguments of the job as its one parameter, or none. */
-type ClassOf<T> = new (args: never) => T;
 export type AgentClass = ClassOf<BaseAgent>;
-export type EnvironmentClass = ClassOf<BaseEnv>;
 export type WorkflowClass = ClassOf<Workflow>;
 /** What `defineJob` takes where it names who plays. */
 export type ActorLike = RegisteredActor | AgentClass | WorkflowClass;
-export type EnvironmentLike = RegisteredEnvironment | EnvironmentClass;
 
 /** What a module of user code offers. */
 export interface ModuleContents {
@@ -33,21 +30,18 @@ export interface ModuleContents {
 /** A class is defined once, however often and under whatever names it is exported. */
 const definedClasses = new WeakMap<object, RegisteredActor | RegisteredEnvironment>();
 
-/** A class by itself has its name as kind. */
 export function asRegisteredAgent(given: RegisteredAgent | AgentClass): RegisteredAgent {
   return typeof given === "function"
     ? define(given, (kind, create) => defineAgent({ kind, create: create<BaseAgent> }))
     : given;
 }
 
-/** @see asRegisteredAgent */
 export function asRegisteredWorkflow(given: RegisteredWorkflow | WorkflowClass): RegisteredWorkflow {
   return typeof given === "function"
     ? define(given, (kind, create) => defineWorkflow({ kind, create: create<Workflow> }))
     : given;
 }
 
-/** @see asRegisteredAgent */
 export function asRegisteredEnvironment(given: EnvironmentLike): RegisteredEnvironment {
   return typeof given === "function"
     ? define(given, (kind, create) => defineEnvironment({ kind, create: create<BaseEnv> }))

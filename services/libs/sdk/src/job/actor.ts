@@ -2,9 +2,10 @@
 import { ConfigError } from "@whetstone/core";
 
 import { BaseEnv } from "../base-env.ts";
-import { type ActorLike, asRegisteredActor, asRegisteredEnvironment, type EnvironmentLike } from "../read-module.ts";
-import type { RegisteredActor, RegisteredEnvironment } from "../registry.ts";
+import type { EnvironmentLike, RegisteredEnvironment } from "../define.ts";
+import { type ActorLike, asRegisteredActor, asRegisteredEnvironment } from "../read-module.ts";
 import type { Info } from "../types.ts";
+import type { RegisteredActor } from "../workflow/define-workflow.ts";
 import { type JobDocument, present } from "./document.ts";
 
 /** A class, a registered value, or either of them (or the name of a built-in one) with arguments. */

@@ -4,17 +4,17 @@ import { pathToFileURL } from "node:url";
 
 import { ConfigError, WhetstoneError } from "@whetstone/core";
 
-import type { AgentClass, EnvironmentLike, WorkflowClass } from "../read-module.ts";
 import {
   defineRollout,
-  type RegisteredActor,
+  type EnvironmentLike,
   type RegisteredAgent,
   type RegisteredEnvironment,
   type RegisteredRollout,
-  type RegisteredWorkflow,
-} from "../registry.ts";
+} from "../define.ts";
+import type { AgentClass, WorkflowClass } from "../read-module.ts";
 import type { RolloutFunction } from "../rollout/rollout.ts";
 import type { Info } from "../types.ts";
+import type { RegisteredActor, RegisteredWorkflow } from "../workflow/define-workflow.ts";
 import type { Use } from "./actor.ts";
 import type { DatasetSource } from "./dataset.ts";
 import { defineJob, type JobDefinition, type JobOptions, type Validation } from "./define-job.ts";

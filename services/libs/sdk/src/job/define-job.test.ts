@@ -9,7 +9,7 @@ import { BaseAgent } from "../base-agent.ts";
 import { BaseEnv } from "../base-env.ts";
 import { Dataset } from "../datasets/dataset.ts";
 import { readModule } from "../read-module.ts";
-import { defineEnvironment, defineRollout } from "../registry.ts";
+import { defineEnvironment, defineRollout } from "../define.ts";
 import { grpo, sft } from "./algorithm.ts";
 import { defineJob, type JobOptions } from "./define-job.ts";
 import { durationText } from "./duration.ts";

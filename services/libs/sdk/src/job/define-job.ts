@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, type Violation } from "@whetstone/core";
 
-import type { ActorLike, EnvironmentLike } from "../read-module.ts";
-import type { RegisteredActor, RegisteredEnvironment } from "../registry.ts";
+import type { EnvironmentLike, RegisteredEnvironment } from "../define.ts";
+import type { ActorLike } from "../read-module.ts";
+import type { RegisteredActor } from "../workflow/define-workflow.ts";
 import { isPlayer, type Use, useActor, type Used, useEnvironment } from "./actor.ts";
 import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";

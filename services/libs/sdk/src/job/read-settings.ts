@@ -9,27 +9,7 @@ import { ConfigError, isWithin, missing, nearest, outOfRange, type Range, type V
 import type { JobDocument } from "./document.ts";
 import { type Duration, durationMs, durationText } from "./duration.ts";
 import { MESSAGES } from "./generated/fields.ts";
-
-export interface FieldRules {
-  readonly type:
-    "bool" | "string" | "bytes" | "double" | "uint32" | "uint64" | "duration" | "mapping" | "enum" | "message";
-  readonly message?: string;
-  /** Of the names that protobuf has for the choices. */
-  readonly prefix?: string;
-  readonly choices?: readonly string[];
-  readonly isList?: boolean;
-  readonly isRequired?: boolean;
-  readonly range?: Range | undefined;
-  readonly pattern?: string;
-  readonly hint?: string;
-}
-
-export interface MessageRules {
-  readonly fields: Readonly<Record<string, FieldRules>>;
-  readonly oneofs?: readonly { readonly members: readonly string[]; readonly isNeeded: boolean }[];
-  /** It is nothing but one of several; one without settings may be given by its name alone. */
-  readonly isChoice?: boolean;
-}
+import type { FieldRules, MessageRules } from "./settings-rules.ts";
 
 export interface ReadOptions {
   /** Of what is read, in front of every path. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Awaitable } from "../base-env.ts";
 import { EpisodeError, type FailureClass } from "../failure.ts";
-import { defineRollout, type ParseArgs, type RegisteredRollout } from "../registry.ts";
+import { defineRollout, type ParseArgs, type RegisteredRollout } from "../define.ts";
 import type { Info } from "../types.ts";
 import type { RolloutInput, RolloutResult } from "./rollout.ts";
 import { type Launch, type ProgramEnd, runProgram } from "./run-program.ts";

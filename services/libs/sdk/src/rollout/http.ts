@@ -5,7 +5,7 @@ import { z } from "zod";
 import { createChatPool } from "../chat/chat-client.ts";
 import { exchange, type HttpAnswer, type HttpRequest } from "../chat/http-exchange.ts";
 import { EpisodeError } from "../failure.ts";
-import { defineRollout, type RegisteredRollout } from "../registry.ts";
+import { defineRollout, type RegisteredRollout } from "../define.ts";
 import { CallbackServer, type CallbackServerOptions } from "./callback-server.ts";
 import type { RolloutInput, RolloutResult } from "./rollout.ts";
 

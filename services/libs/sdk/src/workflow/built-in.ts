@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable } from "../base-env.ts";
+import type { EnvironmentLike, RegisteredAgent } from "../define.ts";
 import type { EnvironmentFactory } from "../engine/options.ts";
 import { EpisodeError } from "../failure.ts";
-import { type AgentClass, asRegisteredAgent, type EnvironmentLike } from "../read-module.ts";
-import type { RegisteredAgent } from "../registry.ts";
+import { type AgentClass, asRegisteredAgent } from "../read-module.ts";
 import type { ChatMessage, Info, Task } from "../types.ts";
-import type { WorkflowContext } from "./context.ts";
-import type { AgentPlay, AgentPlayOptions } from "./play-agent.ts";
+import type { AgentPlay, AgentPlayOptions, WorkflowContext } from "./context.ts";
 import { TerminationEvent } from "./termination.ts";
 import { Workflow, type WorkflowResult } from "./workflow.ts";
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Awaitable, Environment, ResetOptions, ResetResult, StepOptions, StepResult } from "../base-env.ts";
+import type { EnvironmentLike } from "../define.ts";
 import type { EnvironmentFactory } from "../engine/options.ts";
-import type { EnvironmentLike } from "../read-module.ts";
 import type { ModelAnswer, ModelEndpoint, SamplingParams, ToolSpec } from "../rollout-client.ts";
-import type { ChatMessage, Info, Step, Task } from "../types.ts";
+import type { ChatMessage, Info, Step, Task, Trajectory } from "../types.ts";
+import type { WorkflowEnd } from "./termination.ts";
 
 /** What a workflow gets beside its task; the same things are there as methods of `Workflow`. */
 export interface WorkflowContext {
@@ -65,4 +66,24 @@ export interface OpenedEnvironment extends Environment {
   /** The environment's final reward; undefined where it has none. */
   finalReward(): Promise<number | undefined>;
   close(): Promise<void>;
+}
+
+export interface AgentPlayOptions {
+  /** From `openEnvironment`. Default: the job's own, opened for this. */
+  readonly environment?: OpenedEnvironment | undefined;
+  /** Default: "agent". */
+  readonly role?: string | undefined;
+  /** Default: the engine's. */
+  readonly maxSteps?: number | undefined;
+  /**
+   * Every prompt and every answer has the whole budget, and an answer that is cut ends the play. Default: one budget for
+   * all that follows the first prompt, as in AgentExecutionEngine.
+   */
+  readonly budgetPerCall?: boolean | undefined;
+}
+
+export interface AgentPlay {
+  readonly reason: WorkflowEnd;
+  /** Committed already. */
+  readonly trajectory: Trajectory;
 }

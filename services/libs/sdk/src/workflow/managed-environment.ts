@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Awaitable, Environment, ResetOptions, ResetResult, StepOptions, StepResult } from "../base-env.ts";
+import type { EpisodeRun } from "../engine/options.ts";
 import { gradeEnvironment, resetEnvironment, stepEnvironment } from "../environment-values.ts";
 import type { OpenedEnvironment } from "./context.ts";
-import type { Session } from "./session.ts";
+import type { Phase } from "../failure.ts";
 
-export type Maker = () => Awaitable<Environment>;
+export interface PhaseOptions {
+  /** Default: the session's. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds that the phase has used already. */
+  readonly spentMs?: number;
+}
+
+/** Bounds, times and places what is done in a try. */
+interface Phases {
+  readonly run: EpisodeRun;
+  phase<T>(phase: Phase, work: (signal: AbortSignal) => Awaitable<T>, options?: PhaseOptions): Promise<T>;
+}
 
 /** An environment in a workflow's hands: its calls are bounded, timed and placed, and it is closed once. */
 export class ManagedEnvironment implements OpenedEnvironment {
   /** Without the bounds, for those who set their own. */
   readonly inner: Environment;
   isClosed = false;
-  readonly #session: Session;
+  readonly #session: Phases;
   /** Opening and resetting have one bound together. */
   #openedMs: number;
 
-  constructor(session: Session, inner: Environment, openedMs: number) {
+  constructor(session: Phases, inner: Environment, openedMs: number) {
     this.#session = session;
     this.inner = inner;
     this.#openedMs = openedMs;

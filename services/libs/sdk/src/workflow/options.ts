@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import type { Awaitable, Environment } from "../base-env.ts";
+import type { RegisteredEnvironment, RegisteredRollout } from "../define.ts";
 import {
   type AgentExecutionEngineOptions,
   type EngineSettings,
@@ -9,10 +10,10 @@ import {
   resolveOptions,
 } from "../engine/options.ts";
 import { asRegisteredWorkflow, type WorkflowClass } from "../read-module.ts";
-import type { RegisteredEnvironment, RegisteredRollout, RegisteredWorkflow } from "../registry.ts";
 import { RolloutWorkflow } from "../rollout/rollout-workflow.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { Episode, Info } from "../types.ts";
+import type { RegisteredWorkflow } from "./define-workflow.ts";
 import type { Workflow } from "./workflow.ts";
 
 /** One for all, or one per try. */

@@ -6,42 +6,29 @@ import { PhaseClock } from "../engine/phase-clock.ts";
 import { play, type PlayState } from "../engine/play.ts";
 import { PromptTooLongError } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
-import type { Trajectory } from "../types.ts";
-import type { OpenedEnvironment } from "./context.ts";
+import type { AgentPlay, AgentPlayOptions, OpenedEnvironment } from "./context.ts";
 import { ManagedEnvironment } from "./managed-environment.ts";
-import type { Stage } from "./stage.ts";
+import type { Session } from "./session.ts";
 import type { WorkflowEnd } from "./termination.ts";
+import type { TrajectoryBook } from "./trajectory-book.ts";
 
-export interface AgentPlayOptions {
-  /** From `openEnvironment`. Default: the job's own, opened for this. */
-  readonly environment?: OpenedEnvironment | undefined;
-  /** Default: "agent". */
-  readonly role?: string | undefined;
-  /** Default: the engine's. */
-  readonly maxSteps?: number | undefined;
-  /**
-   * Every prompt and every answer has the whole budget, and an answer that is cut ends the play. Default: one budget for
-   * all that follows the first prompt, as in AgentExecutionEngine.
-   */
-  readonly budgetPerCall?: boolean | undefined;
+interface Stage {
+  readonly session: Session;
+  readonly book: TrajectoryBook<unknown>;
 }
 
-export interface AgentPlay {
-  readonly reason: WorkflowEnd;
-  /** Committed already. */
-  readonly trajectory: Trajectory;
+interface Options extends AgentPlayOptions {
+  readonly environment: OpenedEnvironment;
 }
 
 /** AgentExecutionEngine's loop as a part of a workflow. What was played is committed even when it fails. */
-export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
-  const { session, book } = stage;
-  const { role = "agent" } = options;
-  const environment = options.environment ?? (await stage.openEnvironment());
+export async function playAgent({ session, book }: Stage, agent: BaseAgent, options: Options): Promise<AgentPlay> {
+  const { role = "agent", environment } = options;
   using phases = new PhaseClock(session.signal, session.settings.phaseTimeoutsMs);
   const openedMs = environment instanceof ManagedEnvironment ? environment.takeOpenedMs() : 0;
   phases.environmentMs = openedMs;
   const cut = new CutWatch();
-  const state = preparePlay(stage, agent, environment, { ...options, role, phases, cut });
+  const state = preparePlay(session, agent, { ...options, role, phases, cut });
   try {
     const reason = cut.reasonOf(await playToEnd(state));
     await score(state, reason);
@@ -55,15 +42,14 @@ export async function playAgent(stage: Stage, agent: BaseAgent, options: AgentPl
   }
 }
 
-interface Parts extends AgentPlayOptions {
+interface Parts extends Options {
   readonly role: string;
   readonly phases: PhaseClock;
   readonly cut: CutWatch;
 }
 
-function preparePlay(stage: Stage, agent: BaseAgent, opened: OpenedEnvironment, parts: Parts): PlayState {
-  const { session } = stage;
-  const { role, maxSteps = session.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
+function preparePlay(session: Session, agent: BaseAgent, parts: Parts): PlayState {
+  const { environment: opened, role, maxSteps = session.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
   const { enforceMaxPromptLength } = session.settings;
   const environment = opened instanceof ManagedEnvironment ? opened.inner : opened;
   const client = session.clientOf(role);

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { abortReason, deriveSeed, WhetstoneError } from "@whetstone/core";
-import type { Awaitable } from "../base-env.ts";
+import type { Awaitable, Environment } from "../base-env.ts";
 import { closeWithin } from "../engine/closing.ts";
 import type { EpisodeRun } from "../engine/options.ts";
 import { PhaseClock } from "../engine/phase-clock.ts";
 import { type Failure, NO_FAILURE, type Phase } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { Step } from "../types.ts";
-import { ManagedEnvironment, type Maker } from "./managed-environment.ts";
+import { ManagedEnvironment, type PhaseOptions } from "./managed-environment.ts";
 import type { ClientSource, WorkflowSettings } from "./options.ts";
 import { Places } from "./places.ts";
-
-interface PhaseOptions {
-  /** Default: the session's. */
-  readonly signal?: AbortSignal;
-  /** Milliseconds that the phase has used already. */
-  readonly spentMs?: number;
-}
 
 /** What one try holds open, over the workflow and its sub-workflows: clients, environments, clocks. */
 export class Session implements Disposable {
@@ -96,7 +89,7 @@ export class Session implements Disposable {
   }
 
   /** What arrives after the end closes itself. */
-  async open(make: Maker): Promise<ManagedEnvironment> {
+  async open(make: () => Awaitable<Environment>): Promise<ManagedEnvironment> {
     const startedAt = performance.now();
     return this.phase("reset", async () => {
       const environment = new ManagedEnvironment(this, await make(), performance.now() - startedAt);

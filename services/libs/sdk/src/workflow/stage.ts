@@ -2,22 +2,29 @@
 import { raceSignal, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable, Environment } from "../base-env.ts";
+import type { EnvironmentLike } from "../define.ts";
 import { askedOfCalls, callRemainingMs, checkIds, promptOf } from "../engine/model-options.ts";
 import { noteAnswer } from "../engine/note-answer.ts";
 import type { EnvironmentFactory } from "../engine/options.ts";
 import { loopShare } from "../engine/loop-share.ts";
-import { asRegisteredEnvironment, type EnvironmentLike, isEnvironmentClass } from "../read-module.ts";
+import { asRegisteredEnvironment, isEnvironmentClass } from "../read-module.ts";
 import type { ChatOptions, ModelEndpoint } from "../rollout-client.ts";
 import { type ChatMessage, createStep, type Info, type Task } from "../types.ts";
-import type { OpenEnvironment, RoleAnswer, RoleChat, RoleChatOptions, WorkflowContext } from "./context.ts";
-import { type AgentPlay, type AgentPlayOptions, playAgent } from "./play-agent.ts";
+import type { AgentPlay, AgentPlayOptions, OpenEnvironment, RoleAnswer, RoleChat, RoleChatOptions } from "./context.ts";
+import { playAgent } from "./play-agent.ts";
 import type { Session } from "./session.ts";
 import { TerminationEvent } from "./termination.ts";
 import { TrajectoryBook } from "./trajectory-book.ts";
-import { bindWorkflow, type Workflow, type WorkflowOutcome, type WorkflowResult } from "./workflow.ts";
+import {
+  bindWorkflow,
+  type Workflow,
+  type WorkflowOutcome,
+  type WorkflowResult,
+  type WorkflowStage,
+} from "./workflow.ts";
 
 /** One workflow's view of its try. */
-export class Stage implements WorkflowContext {
+export class Stage implements WorkflowStage {
   readonly session: Session;
   readonly task: Task;
   readonly book: TrajectoryBook<Workflow>;
@@ -77,8 +84,9 @@ export class Stage implements WorkflowContext {
     return (await raceSignal(running, this.session.run.signal)) ?? {};
   }
 
-  playAgent(agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
-    return playAgent(this, agent, options);
+  async playAgent(agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
+    const environment = options.environment ?? (await this.openEnvironment());
+    return playAgent(this, agent, { ...options, environment });
   }
 
   /** A TerminationEvent ends the sub-workflow alone; every other error is the parent's to handle. */

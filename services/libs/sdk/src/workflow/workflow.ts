@@ -4,11 +4,16 @@ import { BaseAgent } from "../base-agent.ts";
 import type { Awaitable } from "../base-env.ts";
 import { computeMcReturns, computeTrajectoryReward } from "../rewards.ts";
 import type { ChatMessage, Task, Trajectory } from "../types.ts";
-import type { OpenEnvironment, RoleAnswer, RoleChatOptions, WorkflowContext } from "./context.ts";
-import type { AgentPlay, AgentPlayOptions } from "./play-agent.ts";
+import type {
+  AgentPlay,
+  AgentPlayOptions,
+  OpenEnvironment,
+  RoleAnswer,
+  RoleChatOptions,
+  WorkflowContext,
+} from "./context.ts";
 import { adjustStepRewards } from "./rewards.ts";
-import type { Stage } from "./stage.ts";
-import type { Committable } from "./trajectory-book.ts";
+import type { Committable, TrajectoryBook } from "./trajectory-book.ts";
 
 /** What `run` may return; what is absent is worked out from the trajectories. */
 export interface WorkflowResult {
@@ -27,12 +32,15 @@ export interface WorkflowOutcome {
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-let bind: (workflow: Workflow, stage: Stage) => void;
+/** What the engine gives a workflow: what `run` may use, and what the methods of `Workflow` need beside it. */
+export interface WorkflowStage extends WorkflowContext {
+  readonly book: TrajectoryBook<Workflow>;
+  playAgent(agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay>;
+  runWorkflow(child: Workflow, task: Task): Promise<WorkflowOutcome>;
+}
 
 /** Puts a workflow on its stage; the engine's alone to call. */
-export function bindWorkflow(workflow: Workflow, stage: Stage): void {
-  bind(workflow, stage);
-}
+export let bindWorkflow: (workflow: Workflow, stage: WorkflowStage) => void;
 
 /**
  * An episode that the user's code leads: it asks models by role, opens environments, and commits a trajectory for each role.
@@ -46,10 +54,10 @@ export abstract class Workflow {
   readonly gamma: number = 0;
   /** See `adjustStepRewards`. 0: off. */
   readonly rewardBonusCoeff: number = 0;
-  #stage: Stage | undefined;
+  #stage: WorkflowStage | undefined;
 
   static {
-    bind = (workflow, stage) => {
+    bindWorkflow = (workflow, stage) => {
       if (workflow.#stage)
         throw new WhetstoneError("INVALID_ARGUMENT", "a workflow's instance plays once: make another");
       workflow.#stage = stage;
@@ -143,7 +151,7 @@ export abstract class Workflow {
     };
   }
 
-  get #on(): Stage {
+  get #on(): WorkflowStage {
     if (this.#stage) return this.#stage;
     throw new WhetstoneError("FAILED_PRECONDITION", "the workflow is not playing: give it to an AgentWorkflowEngine");
   }

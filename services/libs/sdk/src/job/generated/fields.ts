@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated from proto/whetstone/jobs/v1/jobs.proto by `make gen`. Do not edit.
-import type { MessageRules } from "../read-settings.ts";
+import type { MessageRules } from "../settings-rules.ts";
 
 export const MESSAGES: Readonly<Record<string, MessageRules>> = {
   JobSpec: {
