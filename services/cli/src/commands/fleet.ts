@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet fleet …`: engines, what they serve, and how many of them there are. */
 import { toJson } from "@bufbuild/protobuf";
+import { policyLabel } from "@whetstone/core";
 import {
   type Fleet,
   type FleetReplica,
@@ -65,7 +66,7 @@ function print(fleet: Fleet, { terminal }: CommandContext): void {
 }
 
 function rowOf({ name, state, policy, policyVersion, inFlight, reason }: FleetReplica): string[] {
-  const served = policyVersion === undefined ? "–" : `${policy}:${policyVersion}`;
+  const served = policyVersion === undefined ? "–" : policyLabel(policy, policyVersion);
   return [name, nameOf(state), served, String(inFlight), reason];
 }
 

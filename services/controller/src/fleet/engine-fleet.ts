@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isAbort, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
+import { isAbort, policyLabel, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
@@ -211,8 +211,8 @@ function keyOf(policy: PolicyRecord): string {
   return `${labelOf(policy)} ${policy.path}`;
 }
 
-export function labelOf(policy: Pick<PolicyRecord, "job" | "policyVersion">): string {
-  return `${policy.job}:${policy.policyVersion}`;
+function labelOf({ job, policyVersion }: PolicyRecord): string {
+  return policyLabel(job, policyVersion);
 }
 
 function serves(engine: Engine, policy: PolicyRecord): boolean {

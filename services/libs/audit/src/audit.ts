@@ -4,6 +4,7 @@
  * Nothing that a service says of itself is believed. Facts are fed in one at a time, in the order of `Auditor`'s methods,
  * so that bodies pass through and only ids stay in memory. Pure: no I/O, no clock.
  */
+import { episodeId, trainGroup } from "@whetstone/core";
 import type { BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
 import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
@@ -141,7 +142,7 @@ export class Auditor {
     const first = record.step * record.samples.length;
     record.samples.forEach((samples, index) => {
       for (let sample = 0; sample < samples; sample += 1) {
-        this.#dispatched.set(`${this.#job.name}/g${first + index}/s${sample}`, record.step);
+        this.#dispatched.set(episodeId(this.#job.name, trainGroup(first + index), sample), record.step);
       }
     });
   }

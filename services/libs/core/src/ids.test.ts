@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { episodeId, groupName, jobId, parseEpisodeId, policyVersion } from "./index.ts";
+import { episodeId, groupName, jobId, parseEpisodeId, policyLabel, trainGroup } from "./index.ts";
 
 const jobNames = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/);
-const groups = fc.oneof(fc.nat(), fc.stringMatching(/^[A-Za-z0-9][-_A-Za-z0-9]{0,20}$/));
+const groups = fc.oneof(fc.nat().map(trainGroup), fc.stringMatching(/^[A-Za-z0-9][-_A-Za-z0-9]{0,20}$/));
 
 describe("ids", () => {
   it("round-trips every episode id", () => {
@@ -17,7 +17,7 @@ describe("ids", () => {
   });
 
   it("writes the pinned form", () => {
-    expect(episodeId("fl-1", 12, 3)).toBe("fl-1/g12/s3");
+    expect(episodeId("fl-1", trainGroup(12), 3)).toBe("fl-1/g12/s3");
     expect(parseEpisodeId("fl-1/v20-greedy-7/s0")).toEqual({ job: "fl-1", group: "v20-greedy-7", sample: 0 });
   });
 
@@ -32,9 +32,7 @@ describe("ids", () => {
     },
   );
 
-  it("bounds versions", () => {
-    expect(policyVersion(7n)).toBe(7);
-    expect(() => policyVersion(-1)).toThrow(/policy version/);
-    expect(() => policyVersion(1.5)).toThrow(/policy version/);
+  it("labels a policy's version", () => {
+    expect([policyLabel("fl-1", 7n), policyLabel("fl-1", 0)]).toEqual(["fl-1:7", "fl-1:0"]);
   });
 });

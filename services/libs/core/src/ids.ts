@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "./errors.ts";
 
-/** Name of a job: a DNS label of at most 52 characters, so that stream and object names built from it stay legal. */
-export type JobId = string & { readonly __brand: "JobId" };
-/** Position of a group in its job, from 0. Written `g<index>` inside an episode id. */
-export type GroupIndex = number & { readonly __brand: "GroupIndex" };
-/** `job/group/sample`, for example `fl-1/g12/s3`. Attempts share it (I1). */
-export type EpisodeId = string & { readonly __brand: "EpisodeId" };
-/** Version of the weights: 0 is the user's own model, each optimizer step adds one. */
-export type PolicyVersion = number & { readonly __brand: "PolicyVersion" };
-
-/** The name of a group inside its job: `g12`, or a word such as `v3-g12` for other purposes. No dots, spaces or slashes. */
-export type GroupName = string & { readonly __brand: "GroupName" };
-
 export interface EpisodeParts {
-  readonly job: JobId;
-  readonly group: GroupName;
+  readonly job: string;
+  readonly group: string;
   readonly sample: number;
 }
 
@@ -23,46 +11,35 @@ const JOB_ID = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const GROUP_NAME = /^[A-Za-z0-9][-_A-Za-z0-9]{0,63}$/;
 const SAMPLE = /^s(0|[1-9]\d{0,8})$/;
 
-function invalid(what: string, value: unknown, rule: string): WhetstoneError {
-  return new WhetstoneError("INVALID_ARGUMENT", `${what} ${JSON.stringify(value)} must be ${rule}`, {
-    context: { value },
-  });
+function invalid(what: string, value: string, rule: string): WhetstoneError {
+  const message = `${what} ${JSON.stringify(value)} must be ${rule}`;
+  return new WhetstoneError("INVALID_ARGUMENT", message, { context: { value } });
 }
 
-function isIndex(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
-}
-
-export function isJobId(value: string): value is JobId {
+/** Name of a job: a DNS label of at most 52 characters, so that stream and object names built from it stay legal. */
+export function isJobId(value: string): boolean {
   return JOB_ID.test(value);
 }
 
-export function jobId(value: string): JobId {
+export function jobId(value: string): string {
   if (!isJobId(value)) throw invalid("job name", value, "a DNS label of 1 to 52 characters [a-z0-9-]");
   return value;
 }
 
-export function groupIndex(value: number): GroupIndex {
-  if (!isIndex(value)) throw invalid("group index", value, "an integer of at least 0");
-  return value as GroupIndex;
+/** Name of a group inside its job: `g12`, or a word such as `v3-greedy-12` for other purposes. No dots, spaces or slashes. */
+export function groupName(value: string): string {
+  if (!GROUP_NAME.test(value)) throw invalid("group name", value, "1 to 64 characters [A-Za-z0-9_-]");
+  return value;
 }
 
-/** An index becomes `g<index>`; a name is checked and kept. */
-export function groupName(group: GroupIndex | number | string): GroupName {
-  const name = typeof group === "number" ? `g${groupIndex(group)}` : group;
-  if (!GROUP_NAME.test(name)) throw invalid("group name", name, "1 to 64 characters [A-Za-z0-9_-]");
-  return name as GroupName;
+/** Name of a training group: its position in the job, from 0. */
+export function trainGroup(index: number): string {
+  return `g${index}`;
 }
 
-export function policyVersion(value: number | bigint): PolicyVersion {
-  const version = Number(value);
-  if (!isIndex(version)) throw invalid("policy version", String(value), "an integer of at least 0");
-  return version as PolicyVersion;
-}
-
-export function episodeId(job: JobId | string, group: GroupIndex | number | string, sample: number): EpisodeId {
-  if (!isIndex(sample)) throw invalid("sample index", sample, "an integer of at least 0");
-  return `${jobId(job)}/${groupName(group)}/s${sample}` as EpisodeId;
+/** `job/group/sample`, for example `fl-1/g12/s3`. Attempts share it (I1). */
+export function episodeId(job: string, group: string, sample: number): string {
+  return `${job}/${group}/s${sample}`;
 }
 
 export function parseEpisodeId(value: string): EpisodeParts {
@@ -71,4 +48,9 @@ export function parseEpisodeId(value: string): EpisodeParts {
     throw invalid("episode id", value, "job/group/sample, such as fl-1/g12/s3");
   }
   return { job: jobId(job), group: groupName(group), sample: Number(sample.slice(1)) };
+}
+
+/** What engines call the weights that they serve. Version 0 is the user's own model, each optimizer step adds one. */
+export function policyLabel(policy: string, version: number | bigint): string {
+  return `${policy}:${version}`;
 }

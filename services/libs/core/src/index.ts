@@ -17,20 +17,7 @@ export {
   WhetstoneError,
 } from "./errors.ts";
 export { Gate, type GateOptions } from "./gate.ts";
-export {
-  episodeId,
-  type EpisodeId,
-  type EpisodeParts,
-  type GroupIndex,
-  groupName,
-  isJobId,
-  type GroupName,
-  jobId,
-  type JobId,
-  parseEpisodeId,
-  policyVersion,
-  type PolicyVersion,
-} from "./ids.ts";
+export { episodeId, groupName, isJobId, jobId, parseEpisodeId, policyLabel, trainGroup } from "./ids.ts";
 export { nearest } from "./nearest.ts";
 export { onAbort } from "./on-abort.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";

@@ -127,7 +127,7 @@ describe("claim checks", () => {
 
   it("carries a large body by the object store, both ways, and cleans up with the job", async () => {
     const job = await newJob();
-    const { sequence } = await streams.publish(episodeSubject(job, 0, 0), EpisodeSchema, big(job));
+    const { sequence } = await streams.publish(episodeSubject(job, "g0", 0), EpisodeSchema, big(job));
     const found = await streams.getBySequence(episodeStream(job), EpisodeSchema, sequence);
     expect(found?.headers[CLAIM_HEADER]).toContain(`"size":`);
     expect((await found?.body())?.failure?.message).toHaveLength(700_000);
@@ -138,8 +138,8 @@ describe("claim checks", () => {
 
   it("refuses a body that is not the one published", async () => {
     const job = await newJob();
-    await streams.publish(episodeSubject(job, 0, 0), EpisodeSchema, big(job));
-    const found = await streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, 0, 0));
+    await streams.publish(episodeSubject(job, "g0", 0), EpisodeSchema, big(job));
+    const found = await streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, "g0", 0));
     const { name } = JSON.parse(found?.headers[CLAIM_HEADER] ?? "{}") as { name: string };
     const store = await new Objm(nc).open(CLAIMS_BUCKET);
     await store.putBlob({ name }, new TextEncoder().encode("another body"));
@@ -319,7 +319,7 @@ describe("readFrom", () => {
     const last = await streams.getLast(episodeStream(job), EpisodeSchema, filterSubject);
     expect(last?.sequence).toBe(2);
     expect(await streams.getBySequence(episodeStream(job), EpisodeSchema, 99)).toBeUndefined();
-    expect(await streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, 9, 9))).toBeUndefined();
+    expect(await streams.getLast(episodeStream(job), EpisodeSchema, episodeSubject(job, "g9", 9))).toBeUndefined();
   });
 
   it("ends at the signal and says when the stream is missing or goes away", async () => {

@@ -44,7 +44,7 @@ export const taskStream = (job: string): string => `WS_TASK_${jobId(job)}`;
 export const episodeStream = (job: string): string => `WS_EPISODE_${jobId(job)}`;
 export const taskSubject = (job: string, pool: string = DEFAULT_POOL): string =>
   `ws.${jobId(job)}.task.${token("pool", pool)}`;
-export const episodeSubject = (job: string, group: number | string, sample: number): string =>
+export const episodeSubject = (job: string, group: string, sample: number): string =>
   `ws.${jobId(job)}.episode.${groupName(group)}.${sample}`;
 /** Subject of one task: at most one message of an episode is queued or in flight. */
 export const episodeTaskSubject = (job: string, group: string, sample: number, pool: string = DEFAULT_POOL): string =>

@@ -141,7 +141,7 @@ export class JobRecords {
 
 function matches(request: StreamEpisodesRequest, summary: EpisodeSummary): boolean {
   if (request.purpose !== Purpose.UNSPECIFIED && summary.purpose !== request.purpose) return false;
-  return request.group === "" || summary.episodeId.split("/")[1] === request.group;
+  return request.group === "" || parseEpisodeId(summary.episodeId).group === request.group;
 }
 
 interface CheckpointState {

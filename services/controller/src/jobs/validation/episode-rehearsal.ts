@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { WhetstoneError } from "@whetstone/core";
+import { episodeId, WhetstoneError } from "@whetstone/core";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import {
@@ -72,7 +72,7 @@ function rehearsalTask({ spec, module, task }: Rehearsal): RolloutTask {
   };
   return create(RolloutTaskSchema, {
     ...trainTask({ ...spec, limits: create(RolloutLimitsSchema, limits) }, job, { group: 0, sample: 0, task }),
-    episodeId: `${job.name}/rehearsal/s0`, // Not the first episode's: a crash here must not count against that.
+    episodeId: episodeId(job.name, "rehearsal", 0), // Not the first episode's: a crash here must not count against that.
     group: "rehearsal",
     purpose: Purpose.VALIDATION,
     ...(module && { module: create(ModuleSchema, module) }),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, toBinary } from "@bufbuild/protobuf";
+import { episodeId, trainGroup } from "@whetstone/core";
 import { type BatchManifest, BatchManifestSchema } from "@whetstone/proto/events/v1/events";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
-import { trainEpisodeId } from "../../loop/batch/tasks.ts";
 import type { CompiledJob } from "../compiled-job.ts";
 import type { Findings } from "./violation.ts";
 
@@ -30,11 +30,11 @@ export function checkManifestSize(found: Findings, job: Batch): void {
 export function largestManifest({ name, batchGroups, groupSize, groupRule }: Batch): number {
   const members = batchGroups * groupSize;
   const isRefilled = groupRule.kind === "complete";
-  const episodeId = trainEpisodeId(name, MOST_GROUPS, isRefilled ? 2 * groupSize : groupSize);
+  const id = episodeId(name, trainGroup(MOST_GROUPS), isRefilled ? 2 * groupSize : groupSize);
   const empty = bytesOf({});
-  const trained = bytesOf({ entries: [largestEntry(episodeId)] }) - empty;
+  const trained = bytesOf({ entries: [largestEntry(id)] }) - empty;
   const voided =
-    bytesOf({ voided: [{ episodeId, failureClass: FailureClass.TASK, reason: "RetriesExhausted" }] }) - empty;
+    bytesOf({ voided: [{ episodeId: id, failureClass: FailureClass.TASK, reason: "RetriesExhausted" }] }) - empty;
   const head = bytesOf({
     job: name,
     step: MOST_STEPS,

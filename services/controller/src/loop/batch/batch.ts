@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
+import { episodeId, trainGroup } from "@whetstone/core";
 import {
   type BatchEntry,
   BatchEntrySchema,
@@ -10,7 +11,6 @@ import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob } from "../../jobs/compiled-job.ts";
 import type { FindEpisode, SealedEpisode } from "./sealed-episode.ts";
-import { trainEpisodeId } from "./tasks.ts";
 
 /** What is to be done about a batch now. */
 export type BatchPlan =
@@ -41,7 +41,7 @@ export function* planBatch(
   for (const [i, count] of samples.entries()) {
     const members: Member[] = [];
     for (let sample = 0; sample < count; sample++) {
-      const id = trainEpisodeId(job.name, step * job.batchGroups + i, sample);
+      const id = episodeId(job.name, trainGroup(step * job.batchGroups + i), sample);
       const member = judge(job, step, id, find(id));
       if (member.kind === "pending") missing++;
       members.push(member);

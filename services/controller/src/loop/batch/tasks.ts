@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import { deriveSeed } from "@whetstone/core";
+import { deriveSeed, episodeId, trainGroup } from "@whetstone/core";
 import { type DispatchRecord, type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { type Episode, Purpose, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob, CompiledVariant } from "../../jobs/compiled-job.ts";
-
-export function trainEpisodeId(job: string, group: number, sample: number): string {
-  return `${job}/g${group}/s${sample}`;
-}
 
 /** One sample of a group of a batch. */
 export interface TrainPlace {
@@ -24,7 +20,8 @@ export function* trainPlaces(
 ): Generator<TrainPlace> {
   for (const [i, count] of samples.entries()) {
     const group = step * batchGroups + i;
-    for (let sample = 0; sample < count; sample++) yield { id: trainEpisodeId(name, group, sample), group, sample };
+    for (let sample = 0; sample < count; sample++)
+      yield { id: episodeId(name, trainGroup(group), sample), group, sample };
   }
 }
 
@@ -39,7 +36,7 @@ export function trainTask(
   job: CompiledJob,
   at: { group: number; sample: number; task: Task },
 ): RolloutTask {
-  const group = `g${at.group}`;
+  const group = trainGroup(at.group);
   return create(RolloutTaskSchema, {
     ...common(spec, job, { group, sample: at.sample, task: at.task }),
     purpose: job.purpose,
@@ -69,7 +66,7 @@ export function replayTask(spec: JobSpec, job: CompiledJob, episode: Episode): R
 
 function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: number; task: Task }) {
   return {
-    episodeId: `${job.name}/${at.group}/s${at.sample}`,
+    episodeId: episodeId(job.name, at.group, at.sample),
     job: job.name,
     group: at.group,
     sample: at.sample,

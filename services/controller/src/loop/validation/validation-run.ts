@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { inTurns } from "@whetstone/core";
+import { episodeId, inTurns } from "@whetstone/core";
 import { durationOf } from "../../jobs/duration.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -111,7 +111,7 @@ export class ValidationRun {
   }
 
   #idOf({ step, variant, index, attempt }: Place): string {
-    return `${this.#context.job.name}/${validationGroup(step, variant.name, index)}/s${attempt}`;
+    return episodeId(this.#context.job.name, validationGroup(step, variant.name, index), attempt);
   }
 
   *#places(step: number): Generator<Place> {

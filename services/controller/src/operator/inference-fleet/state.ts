@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What state a replica is in, from what the cluster, the gateway and the engine itself say. Pure. */
+import { policyLabel } from "@whetstone/core";
 import type { ReplicaState } from "./schema.ts";
 
 /** A pod of the fleet. */
@@ -84,13 +85,13 @@ export function replicaState(facts: ReplicaFacts): Verdict {
 function isAt({ engine, probe }: ReplicaFacts, wanted: WantedPolicy): boolean {
   const { state, policy } = engine ?? {};
   if (state !== "serving" || policy?.name !== wanted.name || policy.version < wanted.version) return false;
-  return probe?.paused !== true && (probe === undefined || probe.label === `${policy.name}:${policy.version}`);
+  return probe?.paused !== true && (probe === undefined || probe.label === policyLabel(policy.name, policy.version));
 }
 
 function onItsWay({ engine, probe, offMs, updateTimeoutMs }: ReplicaFacts, wanted: WantedPolicy): Verdict {
-  const has = probe?.label ?? (engine?.policy && `${engine.policy.name}:${engine.policy.version}`) ?? "nothing";
+  const has = probe?.label ?? (engine?.policy && policyLabel(engine.policy.name, engine.policy.version)) ?? "nothing";
   const paused = probe?.paused === true ? ", paused" : "";
-  const reason = `has ${has}${paused}; wanted is ${wanted.name}:${wanted.version}`;
+  const reason = `has ${has}${paused}; wanted is ${policyLabel(wanted.name, wanted.version)}`;
   return { state: offMs > updateTimeoutMs ? "Stale" : "Updating", reason };
 }
 
