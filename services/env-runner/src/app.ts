@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { type Callers, startServer } from "@whetstone/rpc";
-import { createRegistry, type RegisteredEnvironment } from "@whetstone/sdk";
+import { createRegistry, frozenLake, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import type { EnvRunnerConfig } from "./config.ts";
-import { frozenLake } from "./environments/frozenlake.ts";
 import { math, mathRevise } from "./environments/math.ts";
 import { tool } from "./environments/tool.ts";
 import { Drain } from "./sessions/drain.ts";

@@ -11,7 +11,7 @@ import {
   FrozenLakeEnv,
   type Task,
 } from "../src/index.ts";
-import { LakeAgent } from "./lake-agent.ts";
+import { CompactAgent } from "../src/frozenlake/agents.ts";
 
 const [url = "", atOnce = "64", leastTurns = "20000"] = process.argv.slice(2);
 const concurrency = Number(atOnce);
@@ -23,7 +23,7 @@ const RESOLUTION_MS = 5;
 function engineFor(model: string): AgentExecutionEngine {
   return new AgentExecutionEngine({
     rolloutClient: () => new ChatClient({ baseUrl: url, model, pool }),
-    agentFactory: () => new LakeAgent(),
+    agentFactory: () => new CompactAgent(),
     environmentFactory: ({ seed }) => new FrozenLakeEnv({ ...LAKE, seed: Number(seed) }),
     nParallelAgents: concurrency,
   });

@@ -47,17 +47,11 @@ export {
 } from "./engine/results.ts";
 export type { TokenBreak } from "./engine/token-rows.ts";
 export type { TokenLimits } from "./engine/token-budget.ts";
-export { type LakeState, legalMoves, move, startGame } from "./environments/frozenlake-game.ts";
-export {
-  type Cell,
-  type Direction,
-  generateMap,
-  type LakeMap,
-  type MapOptions,
-  neighbour,
-} from "./environments/frozenlake-map.ts";
-export { renderCompact } from "./environments/frozenlake-render.ts";
-export { FrozenLakeEnv, type FrozenLakeOptions } from "./environments/frozenlake.ts";
+export { type LakeState, legalMoves, startGame } from "./frozenlake/game.ts";
+export { type Cell, type Direction, generateMap, type LakeMap, type MapOptions } from "./frozenlake/map.ts";
+export { renderCompact } from "./frozenlake/render.ts";
+export { frozenLakeAgent } from "./frozenlake/agents.ts";
+export { frozenLake, FrozenLakeEnv, type FrozenLakeOptions } from "./frozenlake/environment.ts";
 export type { CsvOptions } from "./datasets/csv.ts";
 export { type EvaluatedTasks, passRateBetween } from "./datasets/curation.ts";
 export { type CursorOptions, type CursorState, DatasetCursor } from "./datasets/cursor.ts";

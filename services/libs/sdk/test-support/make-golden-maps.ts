@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes frozenlake.golden.json. Only when the rules of drawing change on purpose: old jobs then see other maps.
+// Writes maps.golden.json. Only when the rules of drawing change on purpose: old jobs then see other maps.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { generateMap, renderCompact, startGame } from "../src/index.ts";
@@ -14,5 +14,5 @@ const maps = Array.from({ length: 50 }, (_, seed) => {
   return { ...options, board: renderCompact(startGame(map)), shortestPath: map.shortestPath };
 });
 
-const path = join(import.meta.dirname, "../src/environments/frozenlake.golden.json");
+const path = join(import.meta.dirname, "../src/frozenlake/maps.golden.json");
 writeFileSync(path, `${JSON.stringify({ maps }, null, 2)}\n`);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { commandAgent, httpAgent, type RegisteredActor } from "@whetstone/sdk";
-import { frozenLakeAgent } from "./frozenlake.ts";
+import { commandAgent, frozenLakeAgent, httpAgent, type RegisteredActor } from "@whetstone/sdk";
 import { mathAgent } from "./math.ts";
 import { toolAgent } from "./tool.ts";
 

@@ -2,7 +2,7 @@
 import { deriveSeed, sleep } from "@whetstone/core";
 import { answerBySeed, type LeanEngine, startLeanEngine } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { LakeAgent } from "../../bench/lake-agent.ts";
+import { CompactAgent } from "../frozenlake/agents.ts";
 import {
   AgentExecutionEngine,
   ChatClient,
@@ -67,7 +67,7 @@ const stormy: FaultFor = (run) => {
   return fault === undefined || (fault.passes && run.try > 1) ? undefined : fault.class;
 };
 
-class BadAnswerAgent extends LakeAgent {
+class BadAnswerAgent extends CompactAgent {
   override updateFromModel(response: string) {
     const action = super.updateFromModel(response);
     if (this.trajectory.steps.length === 1) throw new EpisodeError("POLICY", "no action in the answer");
@@ -90,7 +90,7 @@ function play(faultFor: FaultFor, trajectoryTimeoutMs: number): Promise<Episode[
       const model = faultFor(run) === "INFRASTRUCTURE" ? "broken" : "sound";
       return new ChatClient({ baseUrl: server.url, model, pool });
     },
-    agentFactory: (_args, run) => (faultFor(run) === "POLICY" ? new BadAnswerAgent() : new LakeAgent()),
+    agentFactory: (_args, run) => (faultFor(run) === "POLICY" ? new BadAnswerAgent() : new CompactAgent()),
     environmentFactory: ({ seed }, run) => lake(Number(seed), faultFor(run)),
     nParallelAgents: EPISODES,
     trajectoryTimeoutMs,

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
-import { FrozenLakeEnv } from "../environments/frozenlake.ts";
+import { FrozenLakeEnv } from "../frozenlake/environment.ts";
 import { readModule } from "../read-module.ts";
 import { grpo } from "./algorithm.ts";
 import { AgentTrainer, type AgentTrainerSettings } from "./agent-trainer.ts";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 import { AgentExecutionEngine } from "../engine/agent-execution-engine.ts";
-import { FrozenLakeEnv } from "../environments/frozenlake.ts";
+import { FrozenLakeEnv } from "../frozenlake/environment.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { Episode } from "../types.ts";
 import { EchoAgent } from "../../test-support/stand-ins.ts";

@@ -3,17 +3,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  FrozenLakeEnv,
-  type FrozenLakeOptions,
-  generateMap,
-  legalMoves,
-  move,
-  renderCompact,
-  startGame,
-} from "../index.ts";
-import { bestMoves } from "./frozenlake-game.ts";
-import { distances } from "./frozenlake-map.ts";
+import { FrozenLakeEnv, type FrozenLakeOptions, generateMap, legalMoves, renderCompact, startGame } from "../index.ts";
+import { bestMoves, move } from "./game.ts";
+import { distances } from "./map.ts";
 
 interface Golden {
   readonly maps: readonly {
@@ -26,7 +18,7 @@ interface Golden {
   }[];
 }
 
-const golden = JSON.parse(readFileSync(join(import.meta.dirname, "frozenlake.golden.json"), "utf8")) as Golden;
+const golden = JSON.parse(readFileSync(join(import.meta.dirname, "maps.golden.json"), "utf8")) as Golden;
 const OPTIONS: FrozenLakeOptions = {
   size: 4,
   frozenProbability: 0.8,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ModelAnswer } from "@whetstone/sdk";
 import { describe, expect, it } from "vitest";
-import { frozenLakeAgent } from "./frozenlake.ts";
+import type { ModelAnswer } from "../rollout-client.ts";
+import { frozenLakeAgent } from "./agents.ts";
 import { parseFenced, parseLetter } from "./parse-action.ts";
 
 const NO_ANSWER = {} as ModelAnswer;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { createRng, deriveSeed, type Rng, WhetstoneError } from "@whetstone/core";
+import { createRng, deriveSeed, parseOrThrow, type Rng, WhetstoneError } from "@whetstone/core";
+import { z } from "zod";
 import { BaseEnv, type ResetOptions, type ResetResult, type StepResult } from "../base-env.ts";
-import { isDirection, isInHole, isOnGoal, type LakeState, move, startGame } from "./frozenlake-game.ts";
-import { generateMap } from "./frozenlake-map.ts";
-import { describeStandard, renderCompact } from "./frozenlake-render.ts";
+import { defineEnvironment } from "../define.ts";
+import { isDirection, isInHole, isOnGoal, type LakeState, move, startGame } from "./game.ts";
+import { generateMap } from "./map.ts";
+import { describeStandard, renderCompact } from "./render.ts";
 
 export interface FrozenLakeOptions {
   /** Cells a side, 3 to 10. */
@@ -77,3 +79,25 @@ function infoOf(valid: boolean, over: boolean, success: boolean): Readonly<Recor
 }
 
 const NOTHING = {};
+
+const FrozenLakeArgs = z.strictObject({
+  size: z.number().int().min(3).max(10).default(8).describe("cells a side"),
+  frozenProbability: z.number().gt(0).max(1).default(0.8).describe("share of cells that are no holes"),
+  slippery: z.boolean().default(false).describe("with 2/3 the player slips to a side"),
+  maxSteps: z.number().int().min(1).max(1000).optional().describe("turns; default 2 × size"),
+  seed: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional().describe("of the map; default: the episode's"),
+  observation: z.enum(["standard", "compact"]).default("standard").describe("compact: one character a cell"),
+  stepDiscount: z.number().gt(0).max(1).default(1).describe("success pays stepDiscount^(steps - 1)"),
+});
+
+export const frozenLake = defineEnvironment<FrozenLakeOptions>({
+  kind: "frozenlake",
+  description: "Walk over a frozen lake to the goal, around the holes; every map can be won within maxSteps.",
+  seedable: true,
+  parseArgs: (args) => {
+    const parsed = parseOrThrow(FrozenLakeArgs, args, "");
+    return { ...parsed, maxSteps: parsed.maxSteps ?? 2 * parsed.size };
+  },
+  argsSchema: z.toJSONSchema(FrozenLakeArgs, { io: "input" }),
+  create: (options) => new FrozenLakeEnv(options),
+});

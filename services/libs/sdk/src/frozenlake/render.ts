@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isInHole, isOnGoal, type LakeState } from "./frozenlake-game.ts";
+import { isInHole, isOnGoal, type LakeState } from "./game.ts";
 
 type Symbols = Readonly<Record<"player" | "frozen" | "hole" | "goal" | "inHole" | "onGoal", string>>;
 

@@ -2,7 +2,7 @@
 import { createRng, type Rng, WhetstoneError } from "@whetstone/core";
 
 // The same arguments give the same map on every machine: only core's generator, which is integer arithmetic, draws.
-// Vectors: frozenlake.golden.json.
+// Vectors: maps.golden.json.
 
 export type Cell = "frozen" | "hole";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Rng } from "@whetstone/core";
-import { type Direction, DIRECTIONS, distances, type LakeMap, neighbour } from "./frozenlake-map.ts";
+import { type Direction, DIRECTIONS, distances, type LakeMap, neighbour } from "./map.ts";
 
 // The rules, pure: a state in, a state out.
 
