@@ -116,7 +116,7 @@ function effects(metrics: ReturnType<typeof gatewayMetrics>): Omit<CompletionDep
 function pause(ms: number, scope: CallScope): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
-      scope.onCancel(null);
+      scope.onCancel();
       resolve();
     }, ms);
     scope.onCancel(() => {

@@ -65,7 +65,7 @@ describe("a long prompt that fits", () => {
     await ready(1_000_000);
     const text = "The quick brown fox. ".repeat(2_000);
     const codec = buildCodec(await filesOf(TINY));
-    const expected = codec.encode(codec.render([{ ...user(text) }], null));
+    const expected = codec.encode(codec.render([{ ...user(text) }]));
     const encode = vi.spyOn(ModelCodec.prototype, "encode");
     expect((await chat(gateway, "long", [user(text)])).status).toBe(200);
     expect(encode.mock.calls).toEqual([]);
@@ -102,9 +102,9 @@ describe("a long prompt that fits", () => {
     await ready(1_000_000);
     const codec = await new ModelFolders().load(TINY);
     const odd = [{ role: "user", content: "x".repeat(40_000), tool_calls: [] }] as never;
-    expect(codec.render(odd, null)).toBeInstanceOf(Promise);
+    expect(codec.render(odd)).toBeInstanceOf(Promise);
     const many = Array.from({ length: 2_000 }, (_, i) => ({ ...user(String(i)) }));
-    expect(await codec.render(many, null)).toBe(buildCodec(await filesOf(TINY)).render(many, null));
+    expect(await codec.render(many)).toBe(buildCodec(await filesOf(TINY)).render(many));
   });
 });
 
@@ -161,7 +161,8 @@ describe("half-sent requests", () => {
 
 async function filesOf(folder: string): Promise<Parameters<typeof buildCodec>[0]> {
   const { readFile } = await import("node:fs/promises");
-  const read = (name: string): Promise<string | null> => readFile(`${folder}/${name}`, "utf8").catch(() => null);
+  const read = (name: string): Promise<string | undefined> =>
+    readFile(`${folder}/${name}`, "utf8").catch(() => undefined);
   return {
     "tokenizer.json": await read("tokenizer.json"),
     "tokenizer_config.json": await read("tokenizer_config.json"),

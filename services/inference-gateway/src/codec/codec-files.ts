@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ModelCodec } from "./model-codec.ts";
 
-/** The texts of a model folder's files that make a codec; null: there is none. */
+/** The texts of a model folder's files that make a codec; undefined: there is none. */
 export interface CodecFiles {
-  readonly "tokenizer.json": string | null;
-  readonly "tokenizer_config.json": string | null;
-  readonly "chat_template.jinja": string | null;
-  readonly "generation_config.json": string | null;
+  readonly "tokenizer.json": string | undefined;
+  readonly "tokenizer_config.json": string | undefined;
+  readonly "chat_template.jinja": string | undefined;
+  readonly "generation_config.json": string | undefined;
 }
 
 /** @throws Error that says which file is wrong. */
 export function buildCodec(files: CodecFiles): ModelCodec {
   const tokenizer = files["tokenizer.json"];
-  if (tokenizer === null) throw new Error("tokenizer.json is missing");
+  if (tokenizer === undefined) throw new Error("tokenizer.json is missing");
   const tokenizerConfig = parseJson("tokenizer_config.json", files["tokenizer_config.json"] ?? "{}");
   const source = files["chat_template.jinja"] ?? templateOf(tokenizerConfig["chat_template"]);
   const eos = parseJson("generation_config.json", files["generation_config.json"] ?? "{}")["eos_token_id"];

@@ -15,13 +15,13 @@ export interface RenderTask {
   readonly conversation: string;
 }
 
-/** What a RenderTask carries. */
+/** What a RenderTask carries; JSON has no undefined. */
 export type Rendered = [messages: TemplateMessage[], tools: unknown[] | null, variables: TemplateVariables | null];
 
 export type ThreadResult =
   | { readonly ids: Uint32Array }
   | { readonly text: string }
-  | { readonly refused: { status: number; code: string; message: string; param: string | null } }
+  | { readonly refused: Pick<ApiError, "code" | "reason" | "message" | "param"> }
   | { readonly failed: string };
 
 const codec = buildCodec(workerData as CodecFiles);
@@ -29,8 +29,8 @@ const codec = buildCodec(workerData as CodecFiles);
 function work(task: ThreadTask): ThreadResult {
   if (task.kind === "encode") return { ids: Uint32Array.from(codec.encode(task.text)) };
   const [messages, tools, variables] = JSON.parse(task.conversation) as Rendered;
-  if (task.kind === "render-closed") return { text: codec.renderClosed(messages, tools) };
-  return { text: codec.render(messages, tools, variables) };
+  if (task.kind === "render-closed") return { text: codec.renderClosed(messages, tools ?? undefined) };
+  return { text: codec.render(messages, tools ?? undefined, variables ?? undefined) };
 }
 
 function tryWork(task: ThreadTask): ThreadResult {
@@ -38,8 +38,8 @@ function tryWork(task: ThreadTask): ThreadResult {
     return work(task);
   } catch (error) {
     if (!(error instanceof ApiError)) return { failed: error instanceof Error ? error.message : String(error) };
-    const { status, code, message, param } = error;
-    return { refused: { status, code, message, param } };
+    const { code, reason, message, param } = error;
+    return { refused: { code, reason, message, param } };
   }
 }
 

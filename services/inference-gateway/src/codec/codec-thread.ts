@@ -21,7 +21,7 @@ export class CodecThread implements AsyncDisposable {
   /** The threads of one gateway that run. */
   readonly #running: Set<CodecThread>;
   readonly #queue: Waiting[] = [];
-  #worker: Worker | null = null;
+  #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(files: CodecFiles, running: Set<CodecThread>) {
@@ -37,8 +37,8 @@ export class CodecThread implements AsyncDisposable {
     if (this.#queue.length === 1) this.#next();
     const result = await promise;
     if ("refused" in result) {
-      const { status, code, message, param } = result.refused;
-      throw new ApiError(status, code, message, param === null ? {} : { param });
+      const { code, reason, message, param } = result.refused;
+      throw new ApiError(code, reason, message, { param });
     }
     if ("failed" in result) throw new Error(`the thread for long texts: ${result.failed}`);
     return result;
@@ -75,7 +75,7 @@ export class CodecThread implements AsyncDisposable {
   async #stop(reason: string): Promise<void> {
     clearTimeout(this.#idle);
     const worker = this.#worker;
-    this.#worker = null;
+    this.#worker = undefined;
     this.#running.delete(this);
     for (const { resolve } of this.#queue.splice(0)) resolve({ failed: reason });
     await worker?.terminate();
@@ -84,5 +84,5 @@ export class CodecThread implements AsyncDisposable {
 
 function tooManyTexts(count: number): ApiError {
   const message = `${count} long texts wait for this policy's tokenizer already`;
-  return new ApiError(429, "queue_full", message, { retryAfterS: 1 });
+  return new ApiError("RESOURCE_EXHAUSTED", "queue_full", message, { retryAfterS: 1 });
 }

@@ -105,7 +105,7 @@ describe("ModelCodec", () => {
     expect(asked.length).toBe(expected[name].length);
     expect(asked.length).toBeGreaterThan(30);
     for (const [i, { messages, tools }] of asked.entries()) {
-      const text = await codec.render(parseMessages(messages), tools);
+      const text = await codec.render(parseMessages(messages), tools ?? undefined);
       expect(text).toBe(expected[name][i]?.text);
       const ids = await codec.encode(text);
       expect(ids).toEqual(expected[name][i]?.ids);
@@ -116,11 +116,11 @@ describe("ModelCodec", () => {
   it("hands the client's variables to the template, and keeps what it rendered with others apart", async () => {
     const codec = await new ModelFolders().load(path("qwen"));
     const messages = parseMessages([{ role: "user", content: "x" }]);
-    const plain = await codec.render(messages, null);
-    const without = codec.render(messages, null, { enable_thinking: false });
+    const plain = await codec.render(messages);
+    const without = codec.render(messages, undefined, { enable_thinking: false });
     expect(without).toBe(`${plain}<think>\n\n</think>\n\n`);
-    expect(codec.render(messages, null, { enable_thinking: true })).toBe(plain);
-    expect(codec.render(messages, null)).toBe(plain);
+    expect(codec.render(messages, undefined, { enable_thinking: true })).toBe(plain);
+    expect(codec.render(messages)).toBe(plain);
   });
 
   it("prints tool arguments that came as JSON text as it prints those that came parsed", async () => {
@@ -129,7 +129,7 @@ describe("ModelCodec", () => {
     for (const call of asText.flatMap((message) => message.tool_calls ?? [])) {
       call.function.arguments = JSON.stringify(call.function.arguments);
     }
-    expect(codec.render(parseMessages(asText), all[0]!.tools)).toBe(expected.qwen[0]?.text);
+    expect(codec.render(parseMessages(asText), all[0]!.tools ?? undefined)).toBe(expected.qwen[0]?.text);
   });
 
   it("finds out how a turn ends", async () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as huggingface from "@huggingface/tokenizers";
 import type { TemplateMessage } from "../completion/message.ts";
-import type { TemplateVariables } from "../completion/request.ts";
+import type { Tools, TemplateVariables } from "../completion/request.ts";
 import type { PromptCodec } from "../sessions/continuation.ts";
 import { Lru } from "../lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
@@ -37,16 +37,12 @@ export class ModelCodec implements PromptCodec {
     const special = specialTokens(config);
     this.#template = new ChatTemplate(template, special);
     this.eosIds = this.#eosIds(special["eos_token"], generationEos);
-    this.render([{ role: "user", content: "x" }], null);
+    this.render([{ role: "user", content: "x" }]);
     this.endOfTurn = this.#probeEndOfTurn();
   }
 
-  render(
-    messages: readonly TemplateMessage[],
-    tools: readonly unknown[] | null,
-    variables: TemplateVariables | null = null,
-  ): string {
-    const plain = tools === null && variables === null;
+  render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string {
+    const plain = tools === undefined && variables === undefined;
     const key = JSON.stringify(plain ? messages : [messages, tools, variables]);
     const known = this.#rendered.get(key);
     if (known !== undefined) return known;
@@ -56,7 +52,7 @@ export class ModelCodec implements PromptCodec {
   }
 
   /** The conversation as text, without a generation prompt: ends with the last message. */
-  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string {
+  renderClosed(messages: readonly TemplateMessage[], tools?: Tools): string {
     return this.#template.render(messages, tools, { add_generation_prompt: false });
   }
 
@@ -91,13 +87,10 @@ export class ModelCodec implements PromptCodec {
   #probeEndOfTurn(): string {
     const probe = "end-of-turn-probe";
     try {
-      const text = this.renderClosed(
-        [
-          { role: "user", content: "x" },
-          { role: "assistant", content: probe },
-        ],
-        null,
-      );
+      const text = this.renderClosed([
+        { role: "user", content: "x" },
+        { role: "assistant", content: probe },
+      ]);
       const at = text.lastIndexOf(probe);
       return at < 0 ? "" : text.slice(at + probe.length);
     } catch {

@@ -24,7 +24,7 @@ export class ModelFolders implements AsyncDisposable {
     const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
     const known = this.#loaded.get(digest);
     if (known !== undefined) return known;
-    const files = Object.fromEntries(FILES.map((name, i) => [name, texts[i] ?? null])) as unknown as CodecFiles;
+    const files = Object.fromEntries(FILES.map((name, i) => [name, texts[i]])) as unknown as CodecFiles;
     const codec = this.#build(path, files);
     this.#loaded.set(digest, codec);
     return codec;
@@ -46,11 +46,11 @@ export class ModelFolders implements AsyncDisposable {
   }
 }
 
-async function readOptional(path: string): Promise<string | null> {
+async function readOptional(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { setImmediate as turn } from "node:timers/promises";
 import type { TemplateMessage } from "../completion/message.ts";
-import type { TemplateVariables } from "../completion/request.ts";
+import type { Tools, TemplateVariables } from "../completion/request.ts";
 import type { Codec } from "../completion/complete.ts";
 import type { CodecThread } from "./codec-thread.ts";
 import type { RenderTask } from "./codec-thread-main.ts";
@@ -28,18 +28,14 @@ export class OffloadingCodec implements Codec {
     return this.#codec.eosIds;
   }
 
-  render(
-    messages: readonly TemplateMessage[],
-    tools: readonly unknown[] | null,
-    variables: TemplateVariables | null = null,
-  ): string | Promise<string> {
+  render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string | Promise<string> {
     if (!isLong(messages, tools, variables)) return this.#codec.render(messages, tools, variables);
     return this.#rendered({ kind: "render", conversation: JSON.stringify([messages, tools, variables]) });
   }
 
-  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string | Promise<string> {
-    if (!isLong(messages, tools, null)) return this.#codec.renderClosed(messages, tools);
-    return this.#rendered({ kind: "render-closed", conversation: JSON.stringify([messages, tools, null]) });
+  renderClosed(messages: readonly TemplateMessage[], tools?: Tools): string | Promise<string> {
+    if (!isLong(messages, tools)) return this.#codec.renderClosed(messages, tools);
+    return this.#rendered({ kind: "render-closed", conversation: JSON.stringify([messages, tools]) });
   }
 
   encode(text: string): readonly number[] | Promise<readonly number[]> {
@@ -82,12 +78,8 @@ export async function numbersOf(ids: Uint32Array): Promise<number[]> {
 const MESSAGE_CHARS = 32;
 
 /** Adds up no further than it must. */
-function isLong(
-  messages: readonly TemplateMessage[],
-  tools: readonly unknown[] | null,
-  variables: TemplateVariables | null,
-): boolean {
-  let chars = tools === null && variables === null ? 0 : JSON.stringify([tools, variables]).length;
+function isLong(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): boolean {
+  let chars = tools === undefined && variables === undefined ? 0 : JSON.stringify([tools, variables]).length;
   for (const message of messages) {
     chars += MESSAGE_CHARS + (message.content?.length ?? 0);
     if (message["tool_calls"] !== undefined) chars += JSON.stringify(message["tool_calls"]).length;

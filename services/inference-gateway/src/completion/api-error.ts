@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-/** An error with its HTTP status. The client's dialect gives it its form. */
-export class ApiError extends Error {
-  readonly status: number;
-  readonly code: string;
-  readonly param: string | null;
-  /** Seconds for the Retry-After header; null: retrying does not help, or is the client's own choice. */
-  readonly retryAfterS: number | null;
+import { type ErrorCode, WhetstoneError } from "@whetstone/core";
 
-  constructor(status: number, code: string, message: string, options: { param?: string; retryAfterS?: number } = {}) {
-    super(message);
-    this.name = "ApiError";
-    this.status = status;
-    this.code = code;
-    this.param = options.param ?? null;
-    this.retryAfterS = options.retryAfterS ?? null;
+interface ApiErrorOptions {
+  readonly param?: string | undefined;
+  readonly retryAfterS?: number | undefined;
+  readonly status?: number | undefined;
+}
+
+/** Why a request has no answer. The client's dialect gives it its form. */
+export class ApiError extends WhetstoneError {
+  override readonly name = "ApiError";
+  /** What the client's program reads, e.g. "queue_full": finer than the code. */
+  readonly reason: string;
+  /** Path of the field at fault. */
+  readonly param: string | undefined;
+  /** Seconds to wait before the next try; undefined: retrying does not help, or is the client's own choice. */
+  readonly retryAfterS: number | undefined;
+  /** The HTTP status where HTTP itself has one for it; else the code's. */
+  readonly status: number | undefined;
+
+  constructor(code: ErrorCode, reason: string, message: string, options: ApiErrorOptions = {}) {
+    super(code, message);
+    this.reason = reason;
+    this.param = options.param;
+    this.retryAfterS = options.retryAfterS;
+    this.status = options.status;
   }
 }
 
 /** A field that cannot be accepted. `param` is its path, e.g. "messages.0.content". */
 export function badField(param: string, reason: string): ApiError {
-  return new ApiError(400, "invalid_value", `${param}: ${reason}`, { param });
+  return new ApiError("INVALID_ARGUMENT", "invalid_value", `${param}: ${reason}`, { param });
 }

@@ -7,32 +7,32 @@ import type { ApiError } from "./api-error.ts";
  * AbortSignal with its event machinery costs several microseconds a call, which is a tenth of the whole budget.
  */
 export class CallScope {
-  #reason: ApiError | null = null;
-  #listener: (() => void) | null = null;
+  #reason: ApiError | undefined;
+  #listener: (() => void) | undefined;
 
-  /** Why the call ended early; null: it has not. */
-  get reason(): ApiError | null {
+  /** Why the call ended early; undefined: it has not. */
+  get reason(): ApiError | undefined {
     return this.#reason;
   }
 
   /** Ends the call; only the first reason counts. */
   cancel(reason: ApiError): void {
-    if (this.#reason !== null) return;
+    if (this.#reason !== undefined) return;
     this.#reason = reason;
     const listener = this.#listener;
-    this.#listener = null;
+    this.#listener = undefined;
     listener?.();
   }
 
-  /** Replaces the listener; null removes it. Runs it at once when the call has already ended. */
-  onCancel(listener: (() => void) | null): void {
-    if (listener !== null && this.#reason !== null) listener();
+  /** Replaces the listener, or removes it. Runs it at once when the call has already ended. */
+  onCancel(listener?: () => void): void {
+    if (listener !== undefined && this.#reason !== undefined) listener();
     else this.#listener = listener;
   }
 
   /** @throws ApiError the reason, when the call has ended. */
   throwIfCancelled(): void {
-    if (this.#reason !== null) throw this.#reason;
+    if (this.#reason !== undefined) throw this.#reason;
   }
 }
 
@@ -43,7 +43,7 @@ export function unlessCancelled<T>(work: Promise<T>, scope: CallScope): Promise<
       reject(scope.reason ?? new Error("cancelled without a reason"));
     });
     work.then(resolve, reject).finally(() => {
-      scope.onCancel(null);
+      scope.onCancel();
     });
   });
 }

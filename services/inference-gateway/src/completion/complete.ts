@@ -3,11 +3,11 @@
 import { unlessCancelled } from "./call-scope.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { TemplateMessage } from "./message.ts";
-import type { CompletionRequest } from "./request.ts";
+import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt } from "../sessions/continuation.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
 import { generate } from "./generate.ts";
-import type { GenerateDeps, Generation, Tokens } from "./generate.ts";
+import type { GenerateDeps, Generation, OnTokens, Tokens } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
 import { TextStream } from "./text-stream.ts";
@@ -15,7 +15,7 @@ import { TextStream } from "./text-stream.ts";
 /** Text and ids of one policy, both ways. */
 export interface Codec extends PromptCodec {
   /** The conversation as text without a generation prompt. @throws ApiError 400 when the template refuses it. */
-  renderClosed(messages: readonly TemplateMessage[], tools: readonly unknown[] | null): string | Promise<string>;
+  renderClosed(messages: readonly TemplateMessage[], tools: Tools): string | Promise<string>;
   /** The text of ids, special tokens left out. */
   decode(ids: readonly number[]): string;
   /** The text of one token, special or not. */
@@ -35,8 +35,8 @@ export interface CompletionDeps extends GenerateDeps {
 
 export interface CompletionCall<Request extends CompletionRequest = CompletionRequest> {
   readonly request: Request;
-  /** null: an anonymous single-use session, of which nothing is kept. */
-  readonly session: Session | null;
+  /** Absent: an anonymous single-use session, of which nothing is kept. */
+  readonly session?: Session | undefined;
   readonly role: string;
   readonly requestId: string;
 }
@@ -59,7 +59,7 @@ export async function complete(
   deps: CompletionDeps,
   call: CompletionCall,
   scope: CallScope,
-  onPiece: OnPiece | null,
+  onPiece?: OnPiece,
 ): Promise<Completion> {
   const { request, session } = call;
   const startedAtMs = deps.now();
@@ -67,11 +67,11 @@ export async function complete(
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
   const index = session?.takeIndex() ?? 0;
   const place = await placeOf(deps, call, codec, scope);
-  const stream = onPiece === null ? null : new TextStream((ids) => codec.decode(ids));
-  const forward = stream === null ? null : (tokens: Tokens) => onPiece?.(stream.push(tokens.ids), tokens);
+  const stream = onPiece && new TextStream((ids) => codec.decode(ids));
+  const forward = stream && ((tokens: Tokens) => onPiece(stream.push(tokens.ids), tokens));
   const { plan, generation } = await generateFor(deps, call, { place, codec }, { scope, forward });
   const text = textOf(codec, generation, stream, onPiece);
-  if (session !== null) record(deps, session, call, { plan, generation, index, startedAtMs, text });
+  if (session) record(deps, session, call, { plan, generation, index, startedAtMs, text });
   deps.onTokens(plan.ids.length, generation.ids.length);
   const answer = { requestId: call.requestId, callId: `c${index}`, createdMs: startedAtMs };
   return { ...answer, text, promptIds: plan.ids, generation };
@@ -101,11 +101,11 @@ async function generateFor(
   deps: CompletionDeps,
   call: CompletionCall,
   { place, codec }: Placed,
-  { scope, forward }: { scope: CallScope; forward: ((tokens: Tokens) => void) | null },
+  { scope, forward }: { scope: CallScope; forward: OnTokens | undefined },
 ): Promise<{ plan: PromptPlan; generation: Generation }> {
   const { request, session } = call;
-  if (session !== null) session.running++;
-  if (place.parent !== null) place.parent.children++;
+  if (session) session.running++;
+  if (place.parent) place.parent.children++;
   try {
     const planned = planPrompt(place, codec);
     const plan = planned instanceof Promise ? await unlessCancelled(planned, scope) : planned;
@@ -114,16 +114,21 @@ async function generateFor(
     const wanted = { ...what, ...where, alternatives: request.logprobs ?? 0 };
     return { plan, generation: await generate(deps, wanted, scope, forward) };
   } catch (error) {
-    if (place.parent !== null) place.parent.children--;
+    if (place.parent) place.parent.children--;
     throw error;
   } finally {
-    if (session !== null) session.running--;
+    if (session) session.running--;
   }
 }
 
 /** What the client of a stream has seen is the answer's text: that is what it will send back. */
-function textOf(codec: Codec, generation: Generation, stream: TextStream | null, onPiece: OnPiece | null): string {
-  if (stream === null) return codec.decode(generation.ids);
+function textOf(
+  codec: Codec,
+  generation: Generation,
+  stream: TextStream | undefined,
+  onPiece: OnPiece | undefined,
+): string {
+  if (stream === undefined) return codec.decode(generation.ids);
   const rest = stream.end();
   if (rest !== "") onPiece?.(rest, { ids: [], logprobs: [], alternatives: [] });
   return stream.text;

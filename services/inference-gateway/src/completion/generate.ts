@@ -20,7 +20,7 @@ export interface AttemptRequest {
   readonly tokenIds: readonly number[];
   readonly maxTokens: number;
   readonly sampling: SamplingAsked;
-  readonly seed: number | null;
+  readonly seed: number | undefined;
   /** Alternatives wanted for each token. */
   readonly alternatives: number;
 }
@@ -35,15 +35,15 @@ export interface Tokens {
 
 /** How an attempt ended. `failed` may be tried again, `rejected` may not. */
 export type AttemptEnd =
-  | { kind: "done"; tokens: Tokens; spans: LabelSpan[] | null; finishReason: string; cachedTokens: number }
+  | { kind: "done"; tokens: Tokens; spans: LabelSpan[] | undefined; finishReason: string; cachedTokens: number }
   | { kind: "failed"; reason: string; message: string; quarantine: boolean }
-  | { kind: "rejected"; status: number; message: string };
+  | { kind: "rejected"; message: string };
 
 export type OnTokens = (tokens: Tokens) => void;
 
 /** The way to an engine. With `onTokens` the answer is streamed, and `done` repeats what was streamed. */
 export interface EnginePort {
-  attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens: OnTokens | null): Promise<AttemptEnd>;
+  attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens?: OnTokens): Promise<AttemptEnd>;
 }
 
 export interface GenerateDeps {
@@ -87,7 +87,7 @@ export async function generate(
   deps: GenerateDeps,
   call: GenerateCall,
   scope: CallScope,
-  onTokens: OnTokens | null,
+  onTokens?: OnTokens,
 ): Promise<Generation> {
   const answer = emptyGeneration(call);
   const run: Run = { deps, call, answer, scope, onTokens };
@@ -95,7 +95,7 @@ export async function generate(
     const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
     const lease = acquired instanceof Promise ? await acquired : acquired;
     const problem = await runAttempt(run, lease);
-    if (problem === null) return answer;
+    if (problem === undefined) return answer;
     scope.throwIfCancelled();
     answer.resubmissions++;
     deps.onResubmission(problem.reason);
@@ -121,20 +121,20 @@ interface Run {
   readonly call: GenerateCall;
   readonly answer: Generation;
   readonly scope: CallScope;
-  readonly onTokens: OnTokens | null;
+  readonly onTokens: OnTokens | undefined;
 }
 
-async function runAttempt(run: Run, lease: Lease): Promise<Problem | null> {
+async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> {
   const { deps, answer, scope, onTokens } = run;
   const streamed: Tokens = { ids: [], logprobs: [], alternatives: [] };
-  const forward = onTokens === null ? null : (tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens));
+  const forward = onTokens && ((tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens)));
   try {
     const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
     scope.throwIfCancelled();
     if (end.kind === "done") return takeAnswer(run, lease, end, streamed);
     // What a client has seen cannot be taken back: it stays, outside every span, and is never trained (I5).
     appendTokens(answer, streamed);
-    if (end.kind === "rejected") throw new ApiError(end.status, "engine_rejected", end.message);
+    if (end.kind === "rejected") throw new ApiError("INVALID_ARGUMENT", "engine_rejected", end.message);
     if (end.reason === "label_mismatch") deps.onLabelMismatch();
     if (end.quarantine) deps.fleet.quarantine(lease.engine, end.message);
     return { reason: end.reason, message: end.message, counts: end.reason !== "revoked" };
@@ -145,10 +145,10 @@ async function runAttempt(run: Run, lease: Lease): Promise<Problem | null> {
 
 type Done = AttemptEnd & { kind: "done" };
 
-function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Problem | null {
+function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Problem | undefined {
   const { answer } = run;
   const label = foreignLabel(end.spans, end.tokens.ids.length, lease.served.label);
-  if (label !== null) return refuseLabel(run, lease, label, { end, streamed });
+  if (label !== undefined) return refuseLabel(run, lease, label, { end, streamed });
   const start = answer.ids.length;
   appendTokens(answer, end.tokens);
   appendSpan(answer.spans, start, answer.ids.length, lease.served.version);
@@ -156,7 +156,7 @@ function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Proble
   answer.engineId = lease.engine.id;
   if (answer.resubmissions === 0) answer.cachedTokens = end.cachedTokens;
   answer.finishReason = end.finishReason;
-  if (end.finishReason !== "abort") return null;
+  if (end.finishReason !== "abort") return undefined;
   // An engine that aborts without being fenced, and without a token, would spin here; so it counts.
   const idle = end.tokens.ids.length === 0 && lease.engine.state === "serving" && lease.engine.served === lease.served;
   return { reason: "abort", message: `engine ${lease.engine.id} aborted the call`, counts: idle };
@@ -168,14 +168,14 @@ function refuseLabel(
   lease: Lease,
   label: string,
   { end, streamed }: { end: Done; streamed: Tokens },
-): Problem | null {
+): Problem | undefined {
   const said = label === "" ? "no label for some tokens" : `the label "${label}"`;
   const message = `engine ${lease.engine.id} answered with ${said}, expected "${lease.served.label}"`;
   deps.onLabelMismatch();
   deps.fleet.quarantine(lease.engine, message);
   appendTokens(answer, streamed);
   answer.finishReason = end.finishReason;
-  if (streamed.ids.length > 0 && end.finishReason !== "abort") return null;
+  if (streamed.ids.length > 0 && end.finishReason !== "abort") return undefined;
   return { reason: "label_mismatch", message, counts: false };
 }
 
@@ -191,7 +191,7 @@ function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptReque
     tokenIds,
     maxTokens: Math.max(1, budget - kept),
     sampling: call.sampling,
-    seed: seed !== null && kept > 0 ? deps.attemptSeed(seed, answer.resubmissions) : seed,
+    seed: seed !== undefined && kept > 0 ? deps.attemptSeed(seed, answer.resubmissions) : seed,
     alternatives: call.alternatives,
   };
 }
@@ -217,12 +217,12 @@ function appendTokens(target: Tokens, source: Tokens): void {
 }
 
 function gaveUp(failures: number, last: string): ApiError {
-  return new ApiError(502, "engines_failed", `${failures} attempts failed; the last: ${last}`, {
+  return new ApiError("ENGINE_FAILED", "engines_failed", `${failures} attempts failed; the last: ${last}`, {
     retryAfterS: 1,
   });
 }
 
 function tooLong(tokens: number, limit: number): ApiError {
   const message = `the prompt has ${tokens} tokens, the model's context is ${limit}`;
-  return new ApiError(400, "context_length_exceeded", message, { param: "messages" });
+  return new ApiError("INVALID_ARGUMENT", "context_length_exceeded", message, { param: "messages" });
 }

@@ -13,7 +13,7 @@ export interface TemplateMessage {
 export function messageKey(message: TemplateMessage): string {
   const { role, content, tool_calls: calls, tool_call_id: callId, name, reasoning_content: reasoning } = message;
   if (!calls && !callId && !name && !reasoning) return `${role}\u0000${content ?? ""}`;
-  return JSON.stringify([role, content, calls ?? null, callId ?? null, name ?? null, reasoning ?? null]);
+  return JSON.stringify([role, content, calls, callId, name, reasoning]);
 }
 
 /** The key of the message by which a client echoes an answer. */

@@ -22,5 +22,5 @@ export function refuseLongBody(chars: number, context: number): void {
 
 function tooLong(param: string, chars: number, context: number): ApiError {
   const message = `${param}: ${chars} characters cannot fit into the model's context of ${context} tokens`;
-  return new ApiError(400, "context_length_exceeded", message, { param });
+  return new ApiError("INVALID_ARGUMENT", "context_length_exceeded", message, { param });
 }

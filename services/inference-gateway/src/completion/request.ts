@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { TemplateMessage } from "./message.ts";
 
-/** How tokens are drawn. null: the field was not given. */
+/** How tokens are drawn; what was not given is undefined. */
 export interface SamplingAsked {
-  readonly temperature: number | null;
-  readonly topP: number | null;
-  readonly topK: number | null;
-  readonly maxTokens: number | null;
-  readonly seed: number | null;
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly topK?: number | undefined;
+  readonly maxTokens?: number | undefined;
+  readonly seed?: number | undefined;
 }
+
+/** The tools that a chat template prints. */
+export type Tools = readonly unknown[] | undefined;
 
 /** Further variables of a chat template, such as `enable_thinking`. */
 export type TemplateVariables = Readonly<Record<string, string | number | boolean | null>>;
@@ -17,11 +20,11 @@ export type TemplateVariables = Readonly<Record<string, string | number | boolea
 export interface CompletionRequest {
   readonly model: string;
   readonly messages: TemplateMessage[];
-  readonly tools: unknown[] | null;
+  readonly tools?: Tools;
   /** The client's own variables for the chat template. */
-  readonly variables: TemplateVariables | null;
+  readonly variables?: TemplateVariables | undefined;
   readonly sampling: SamplingAsked;
   readonly stream: boolean;
-  /** Alternatives to report for each token; null: no log-probabilities in the answer. */
-  readonly logprobs: number | null;
+  /** Alternatives to report for each token; undefined: no log-probabilities in the answer. */
+  readonly logprobs?: number | undefined;
 }

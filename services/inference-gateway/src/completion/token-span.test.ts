@@ -7,10 +7,10 @@ const span = (version: string, start: number, end: number) => ({ version, start,
 
 describe("foreignLabel (I5)", () => {
   it.each([
-    ["covers all", [span("a:1", 0, 2), span("a:1", 2, 3)], 3, null],
-    ["no tokens, no spans", [], 0, null],
+    ["covers all", [span("a:1", 0, 2), span("a:1", 2, 3)], 3, undefined],
+    ["no tokens, no spans", [], 0, undefined],
     ["another label", [span("a:1", 0, 2), span("a:2", 2, 3)], 3, "a:2"],
-    ["no list", null, 1, ""],
+    ["no list", undefined, 1, ""],
     ["a gap", [span("a:1", 0, 1), span("a:1", 2, 3)], 3, ""],
     ["too short", [span("a:1", 0, 2)], 3, ""],
     ["too long", [span("a:1", 0, 4)], 3, ""],

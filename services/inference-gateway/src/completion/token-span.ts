@@ -14,17 +14,21 @@ export interface TokenSpan {
 }
 
 /**
- * The first label that is not the expected one, or null when the spans cover all `length` tokens, without a gap, under
+ * The first label that is not the expected one, or undefined when the spans cover all `length` tokens, without a gap, under
  * the expected label (I5). A missing or broken list reads as label "" : tokens without a label prove nothing.
  */
-export function foreignLabel(spans: readonly LabelSpan[] | null, length: number, expected: string): string | null {
+export function foreignLabel(
+  spans: readonly LabelSpan[] | undefined,
+  length: number,
+  expected: string,
+): string | undefined {
   let covered = 0;
   for (const span of spans ?? []) {
     if (span.version !== expected) return span.version;
     if (span.start !== covered || span.end < span.start) return "";
     covered = span.end;
   }
-  return covered === length ? null : "";
+  return covered === length ? undefined : "";
 }
 
 /** Appends a run; a run that touches the last one and has its version makes it longer. */

@@ -20,8 +20,14 @@ export interface Dialect<Request extends CompletionRequest = CompletionRequest> 
   answer(request: Request, completion: Completion, codec: Codec): string;
   /** @param nowMs  since the epoch. Nothing is sent before the first piece. */
   stream(response: ServerResponse, call: CompletionCall<Request>, codec: Codec, nowMs: number): AnswerStream;
-  /** The body that goes with the error's status. */
-  readonly error: (error: ApiError) => unknown;
+  /** The error in the client's words. */
+  readonly error: (error: ApiError) => WireError;
+}
+
+/** An answer that is an error. */
+export interface WireError {
+  readonly status: number;
+  readonly body: object;
 }
 
 /** A streamed answer on its way out. */

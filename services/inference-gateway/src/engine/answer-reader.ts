@@ -11,7 +11,7 @@ abstract class ResponseReader implements Dispatcher.DispatchHandler {
   protected status = 0;
   readonly #expectedLabel: string;
   readonly #onEnd: (end: AttemptEnd) => void;
-  #controller: Controller | null = null;
+  #controller: Controller | undefined;
   #settled = false;
 
   constructor(expectedLabel: string, settle: (end: AttemptEnd) => void) {
@@ -80,7 +80,7 @@ export class AnswerReader extends ResponseReader {
   override onResponseEnd(): void {
     const text = (this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks)).toString();
     const answer = parseAnswer(text);
-    this.settle(this.status === 200 && answer !== null ? this.#read(answer) : endOfError(this.status, answer, text));
+    this.settle(this.status === 200 && answer ? this.#read(answer) : endOfError(this.status, answer, text));
   }
 
   #read(answer: WireAnswer): AttemptEnd {
@@ -90,7 +90,7 @@ export class AnswerReader extends ResponseReader {
     if (typeof tokens === "string") return badAnswer(tokens);
     const cachedTokens = answer.usage?.prompt_tokens_details?.cached_tokens ?? 0;
     const finishReason = choice.finish_reason ?? "abort";
-    return { kind: "done", tokens, spans: choice.weight_versions ?? null, finishReason, cachedTokens };
+    return { kind: "done", tokens, spans: choice.weight_versions ?? undefined, finishReason, cachedTokens };
   }
 }
 
@@ -102,7 +102,7 @@ export class StreamReader extends ResponseReader {
   readonly #all: Tokens = { ids: [], logprobs: [], alternatives: [] };
   #pending = "";
   #end: Extract<AttemptEnd, { kind: "done" }> = {
-    ...{ kind: "done", tokens: this.#all, spans: null, finishReason: "abort", cachedTokens: 0 },
+    ...{ kind: "done", tokens: this.#all, spans: undefined, finishReason: "abort", cachedTokens: 0 },
   };
 
   constructor(expectedLabel: string, alternatives: number, settle: (end: AttemptEnd) => void, onTokens: OnTokens) {
@@ -132,7 +132,7 @@ export class StreamReader extends ResponseReader {
       return;
     }
     const chunk = parseAnswer(data);
-    if (chunk === null) this.stop(badAnswer("an event is not JSON"));
+    if (chunk === undefined) this.stop(badAnswer("an event is not JSON"));
     // Errors of a stream come with status 200, inside it.
     else if (chunk.error !== undefined) this.stop(endOfError(Number(chunk.error.code ?? 500), chunk, data));
     else this.#onChunk(chunk);
@@ -175,18 +175,18 @@ function badAnswer(reason: string): AttemptEnd {
   };
 }
 
-function parseAnswer(text: string): WireAnswer | null {
+function parseAnswer(text: string): WireAnswer | undefined {
   try {
     return JSON.parse(text) as WireAnswer;
   } catch {
-    return null;
+    return undefined;
   }
 }
 
 /** 400 and 422 are the request's fault, 5xx and 429 pass, all else means that this is no engine we can use. */
-function endOfError(status: number, answer: WireAnswer | null, text: string): AttemptEnd {
+function endOfError(status: number, answer: WireAnswer | undefined, text: string): AttemptEnd {
   const message = answer?.error?.message ?? text.slice(0, 200);
-  if (status === 400 || status === 422) return { kind: "rejected", status: 400, message };
+  if (status === 400 || status === 422) return { kind: "rejected", message };
   const passes = status >= 500 || status === 429 || status === 200;
   const said = `generate answered HTTP ${status}: ${message}`;
   return { kind: "failed", reason: passes ? "server_error" : "refused", message: said, quarantine: !passes };

@@ -32,11 +32,11 @@ export class EngineClient implements EnginePort {
     this.#connect = connect;
   }
 
-  attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens: OnTokens | null): Promise<AttemptEnd> {
+  attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens?: OnTokens): Promise<AttemptEnd> {
     const { promise, resolve } = Promise.withResolvers<AttemptEnd>();
     const expected = lease.served.label;
     const reader =
-      onTokens === null
+      onTokens === undefined
         ? new AnswerReader(expected, request.alternatives, resolve)
         : new StreamReader(expected, request.alternatives, resolve, onTokens);
     scope.onCancel(() => {
@@ -45,12 +45,12 @@ export class EngineClient implements EnginePort {
     lease.revoke = () => {
       reader.stop({ kind: "failed", reason: "revoked", message: "taken back", quarantine: false });
     };
-    const body = generateBody(request, onTokens !== null);
+    const body = generateBody(request, onTokens !== undefined);
     const headers = JSON_HEADERS;
     this.#of(lease.engine).data.dispatch({ path: "/inference/v1/generate", method: "POST", headers, body }, reader);
     return promise.finally(() => {
-      scope.onCancel(null);
-      lease.revoke = null;
+      scope.onCancel();
+      lease.revoke = undefined;
     });
   }
 
@@ -71,13 +71,13 @@ export class EngineClient implements EnginePort {
     return data?.find((model) => typeof model.max_model_len === "number")?.max_model_len ?? 0;
   }
 
-  /** What the engine says about its load; null: nothing that is understood, within the time. */
-  async load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | null> {
+  /** What the engine says about its load; undefined: nothing that is understood, within the time. */
+  async load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | undefined> {
     try {
       const { statusCode, text } = await this.#get(engine, "/metrics", timeoutMs);
-      return statusCode === 200 ? parseEngineMetrics(text) : null;
+      return statusCode === 200 ? parseEngineMetrics(text) : undefined;
     } catch {
-      return null;
+      return undefined;
     }
   }
 

@@ -16,5 +16,5 @@ it("adds requests up over ranks and takes the fullest cache", () => {
 });
 
 it("knows nothing of an engine with other names", () => {
-  expect(parseEngineMetrics("sglang:num_running_reqs 3\n")).toBeNull();
+  expect(parseEngineMetrics("sglang:num_running_reqs 3\n")).toBeUndefined();
 });

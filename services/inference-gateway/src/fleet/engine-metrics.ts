@@ -12,8 +12,8 @@ export interface EngineLoad {
 
 const SAMPLE = /^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)(?:\{[^\n]*\})? (\S+)/gm;
 
-/** Reads vLLM's names, which the embedded engine shares, from Prometheus text; null: they are not there. */
-export function parseEngineMetrics(text: string): EngineLoad | null {
+/** Reads vLLM's names, which the embedded engine shares, from Prometheus text; undefined: they are not there. */
+export function parseEngineMetrics(text: string): EngineLoad | undefined {
   const found = new Map<string, number[]>();
   for (const [, name = "", value] of text.matchAll(SAMPLE)) {
     const values = found.get(name) ?? [];
@@ -21,7 +21,7 @@ export function parseEngineMetrics(text: string): EngineLoad | null {
   }
   const running = found.get("num_requests_running");
   const waiting = found.get("num_requests_waiting");
-  if (running === undefined || waiting === undefined) return null;
+  if (running === undefined || waiting === undefined) return undefined;
   // One sample for each data-parallel rank: requests add up, the fullest cache counts.
   return {
     running: sum(running),

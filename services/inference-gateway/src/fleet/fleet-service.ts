@@ -73,7 +73,7 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
     url: engine.url,
     controlUrl: engine.controlUrl,
     state: WIRE_STATE[engine.state],
-    ...(policy === null ? {} : { policy }),
+    ...(policy ? { policy } : {}),
     inFlight: engine.leases.size,
     reason: engine.reason,
     maxModelLen: engine.maxModelLen,

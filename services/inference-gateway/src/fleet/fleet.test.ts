@@ -64,7 +64,7 @@ describe("Fleet", () => {
     const scope = new CallScope();
     const waits = [scope, new CallScope(), new CallScope()].map((each) => fleet.acquire(want(), each));
     expect(() => fleet.acquire(want(), new CallScope())).toThrow(/3 calls wait/);
-    scope.cancel(new ApiError(499, "left", "the client left"));
+    scope.cancel(new ApiError("CANCELLED", "left", "the client left"));
     await expect(waits[0]).rejects.toThrow("the client left");
     expect(fleet.waiting().get("job")).toBe(2);
   });
@@ -96,17 +96,17 @@ describe("Fleet", () => {
     fleet.fence(at(fleet, "e0"));
     const waits = fleet.acquire(want(), new CallScope());
     fleet.forget("job");
-    await expect(waits).rejects.toMatchObject({ code: "policy_not_ready" });
+    await expect(waits).rejects.toMatchObject({ reason: "policy_not_ready" });
   });
 
   it("knows an unknown policy from one that is not there yet", () => {
     const fleet = fleetOf(1);
     expect(() => fleet.acquire(want({ policy: "other" }), new CallScope())).toThrow(
-      expect.objectContaining({ status: 404 }),
+      expect.objectContaining({ code: "NOT_FOUND" }),
     );
     fleet.register("new", "http://new");
     expect(() => fleet.acquire(want({ policy: "other" }), new CallScope())).toThrow(
-      expect.objectContaining({ status: 503 }),
+      expect.objectContaining({ code: "UNAVAILABLE" }),
     );
   });
 });

@@ -21,7 +21,7 @@ export interface EngineEntry {
   /** Where it is steered; "": at `url`. The gateway only passes it on. */
   controlUrl: string;
   state: EngineState;
-  served: ServedModel | null;
+  served?: ServedModel | undefined;
   /** Why it is quarantined; "": it is not. */
   reason: string;
   /** Longest prompt and completion together, tokens; 0: it has not said. */
@@ -34,7 +34,7 @@ export interface Lease {
   readonly engine: EngineEntry;
   readonly served: ServedModel;
   /** Set by whoever runs the call: ends the attempt, after which the call is resubmitted elsewhere. */
-  revoke: (() => void) | null;
+  revoke?: (() => void) | undefined;
 }
 
 /** What a call needs of its engine. */
@@ -88,7 +88,6 @@ export class Fleet {
       url,
       controlUrl,
       state: "fenced",
-      served: null,
       reason: "",
       maxModelLen: 0,
       leases: new Set(),
@@ -144,7 +143,7 @@ export class Fleet {
    */
   acquire(want: Want, scope: CallScope): Lease | Promise<Lease> {
     const engine = this.#pick(want);
-    if (engine !== null) return this.#lease(engine);
+    if (engine !== undefined) return this.#lease(engine);
     if (!this.serves(want.policy)) throw this.unknownPolicy(want.policy);
     return this.#wait(want, scope);
   }
@@ -182,7 +181,7 @@ export class Fleet {
 
   /** The longest of all policies; 0: some engine has not said. */
   longestContext(): number {
-    const serving = [...this.engines.values()].filter(({ served }) => served !== null);
+    const serving = [...this.engines.values()].filter(({ served }) => served !== undefined);
     const lengths = serving.map(({ maxModelLen }) => maxModelLen);
     return lengths.includes(0) ? 0 : Math.max(0, ...lengths);
   }
@@ -197,7 +196,7 @@ export class Fleet {
     for (const engine of this.engines.values()) {
       if (engine.served?.policy !== policy) continue;
       this.fence(engine);
-      engine.served = null;
+      engine.served = undefined;
     }
     for (const waiter of this.#waiting.get(policy) ?? []) waiter.reject(this.unknownPolicy(policy));
     this.#waiting.delete(policy);
@@ -210,22 +209,23 @@ export class Fleet {
 
   /** What to answer to a call for a policy that no engine has. */
   unknownPolicy(policy: string): ApiError {
-    const unknown = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === null);
+    const unknown = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === undefined);
     const message = `no engine serves the policy "${policy}"`;
     // After a restart engines wait for the controller, or come from it; the policy may be one of theirs.
-    if (unknown) return new ApiError(503, "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
-    return new ApiError(404, "model_not_found", `${message}; see GET /v1/models`, { param: "model" });
+    if (unknown)
+      return new ApiError("UNAVAILABLE", "policy_not_ready", `${message} yet`, { param: "model", retryAfterS: 1 });
+    return new ApiError("NOT_FOUND", "model_not_found", `${message}; see GET /v1/models`, { param: "model" });
   }
 
-  #pick(want: Want): EngineEntry | null {
-    let idlest: EngineEntry | null = null;
-    let preferred: EngineEntry | null = null;
+  #pick(want: Want): EngineEntry | undefined {
+    let idlest: EngineEntry | undefined;
+    let preferred: EngineEntry | undefined;
     for (const engine of this.engines.values()) {
       if (!this.#takes(engine, want)) continue;
-      if (idlest === null || engine.leases.size < idlest.leases.size) idlest = engine;
+      if (idlest === undefined || engine.leases.size < idlest.leases.size) idlest = engine;
       if (engine.id === want.preferId) preferred = engine;
     }
-    if (preferred === null || idlest === null) return idlest;
+    if (preferred === undefined || idlest === undefined) return idlest;
     return preferred.leases.size - idlest.leases.size <= this.#options.stickyTolerance ? preferred : idlest;
   }
 
@@ -239,8 +239,8 @@ export class Fleet {
   }
 
   #lease(engine: EngineEntry): Lease {
-    if (engine.served === null) throw new Error(`engine ${engine.id} serves nothing`);
-    const lease: Lease = { engine, served: engine.served, revoke: null };
+    if (engine.served === undefined) throw new Error(`engine ${engine.id} serves nothing`);
+    const lease: Lease = { engine, served: engine.served };
     engine.leases.add(lease);
     return lease;
   }
@@ -263,9 +263,9 @@ export class Fleet {
   #dispatchWaiting(policy: string): void {
     for (const waiter of this.#waiting.get(policy) ?? []) {
       // Most releases make room for one call; the thousands behind it need not be looked at.
-      if (this.#pick({ policy, minVersion: -1n, preferId: "" }) === null) return;
+      if (this.#pick({ policy, minVersion: -1n, preferId: "" }) === undefined) return;
       const engine = this.#pick(waiter.want);
-      if (engine === null) continue;
+      if (engine === undefined) continue;
       this.#leaveQueue(waiter);
       waiter.resolve(this.#lease(engine));
     }
@@ -281,5 +281,5 @@ export class Fleet {
 
 function tooManyWaiting(policy: string, waiting: number): ApiError {
   const message = `${waiting} calls wait for the policy "${policy}" already`;
-  return new ApiError(429, "queue_full", message, { retryAfterS: 1 });
+  return new ApiError("RESOURCE_EXHAUSTED", "queue_full", message, { retryAfterS: 1 });
 }

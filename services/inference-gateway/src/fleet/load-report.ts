@@ -26,8 +26,8 @@ interface EngineLine {
 }
 
 export interface LoadPort {
-  /** null: it does not answer, or says nothing that is understood. */
-  load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | null>;
+  /** undefined: it does not answer, or says nothing that is understood. */
+  load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | undefined>;
 }
 
 /** Engines are asked at most this often, however many ask here. */
@@ -68,7 +68,7 @@ export class LoadReporter {
 
   /** Engines that do not serve are not asked: they may be busy loading weights. */
   async #line(engine: EngineEntry): Promise<EngineLine> {
-    const load = engine.state === "serving" ? await this.#engines.load(engine, ENGINE_MS) : null;
+    const load = engine.state === "serving" ? await this.#engines.load(engine, ENGINE_MS) : undefined;
     const { running = null, waiting = null, kvUse = null } = load ?? {};
     return { id: engine.id, state: engine.state, in_flight: engine.leases.size, running, waiting, kv_use: kvUse };
   }

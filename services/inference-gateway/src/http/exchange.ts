@@ -63,7 +63,7 @@ export class Exchange {
       const codec = codecOf(this.#context, parsed.model);
       const call = this.#callOf(request, parsed);
       if (parsed.stream) await this.#stream(asked, call, codec);
-      else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#complete(asked, call, null), codec));
+      else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#complete(asked, call), codec));
       return 200;
     } catch (error) {
       if (!(error instanceof ApiError)) this.#context.logError("chat_failed", error);
@@ -97,24 +97,24 @@ export class Exchange {
     }
   }
 
-  #complete({ request, scope }: Request, call: CompletionCall, onPiece: OnPiece | null): Promise<Completion> {
+  #complete({ request, scope }: Request, call: CompletionCall, onPiece?: OnPiece): Promise<Completion> {
     const key = request.headers["x-whetstone-idempotency-key"];
     const { chat } = this.#context;
-    if (typeof key !== "string" || call.session === null) return complete(chat, call, scope, onPiece);
+    if (typeof key !== "string" || call.session === undefined) return complete(chat, call, scope, onPiece);
     const shared = this.#shared.get(call.session) ?? new SharedCalls();
     this.#shared.set(call.session, shared);
     // Clients number their calls, and the roles of one session have a client each.
     const ownKey = `${call.role}/${key}`;
     // A joined stream gets its text at the end, in one piece: the first one's pieces are gone.
-    return shared.run(ownKey, request.body as string, scope, (own) => complete(chat, call, own, null));
+    return shared.run(ownKey, request.body as string, scope, (own) => complete(chat, call, own));
   }
 }
 
-const CLIENT_LEFT = new ApiError(499, "client_closed_request", "the client closed the connection");
+const CLIENT_LEFT = new ApiError("CANCELLED", "client_closed_request", "the client closed the connection");
 
 function tooLate(timeoutMs: number): ApiError {
   const message = `no answer within ${timeoutMs} ms (header x-whetstone-timeout-ms)`;
-  return new ApiError(504, "deadline_exceeded", message, { retryAfterS: 1 });
+  return new ApiError("DEADLINE_EXCEEDED", "deadline_exceeded", message, { retryAfterS: 1 });
 }
 
 /** Longest wait that a timer can hold. */

@@ -23,25 +23,25 @@ export type SessionParams = { session?: string };
 
 const MAX_SESSION_CHARS = 256;
 
-/** The session that a path or a bearer key names, made when it is new; null: the call is anonymous. */
-export function openSession(context: HttpContext, request: FastifyRequest): Session | null {
+/** The session that a path or a bearer key names, made when it is new; undefined: the call is anonymous. */
+export function openSession(context: HttpContext, request: FastifyRequest): Session | undefined {
   const name = sessionName(request);
-  return name === null ? null : context.sessions.open(name, context.chat.now());
+  return name === undefined ? undefined : context.sessions.open(name, context.chat.now());
 }
 
 /** Some clients drop path prefixes and others cannot set keys, so both name a session; the path wins. */
-export function sessionName(request: FastifyRequest): string | null {
+export function sessionName(request: FastifyRequest): string | undefined {
   const name = (request.params as SessionParams).session ?? bearerKey(request.headers.authorization);
-  if (name === null) return null;
+  if (name === undefined) return undefined;
   if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${MAX_SESSION_CHARS} characters`);
   return name;
 }
 
 /** Clients that must send a key but have none send "EMPTY" or "none"; those are not sessions. */
-function bearerKey(header: string | undefined): string | null {
-  if (header === undefined || !/^bearer /i.test(header)) return null;
+function bearerKey(header: string | undefined): string | undefined {
+  if (header === undefined || !/^bearer /i.test(header)) return undefined;
   const key = header.slice("bearer ".length).trim();
-  return key === "" || /^(empty|none)$/i.test(key) ? null : key;
+  return key === "" || /^(empty|none)$/i.test(key) ? undefined : key;
 }
 
 /** Deeper values would end template and encoder with a stack overflow. */
@@ -60,7 +60,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ApiError(400, "invalid_json", "the body is not JSON", { param: "body" });
+    throw new ApiError("INVALID_ARGUMENT", "invalid_json", "the body is not JSON", { param: "body" });
   }
 }
 

@@ -9,7 +9,7 @@ import { admit, httpsOptions } from "./https.ts";
 import { ApiError } from "../completion/api-error.ts";
 import { parseMessages } from "../dialects/openai-chat/messages.ts";
 import { DIALECTS } from "../dialects/index.ts";
-import { errorBody } from "../dialects/openai-chat/error.ts";
+import { wireError } from "../dialects/openai-chat/error.ts";
 import { parseFields, parseModel, parseTools } from "../dialects/openai-chat/parse.ts";
 import { renderDemonstration } from "../sessions/demonstration.ts";
 import { encodeCallTree } from "../sessions/call-tree.ts";
@@ -58,7 +58,11 @@ export function createHttpServer(context: HttpContext, options: HttpServerOption
     sendError(reply.raw, error);
   });
   server.setNotFoundHandler((request) => {
-    throw new ApiError(404, "unknown_route", `no such route: ${request.method} ${request.url.split("?")[0] ?? ""}`);
+    throw new ApiError(
+      "NOT_FOUND",
+      "unknown_route",
+      `no such route: ${request.method} ${request.url.split("?")[0] ?? ""}`,
+    );
   });
   addAgentRoutes(server, context, options.idPrefix);
   addSessionRoutes(server, context);
@@ -82,9 +86,11 @@ const CHECK_CONNECTIONS_MS = 5_000;
 function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
   const late = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
   const refusal = late
-    ? new ApiError(408, "request_timeout", "the request did not come in whole within the time")
-    : new ApiError(400, "bad_request", "this is no HTTP request");
-  const body = JSON.stringify(errorBody(refusal));
+    ? new ApiError("DEADLINE_EXCEEDED", "request_timeout", "the request did not come in whole within the time", {
+        status: 408,
+      })
+    : new ApiError("INVALID_ARGUMENT", "bad_request", "this is no HTTP request");
+  const body = JSON.stringify(wireError(refusal).body);
   const head = `HTTP/1.1 ${late ? "408 Request Timeout" : "400 Bad Request"}\r\ncontent-type: application/json`;
   const size = String(Buffer.byteLength(body));
   if (socket.writable) socket.end(`${head}\r\ncontent-length: ${size}\r\nconnection: close\r\n\r\n${body}`);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ServerResponse } from "node:http";
 import { ApiError } from "../completion/api-error.ts";
-import { errorBody } from "../dialects/openai-chat/error.ts";
+import type { WireError } from "../dialects/dialect.ts";
+import { wireError } from "../dialects/openai-chat/error.ts";
 
 /** Sends a JSON text. */
 export function sendJson(response: ServerResponse, status: number, body: string): void {
@@ -13,20 +14,20 @@ export function sendJson(response: ServerResponse, status: number, body: string)
 export function sendError(
   response: ServerResponse,
   error: unknown,
-  form: (error: ApiError) => unknown = errorBody,
+  form: (error: ApiError) => WireError = wireError,
 ): number {
   const known = toApiError(error);
-  if (response.destroyed || response.headersSent) return known.status;
-  if (known.retryAfterS !== null) response.setHeader("retry-after", String(known.retryAfterS));
-  sendJson(response, known.status, JSON.stringify(form(known)));
-  return known.status;
+  const { status, body } = form(known);
+  if (response.destroyed || response.headersSent) return status;
+  if (known.retryAfterS !== undefined) response.setHeader("retry-after", String(known.retryAfterS));
+  sendJson(response, status, JSON.stringify(body));
+  return status;
 }
 
 /** Errors of fastify itself (body too large, bad headers) keep their status. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  const { statusCode, message } = error as { statusCode?: number; message?: string };
-  const ours = typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
-  if (!ours) return new ApiError(500, "internal_error", "internal error");
-  return new ApiError(statusCode, statusCode === 413 ? "body_too_large" : "bad_request", message ?? "bad request");
+  const { statusCode: status = 500, message = "bad request" } = error as { statusCode?: number; message?: string };
+  if (!(status >= 400 && status < 500)) return new ApiError("INTERNAL", "internal_error", "internal error");
+  return new ApiError("INVALID_ARGUMENT", status === 413 ? "body_too_large" : "bad_request", message, { status });
 }

@@ -48,9 +48,9 @@ async function tensorsOf(folder: string, tied: boolean): Promise<Map<string, str
 }
 
 async function weightFiles(folder: string): Promise<string[]> {
-  if ((await sizeOf(join(folder, SINGLE))) !== null) return [SINGLE];
+  if ((await sizeOf(join(folder, SINGLE))) !== undefined) return [SINGLE];
   const text = await textOf(join(folder, INDEX));
-  if (text === null) throw broken(`${folder} has neither ${SINGLE} nor ${INDEX}`);
+  if (text === undefined) throw broken(`${folder} has neither ${SINGLE} nor ${INDEX}`);
   const { weight_map: map = {} } = parse(INDEX, text) as { weight_map?: Record<string, string> };
   return [...new Set(Object.values(map))].map(plainName);
 }
@@ -65,7 +65,7 @@ interface Header {
 
 async function headerOf(path: string): Promise<[string, string][]> {
   const size = await sizeOf(path);
-  if (size === null) throw broken(`${basename(path)} is missing`);
+  if (size === undefined) throw broken(`${basename(path)} is missing`);
   await using file = await open(path);
   const start = await file.read(Buffer.alloc(8), 0, 8, 0);
   const length = start.bytesRead === 8 ? Number(start.buffer.readBigUInt64LE()) : MAX_HEADER;
@@ -80,7 +80,7 @@ async function headerOf(path: string): Promise<[string, string][]> {
 /** Where there is one, every file must be what was published (I7). */
 async function verifyManifest(folder: string): Promise<void> {
   const text = await textOf(join(folder, MANIFEST));
-  if (text === null) return;
+  if (text === undefined) return;
   const { files = [] } = parse(MANIFEST, text) as { files?: { name: string; size: number; sha256: string }[] };
   for (const { name, size, sha256 } of files) {
     const path = join(folder, plainName(name));
@@ -100,17 +100,17 @@ function plainName(name: string): string {
   return name;
 }
 
-async function sizeOf(path: string): Promise<number | null> {
+async function sizeOf(path: string): Promise<number | undefined> {
   const found = await stat(path).catch(absent);
-  return found?.isFile() ? found.size : null;
+  return found?.isFile() ? found.size : undefined;
 }
 
-function textOf(path: string): Promise<string | null> {
+function textOf(path: string): Promise<string | undefined> {
   return readFile(path, "utf8").catch(absent);
 }
 
-function absent(error: unknown): null {
-  if (["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code))) return null;
+function absent(error: unknown): undefined {
+  if (["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
   throw error;
 }
 

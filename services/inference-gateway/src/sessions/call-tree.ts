@@ -38,14 +38,14 @@ function modelCall(call: CallRecord): ModelCall {
   const { seed } = call.sampling;
   return create(ModelCallSchema, {
     id: callId(call),
-    parentId: call.parent === null ? "" : callId(call.parent),
+    parentId: call.parent ? callId(call.parent) : "",
     promptIds: call.promptIds as number[],
     completionIds: call.completionIds as number[],
     logprobs: call.logprobs as number[],
     versionSpans: call.spans as { start: number; end: number; policyVersion: bigint }[],
     finishReason: call.finishReason,
     sampling: sampling(call.sampling) as Sampling,
-    ...(seed === null ? {} : { seed: BigInt(seed) }),
+    ...(seed === undefined ? {} : { seed: BigInt(seed) }),
     role: call.role,
     text: call.text,
     forkReason: WIRE_FORK_REASON[call.forkReason],
@@ -63,9 +63,9 @@ function callId(call: CallRecord): string {
 
 function sampling({ temperature, topP, topK, maxTokens }: SamplingAsked): Partial<Sampling> {
   return {
-    ...(temperature === null ? {} : { temperature }),
-    ...(topP === null ? {} : { topP }),
-    ...(topK === null ? {} : { topK }),
-    ...(maxTokens === null ? {} : { maxTokens }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(topK === undefined ? {} : { topK }),
+    ...(maxTokens === undefined ? {} : { maxTokens }),
   };
 }

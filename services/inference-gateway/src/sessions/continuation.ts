@@ -2,7 +2,7 @@
 // I4: an answered turn is never tokenised again. A new request that repeats an earlier call's conversation and answer
 // gets that call's exact ids as its prefix, and only the text after the answer is tokenised.
 import type { TemplateMessage } from "../completion/message.ts";
-import type { TemplateVariables } from "../completion/request.ts";
+import type { Tools, TemplateVariables } from "../completion/request.ts";
 import { idsThrough } from "./session.ts";
 import type { CallRecord, ForkReason, Session } from "./session.ts";
 
@@ -11,11 +11,7 @@ export interface PromptCodec {
   /** What the template writes after an assistant's text, e.g. "<|im_end|>\n"; "" when it could not be found out. */
   readonly endOfTurn: string;
   /** The conversation as text, with the generation prompt. @throws ApiError 400 when the template refuses it. */
-  render(
-    messages: readonly TemplateMessage[],
-    tools: readonly unknown[] | null,
-    variables?: TemplateVariables | null,
-  ): string | Promise<string>;
+  render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string | Promise<string>;
   /** Ids of a text, special tokens in it included, none added. A promise when the text is long: see OffloadingCodec. */
   encode(text: string): readonly number[] | Promise<readonly number[]>;
 }
@@ -24,14 +20,14 @@ export interface PromptCodec {
 export interface Conversation {
   readonly policy: string;
   readonly messages: readonly TemplateMessage[];
-  readonly tools: readonly unknown[] | null;
-  /** For the template. Absent or null: none. */
-  readonly variables?: TemplateVariables | null;
+  readonly tools?: Tools;
+  /** For the template. */
+  readonly variables?: TemplateVariables | undefined;
 }
 
 /** Where a request stands in its session's tree. */
 export interface PromptPlace {
-  readonly parent: CallRecord | null;
+  readonly parent: CallRecord | undefined;
   readonly forkReason: ForkReason;
   readonly promptText: string;
   /** The part of `promptText` that no call has tokenised yet. */
@@ -48,7 +44,7 @@ export interface PromptPlan extends PromptPlace {
 
 /** Finds the longest exact continuation; without one the request is a new root. */
 export function placePrompt(
-  session: Session | null,
+  session: Session | undefined,
   { policy, messages }: Conversation,
   promptText: string,
   endOfTurn: string,
@@ -56,11 +52,11 @@ export function placePrompt(
   for (const parent of session?.candidates(messages) ?? []) {
     if (parent.policy !== policy) continue;
     const freshText = textAfter(parent, promptText, endOfTurn);
-    if (freshText === null) continue;
+    if (freshText === undefined) continue;
     return { parent, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText };
   }
-  const forkReason = session !== null && session.calls.length > 0 ? "no_prefix" : "none";
-  return { parent: null, forkReason, promptText, freshText: promptText };
+  const forkReason = session && session.calls.length > 0 ? "no_prefix" : "none";
+  return { parent: undefined, forkReason, promptText, freshText: promptText };
 }
 
 /** Tokenises what is new at a place. A promise when that is long. */
@@ -71,17 +67,17 @@ export function planPrompt(place: PromptPlace, codec: PromptCodec): PromptPlan |
 
 function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
   const { parent } = place;
-  if (parent === null) return { ...place, ids: fresh, deltaIds: fresh };
+  if (parent === undefined) return { ...place, ids: fresh, deltaIds: fresh };
   const deltaIds = withoutSampledEnd(parent, fresh);
   return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
 }
 
 /**
- * The text after the parent's answer, or null when the template rewrote the history (e.g. stripped the thinking), so
+ * The text after the parent's answer, or undefined when the template rewrote the history (e.g. stripped the thinking), so
  * that the prompt is no continuation of the ids that were sampled.
  */
-function textAfter(parent: CallRecord, promptText: string, endOfTurn: string): string | null {
-  if (!promptText.startsWith(parent.promptText)) return null;
+function textAfter(parent: CallRecord, promptText: string, endOfTurn: string): string | undefined {
+  if (!promptText.startsWith(parent.promptText)) return undefined;
   const { text } = parent;
   // Templates may trim an answer when they print it; the sampled ids stand for it all the same.
   for (const printed of [text, text.trimEnd(), text.trimStart(), text.trim()]) {
@@ -90,7 +86,7 @@ function textAfter(parent: CallRecord, promptText: string, endOfTurn: string): s
     // Otherwise something stands between answer and end of turn that was never sampled.
     if (rest.startsWith(endOfTurn)) return rest;
   }
-  return null;
+  return undefined;
 }
 
 /**

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
+import type { Tools } from "../completion/request.ts";
 import type { Codec } from "../completion/complete.ts";
 import { placePrompt, planPrompt } from "./continuation.ts";
 import type { Conversation, PromptPlan } from "./continuation.ts";
 import { Session } from "./session.ts";
 import type { CallRecord } from "./session.ts";
-
-const NO_SAMPLING = { temperature: null, topP: null, topK: null, maxTokens: null, seed: null };
 
 /**
  * A given conversation as the calls that would have sampled it, one per assistant message: what SFT trains on. The
@@ -29,7 +28,7 @@ export async function renderDemonstration(
     const place = placePrompt(session, { policy, messages: before, tools }, promptText, codec.endOfTurn);
     const plan = await planPrompt(place, codec);
     const printed = await printedAnswer(codec, promptText, [...before, message], tools);
-    if (plan.parent !== null) plan.parent.children++;
+    if (plan.parent) plan.parent.children++;
     const call = await demonstrated(codec, plan, printed, { index: session.takeIndex(), policy, nowMs });
     session.add(call, before, messageKey(message));
     await yieldTurn();
@@ -56,7 +55,7 @@ async function demonstrated(
   const answer = { completionIds, logprobs: zeros, spans: [], demonstrationMask: completionIds.map(() => 1), text };
   const none = {
     finishReason: "stop",
-    sampling: NO_SAMPLING,
+    sampling: {},
     role: "agent",
     children: 0,
     resubmissions: 0,
@@ -70,7 +69,7 @@ async function printedAnswer(
   codec: Codec,
   promptText: string,
   through: TemplateMessage[],
-  tools: readonly unknown[] | null,
+  tools: Tools,
 ): Promise<string> {
   const closed = await codec.renderClosed(through, tools);
   if (closed.startsWith(promptText)) return closed.slice(promptText.length);

@@ -57,6 +57,6 @@ export class SessionTable {
 
   #full(): ApiError {
     const message = `all ${this.#limit} sessions are in use; close sessions that have ended (DELETE /s/<session>)`;
-    return new ApiError(429, "too_many_sessions", message, { retryAfterS: 5 });
+    return new ApiError("RESOURCE_EXHAUSTED", "too_many_sessions", message, { retryAfterS: 5 });
   }
 }

@@ -11,7 +11,7 @@ export interface CallRecord {
   /** Order of arrival in the session, from 0. */
   readonly index: number;
   readonly policy: string;
-  readonly parent: CallRecord | null;
+  readonly parent: CallRecord | undefined;
   /** The rendered prompt, generation prompt included; the next turn must begin with it. */
   promptText: string;
   /** With a parent: the ids after its prompt and completion. Without: the whole prompt. */
@@ -112,7 +112,7 @@ function childOf(node: MessageNode, key: string): MessageNode {
  * would grow with the square of the number of turns.
  */
 export function shareText(call: CallRecord): void {
-  for (let link = call.parent; link !== null; link = link.parent) {
+  for (let link = call.parent; link !== undefined; link = link.parent) {
     link.promptText = call.promptText.slice(0, link.promptText.length);
   }
 }
@@ -120,7 +120,7 @@ export function shareText(call: CallRecord): void {
 /** Prompt and completion ids of a call and all its ancestors, in order. */
 export function idsThrough(call: CallRecord): number[] {
   const chain: CallRecord[] = [];
-  for (let link: CallRecord | null = call; link !== null; link = link.parent) chain.push(link);
+  for (let link: CallRecord | undefined = call; link !== undefined; link = link.parent) chain.push(link);
   const ids: number[] = [];
   for (const link of chain.reverse()) {
     for (const id of link.promptIds) ids.push(id);

@@ -28,7 +28,7 @@ export class SharedCalls {
   ): Promise<Completion> {
     const known = this.#calls.get(key);
     if (known !== undefined && known.body !== body) return Promise.reject(keyReused(key));
-    const shared = known?.scope.reason === null ? known : this.#begin(key, body, start);
+    const shared = known && !known.scope.reason ? known : this.#begin(key, body, start);
     shared.waiting++;
     return new Promise((resolve, reject) => {
       scope.onCancel(() => {
@@ -38,7 +38,7 @@ export class SharedCalls {
         reject(reason);
       });
       shared.answer.then(resolve, reject).finally(() => {
-        scope.onCancel(null);
+        scope.onCancel();
       });
     });
   }
@@ -50,7 +50,9 @@ export class SharedCalls {
     this.#calls.set(key, shared);
     // A failure is not replayed: the retry that comes for it deserves a new attempt.
     answer.catch((error: unknown) => {
-      scope.cancel(error instanceof ApiError ? error : new ApiError(500, "internal_error", "the shared call failed"));
+      scope.cancel(
+        error instanceof ApiError ? error : new ApiError("INTERNAL", "internal_error", "the shared call failed"),
+      );
     });
     return shared;
   }
@@ -58,5 +60,5 @@ export class SharedCalls {
 
 function keyReused(key: string): ApiError {
   const message = `x-whetstone-idempotency-key: "${key}" was used for another request body in this session`;
-  return new ApiError(422, "idempotency_key_reused", message);
+  return new ApiError("CONFLICT", "idempotency_key_reused", message);
 }

@@ -17,7 +17,7 @@ export function completionBody(request: ChatRequest, answer: Completion, codec: 
   const choice = {
     index: 0,
     message: { role: "assistant", content: answer.text, refusal: null },
-    logprobs: request.logprobs === null ? null : { content: tokenLogprobs(generation, codec) },
+    logprobs: request.logprobs === undefined ? null : { content: tokenLogprobs(generation, codec) },
     finish_reason: generation.finishReason,
     token_ids: request.returnTokenIds ? generation.ids : undefined,
   };
@@ -52,7 +52,7 @@ export function pieceChunk(head: StreamHead, request: ChatRequest, { text, token
   const choice = {
     index: 0,
     delta: { content: text },
-    logprobs: request.logprobs === null ? null : { content: tokenLogprobs(tokens, codec) },
+    logprobs: request.logprobs === undefined ? null : { content: tokenLogprobs(tokens, codec) },
     finish_reason: null,
     token_ids: request.returnTokenIds ? tokens.ids : undefined,
   };

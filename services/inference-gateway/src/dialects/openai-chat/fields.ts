@@ -95,12 +95,14 @@ export function refuseUnsupported(fields: Readonly<Record<string, unknown>>): vo
 }
 
 function unsupportedField(name: string, instead: string): ApiError {
-  return new ApiError(400, "unsupported_parameter", `${name}: is not supported; ${instead}`, { param: name });
+  return new ApiError("UNSUPPORTED_SETTING", "unsupported_parameter", `${name}: is not supported; ${instead}`, {
+    param: name,
+  });
 }
 
 function unknownField(name: string): ApiError {
   const message = `${name}: no such field; docs/inference-engines.md lists those of the gateway`;
-  return new ApiError(400, "unknown_parameter", message, { param: name });
+  return new ApiError("UNKNOWN_SETTING", "unknown_parameter", message, { param: name });
 }
 
 /** Neutral values are small, whatever the client sends. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Dialect } from "../dialect.ts";
 import { completionBody } from "./answer.ts";
-import { errorBody } from "./error.ts";
+import { wireError } from "./error.ts";
 import { type ChatRequest, parseChatRequest } from "./parse.ts";
 import { ChatStream } from "./stream.ts";
 
@@ -12,5 +12,5 @@ export const openaiChat: Dialect<ChatRequest> = {
   parse: parseChatRequest,
   answer: completionBody,
   stream: (...parts) => new ChatStream(...parts),
-  error: errorBody,
+  error: wireError,
 };

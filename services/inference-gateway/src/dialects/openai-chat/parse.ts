@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { badField } from "../../completion/api-error.ts";
-import type { CompletionRequest, SamplingAsked, TemplateVariables } from "../../completion/request.ts";
+import type { CompletionRequest, SamplingAsked, TemplateVariables, Tools } from "../../completion/request.ts";
 import { refuseUnsupported } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
@@ -62,29 +62,29 @@ function parseIncludeUsage(options: unknown): boolean {
   return (options as Fields)["include_usage"] === true;
 }
 
-function parseLogprobs(fields: Fields): number | null {
+function parseLogprobs(fields: Fields): number | undefined {
   const alternatives = integer(fields, "top_logprobs", 0, 20) ?? 0;
   if (flag(fields, "logprobs")) return alternatives;
   if (alternatives > 0) throw badField("top_logprobs", "needs logprobs: true");
-  return null;
+  return undefined;
 }
 
-/** The tools that the chat template prints; null: none. */
-export function parseTools(value: unknown): unknown[] | null {
-  if (value === undefined || value === null) return null;
+/** The tools that the chat template prints. */
+export function parseTools(value: unknown): Tools {
+  if (value === undefined || value === null) return undefined;
   if (!Array.isArray(value)) throw badField("tools", "must be an array");
   for (const [i, tool] of value.entries()) {
     if (typeof tool !== "object" || tool === null || Array.isArray(tool))
       throw badField(`tools.${i}`, "must be an object");
   }
-  return value.length === 0 ? null : value;
+  return value.length === 0 ? undefined : value;
 }
 
 /** What the gateway itself gives to the template; another value would part the ids from the conversation. */
 const OWN_VARIABLES = new Set(["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"]);
 
-function parseVariables(value: unknown): TemplateVariables | null {
-  if (value === undefined || value === null) return null;
+function parseVariables(value: unknown): TemplateVariables | undefined {
+  if (value === undefined || value === null) return undefined;
   if (typeof value !== "object" || Array.isArray(value)) throw badField("chat_template_kwargs", "must be an object");
   const entries = Object.entries(value as Fields);
   for (const [name, given] of entries) {
@@ -92,7 +92,7 @@ function parseVariables(value: unknown): TemplateVariables | null {
     if (OWN_VARIABLES.has(name)) throw badField(path, "is set by the gateway; leave it out");
     if (given !== null && typeof given === "object") throw badField(path, "must be a string, number, boolean or null");
   }
-  return entries.length === 0 ? null : (value as TemplateVariables);
+  return entries.length === 0 ? undefined : (value as TemplateVariables);
 }
 
 function flag(fields: Fields, name: string): boolean {
@@ -102,16 +102,16 @@ function flag(fields: Fields, name: string): boolean {
   return value;
 }
 
-function number(fields: Fields, name: string, low: number, high: number): number | null {
+function number(fields: Fields, name: string, low: number, high: number): number | undefined {
   const value = fields[name];
-  if (value === undefined || value === null) return null;
+  if (value === undefined || value === null) return undefined;
   const inside = typeof value === "number" && value >= low && value <= high;
   if (!inside) throw badField(name, `must be a number between ${low} and ${high}`);
   return value;
 }
 
-function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | null {
+function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | undefined {
   const value = number(fields, name, low, high);
-  if (value !== null && !Number.isInteger(value)) throw badField(name, "must be a whole number");
+  if (value !== undefined && !Number.isInteger(value)) throw badField(name, "must be a whole number");
   return value;
 }

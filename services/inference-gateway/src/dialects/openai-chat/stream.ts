@@ -6,7 +6,7 @@ import type { Tokens } from "../../completion/generate.ts";
 import type { AnswerStream } from "../dialect.ts";
 import { closingChunks, event, openingChunk, pieceChunk } from "./answer.ts";
 import type { StreamHead } from "./answer.ts";
-import { errorBody } from "./error.ts";
+import { wireError } from "./error.ts";
 import type { ChatRequest } from "./parse.ts";
 
 const HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache" };
@@ -31,7 +31,7 @@ export class ChatStream implements AnswerStream {
   /** Text and its tokens. Tokens inside an unfinished character come without text, if the client asked for tokens. */
   piece(text: string, tokens: Tokens): void {
     const { request } = this.#call;
-    const wantsTokens = request.logprobs !== null || request.returnTokenIds;
+    const wantsTokens = request.logprobs !== undefined || request.returnTokenIds;
     if (text === "" && !(wantsTokens && tokens.ids.length > 0)) return;
     this.#open();
     this.#sent = true;
@@ -48,7 +48,7 @@ export class ChatStream implements AnswerStream {
 
   /** The status went out already: the error is the last event, as OpenAI and vLLM do it. */
   fail(error: ApiError): void {
-    this.#response.end(`${event(errorBody(error))}data: [DONE]\n\n`);
+    this.#response.end(`${event(wireError(error).body)}data: [DONE]\n\n`);
   }
 
   #open(): void {
