@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of TrainingJob before a real API server: what it takes, and what each rule refuses.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CONDITIONS, REASONS, TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
+import {
+  CONDITIONS,
+  REASONS,
+  TRAINING_JOBS,
+  type TrainingJobStatus,
+} from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "../../tests/support/cluster.ts";
 
 let cluster: TestCluster;
@@ -156,7 +161,8 @@ describe("the status", () => {
       message: "",
       lastTransitionTime: "2026-01-01T00:00:00Z",
     };
-    return cluster.kube.applyStatus(TRAINING_JOBS, { metadata: { name: BASE }, status: { conditions: [condition] } });
+    const status = { conditions: [condition] } as TrainingJobStatus;
+    return cluster.kube.applyStatus(TRAINING_JOBS, { metadata: { name: BASE }, status });
   };
 
   it("has every condition and every reason of the code, and no others", async () => {

@@ -64,7 +64,7 @@ export function conditions<Type extends string, Reason extends string>(
     status: z.enum(["True", "False", "Unknown"]),
     reason: z.enum(reasons),
     message: text(maxMessage),
-    observedGeneration: int64().optional(),
+    observedGeneration: int64().exactOptional(),
     lastTransitionTime: time(),
   });
   return z.array(condition).meta(listBy("type"));

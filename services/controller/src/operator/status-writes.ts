@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** When a status is worth a write: conditions at once, everything else at most every few seconds. */
-const QUIET_MS = 5_000;
+export const QUIET_MS = 5_000;
 
 interface WithConditions {
   readonly conditions?:

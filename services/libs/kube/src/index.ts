@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-export { type Condition, type ConditionChange, isTrue, setCondition } from "./conditions.ts";
+export {
+  type Condition,
+  type ConditionChange,
+  datedConditions,
+  findCondition,
+  isTrue,
+  setCondition,
+} from "./conditions.ts";
 export { elect, type ElectOptions } from "./election.ts";
 export type { Leadership } from "./leadership.ts";
 export { type EventText, recordEvent } from "./events.ts";

@@ -12,5 +12,4 @@ export class PoolMemory {
   refused = "";
   /** Uid of the pool whose budget was written. */
   budgetOf = "";
-  wroteAt = 0;
 }

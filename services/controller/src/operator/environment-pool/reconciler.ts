@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Reconciles EnvironmentPool: its pods, what orchestrators know of them, its size, its status. The decisions are in plan.ts. */
-import {
-  type Again,
-  type Kube,
-  type Reconciler,
-  recordEvent,
-  reflect,
-  type Reflector,
-  runReconciler,
-} from "@whetstone/kube";
 import { PoolLoads } from "./loads.ts";
 import { PoolRecords } from "./records.ts";
 import { RunnerDrains } from "./runner-drains.ts";
-import { ENVIRONMENT_POOLS, type EnvironmentPool, runnerAddress, type StoredPool } from "./schema.ts";
+import { ENVIRONMENT_POOLS, type EnvironmentPool, type PoolStatus, runnerAddress, type StoredPool } from "./schema.ts";
 import { planPool, type PoolFacts, type PoolPlan, type RunnerPod } from "./plan.ts";
 import { poolPodName, poolTemplateHash, runnerFact } from "./pods.ts";
 import { poolStatus } from "./status.ts";
 import { evictionMarks, SAFE_TO_EVICT } from "./evictions.ts";
 import type { OperatorParts } from "../parts.ts";
-import { unlessOther } from "../gone.ts";
 import { PodWrites } from "./pod-writes.ts";
 import { protectPool } from "./budget.ts";
 import { PoolDrains } from "./drains.ts";
@@ -26,7 +16,7 @@ import { PoolMembers } from "./members.ts";
 import { PoolMemory } from "./memory.ts";
 import { PoolNeeds } from "./needs.ts";
 import { PoolPods } from "./live-pods.ts";
-import { isSameStatus, mayWrite } from "../status-writes.ts";
+import { type Look, ObjectReconciler } from "../object-reconciler.ts";
 
 /** How often a pool is looked at without a change. */
 const LOOK_MS = { draining: 1_000, calm: 5_000 } as const;
@@ -39,71 +29,39 @@ export async function startEnvironmentPools(parts: OperatorParts, signal: AbortS
   return pools;
 }
 
-class Pools implements AsyncDisposable {
-  readonly #parts: OperatorParts;
-  readonly #kube: Kube;
-  readonly #signal: AbortSignal;
+class Pools extends ObjectReconciler<EnvironmentPool> {
   readonly #records: PoolRecords;
   readonly #writes: PodWrites;
   readonly #drains: PoolDrains;
   readonly #members: PoolMembers;
   readonly #loads: PoolLoads;
   readonly #needs: PoolNeeds;
-  readonly #pools: Reflector<EnvironmentPool>;
   readonly #pods: PoolPods;
-  readonly #reconciler: Reconciler;
   readonly #memories = new Map<string, PoolMemory>();
 
   constructor(parts: OperatorParts, signal: AbortSignal, records: PoolRecords) {
-    const { kube, nats, logger, metrics, tls } = parts;
-    this.#parts = parts;
-    this.#kube = kube;
-    this.#signal = signal;
+    super(parts, signal, { name: "environment-pool", type: ENVIRONMENT_POOLS });
+    const { kube, nats, logger, tls } = parts;
     this.#records = records;
-    this.#loads = new PoolLoads(nats, logger);
-    this.#reconciler = runReconciler({
-      name: "environment-pool",
-      reconcile: (key, each) => this.#reconcile(key, each),
-      ...{ logger, metrics, signal },
-    });
-    this.#pools = reflect(kube, ENVIRONMENT_POOLS, { signal, onChange: (key) => this.#reconciler.enqueue(key) });
-    this.#pods = new PoolPods(kube, signal, (pool) => this.#reconciler.enqueueAfter(pool, GATHER_MS));
+    this.#pods = this.keep(new PoolPods(kube, signal, (pool) => this.enqueueAfter(pool, GATHER_MS)));
+    this.#loads = this.resources.use(new PoolLoads(nats, logger));
     this.#writes = new PodWrites(kube, this.#pods);
     this.#drains = new PoolDrains(this.#writes, new RunnerDrains(tls, logger));
-    this.#members = new PoolMembers(this.#writes, (...change) => this.#tell(...change));
-    this.#needs = new PoolNeeds(parts, signal, {
-      pools: () => this.#pools.all().map(({ metadata }) => metadata.name),
-      onChange: (pool) => this.#reconciler.enqueue(pool),
-    });
+    this.#members = new PoolMembers(this.#writes, (...change) => this.tell(...change));
+    this.#needs = this.resources.use(
+      new PoolNeeds(parts, signal, { pools: () => this.names(), onChange: (pool) => this.enqueue(pool) }),
+    );
   }
 
-  /** Nothing is decided before both caches are whole: a pod that is not seen yet would be made again. */
-  async start(): Promise<void> {
-    await this.#synced().catch((error: unknown) => {
-      if (!this.#signal.aborted) throw error;
-    });
-    if (this.#signal.aborted) return;
-    await this.#records.keepOnly(new Set(this.#pools.all().map(({ metadata }) => metadata.name)));
+  override async start(): Promise<void> {
+    await super.start();
+    if (this.signal.aborted) return;
+    await this.#records.keepOnly(new Set(this.names()));
     this.#needs.start();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#needs[Symbol.dispose]();
-    this.#loads[Symbol.dispose]();
-    this.#pools[Symbol.dispose]();
-    this.#pods[Symbol.dispose]();
-    await this.#reconciler.close();
-  }
-
-  async #synced(): Promise<void> {
-    await Promise.all([this.#pools.synced, this.#pods.synced]);
-  }
-
-  async #reconcile(name: string, signal: AbortSignal): Promise<Again | void> {
-    if (name === "") return;
-    await this.#synced();
-    const pool = this.#pools.get(name);
-    if (!pool || pool.metadata.deletionTimestamp !== undefined) return this.#forget(name);
+  protected async look(pool: StoredPool, signal: AbortSignal): Promise<Look<EnvironmentPool>> {
+    const { name, uid } = pool.metadata;
     const memory = this.#memoryOf(name);
     const wanted = await this.#scaled(pool, signal);
     const facts = this.#facts(pool, memory);
@@ -113,18 +71,25 @@ class Pools implements AsyncDisposable {
       drainMs: pool.spec.drain.deadlineSeconds * 1000,
     };
     const plan = planPool(desired, facts);
-    if (memory.budgetOf !== pool.metadata.uid) await protectPool(this.#kube, pool, signal);
-    memory.budgetOf = pool.metadata.uid;
+    if (memory.budgetOf !== uid) await protectPool(this.parts.kube, pool, signal);
+    memory.budgetOf = uid;
     await this.#drains.mark(plan, signal);
     await this.#records.write(name, { runners: runnersOf(plan), wantedRunners: wanted }, facts.now);
     if (await this.#drains.follow(plan, memory, desired.drainMs, signal)) this.#soon();
     await this.#members.remove(pool, plan, signal);
     const isAllMade = await this.#members.create(pool, plan, memory, signal);
     await this.#markEvictions(pool, plan, memory, signal);
-    await this.#writeStatus(pool, { plan, memory, wanted, template: desired.template });
+    const status = this.#status(pool, { plan, memory, wanted, template: desired.template });
     this.#pods.forgetOld(facts.now);
-    if (!isAllMade) return { requeueAfterMs: GATHER_MS };
-    return { requeueAfterMs: plan.draining.length > 0 ? LOOK_MS.draining : LOOK_MS.calm };
+    if (!isAllMade) return { status, requeueAfterMs: GATHER_MS };
+    return { status, requeueAfterMs: plan.draining.length > 0 ? LOOK_MS.draining : LOOK_MS.calm };
+  }
+
+  /** Its pods hand back what they have. */
+  protected async forget(name: string): Promise<void> {
+    this.#memories.delete(name);
+    this.#needs.forget(name);
+    await this.#records.remove(name);
   }
 
   /** What the pool that scales by itself needs now; else what was desired. */
@@ -132,13 +97,13 @@ class Pools implements AsyncDisposable {
     const { spec, metadata } = pool;
     const wanted = this.#needs.replicas(pool, Date.now());
     if (wanted === spec.replicas) return wanted;
-    await this.#kube.patch(
+    await this.parts.kube.patch(
       ENVIRONMENT_POOLS,
       metadata.name,
       { spec: { replicas: wanted } },
       { subresource: "scale", signal },
     );
-    this.#tell(
+    this.tell(
       pool,
       "Scaled",
       `${spec.replicas} to ${wanted} env-runners for ${this.#needs.slots(metadata.name)} wanted slots`,
@@ -165,41 +130,28 @@ class Pools implements AsyncDisposable {
   }
 
   #soon(): void {
-    for (const { metadata } of this.#pools.all()) this.#reconciler.enqueueAfter(metadata.name, GATHER_MS);
+    for (const name of this.names()) this.enqueueAfter(name, GATHER_MS);
   }
 
-  async #writeStatus(
+  #status(
     pool: StoredPool,
     look: { readonly plan: PoolPlan; readonly memory: PoolMemory; readonly wanted: number; readonly template: string },
-  ): Promise<void> {
+  ): PoolStatus {
     const { name } = pool.metadata;
     const { plan, memory, template } = look;
-    const now = Date.now();
     const taken = [...memory.taken].map((ordinal) => poolPodName(name, ordinal));
     const wantedSlots = this.#needs.slots(name);
     const desired = { ...pool, spec: { ...pool.spec, replicas: look.wanted } };
-    const status = poolStatus(desired, plan, { wantedSlots, taken, refused: memory.refused, template, now });
+    const facts = { wantedSlots, taken, refused: memory.refused, template, now: Date.now() };
+    const status = poolStatus(desired, plan, facts);
     this.#needs.show(name, { ready: status.ready ?? 0, busy: status.busySlots ?? 0 });
-    if (isSameStatus(pool.status, status) || !mayWrite(pool.status, status, now - memory.wroteAt)) return;
-    memory.wroteAt = now;
-    await this.#kube.applyStatus(ENVIRONMENT_POOLS, { metadata: { name }, status }).catch(unlessOther);
-  }
-
-  /** The garbage collector deletes the pods of a pool that is gone; they hand back what they have. */
-  async #forget(name: string): Promise<void> {
-    this.#memories.delete(name);
-    this.#needs.forget(name);
-    await this.#records.remove(name);
+    return status;
   }
 
   #memoryOf(name: string): PoolMemory {
     const known = this.#memories.get(name) ?? new PoolMemory();
     this.#memories.set(name, known);
     return known;
-  }
-
-  #tell(pool: StoredPool, reason: string, message: string): void {
-    recordEvent(this.#kube, pool, { of: ENVIRONMENT_POOLS, reason, message });
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** EnvironmentPool: what the chart's definition, the types and the reference page are made from. */
-import type { Condition, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import type { ConditionChange, KubeObject, ResourceType, Stored } from "@whetstone/kube";
 import { ScalePoolRequestSchema } from "@whetstone/proto/pools/v1/pools";
 import { z } from "zod";
 import { asContract, conditions, type CustomResource, int32, int64, name, rules } from "../custom-resource.ts";
@@ -37,12 +37,7 @@ export const POOL_REASONS = [
   "NameTaken",
 ] as const;
 
-export interface UndatedPoolCondition {
-  readonly type: (typeof POOL_CONDITIONS)[number];
-  readonly status: boolean;
-  readonly reason: (typeof POOL_REASONS)[number];
-  readonly message: string;
-}
+export type PoolConditionChange = ConditionChange<(typeof POOL_CONDITIONS)[number], (typeof POOL_REASONS)[number]>;
 
 const autoscaling = z
   .object({
@@ -108,8 +103,7 @@ const status = z.object({
   conditions: conditions(POOL_CONDITIONS, POOL_REASONS).optional(),
 });
 
-export type PoolCondition = Condition;
-export type PoolStatus = Omit<z.output<typeof status>, "conditions"> & { conditions?: PoolCondition[] };
+export type PoolStatus = z.output<typeof status>;
 
 export const ENVIRONMENT_POOL: CustomResource = {
   kind: "EnvironmentPool",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the status of a pool says. Pure. */
-import type { PoolCondition, UndatedPoolCondition, PoolStatus, StoredPool } from "./schema.ts";
+import { datedConditions } from "@whetstone/kube";
+import type { PoolConditionChange, PoolStatus, StoredPool } from "./schema.ts";
 import type { PoolPlan, RunnerPod } from "./plan.ts";
 import { poolSelector } from "./pods.ts";
 
@@ -28,7 +29,7 @@ export function poolStatus(pool: StoredPool, plan: PoolPlan, facts: StatusFacts)
     freeSlots: Math.max(0, free),
     wantedSlots: facts.wantedSlots,
     selector: poolSelector(name),
-    conditions: conditionsOf(pool, plan, facts).map((desired) => dated(pool, desired, facts.now)),
+    conditions: datedConditions(pool, conditionsOf(pool, plan, facts), facts.now),
   };
 }
 
@@ -40,11 +41,11 @@ export function conditionsOf(
   { spec }: Pick<StoredPool, "spec">,
   plan: PoolPlan,
   facts: StatusFacts,
-): UndatedPoolCondition[] {
+): PoolConditionChange[] {
   return [readiness(spec.replicas, plan), scaling(spec.replicas, plan, facts), degradation(plan, facts)];
 }
 
-function readiness(wanted: number, { present }: PoolPlan): UndatedPoolCondition {
+function readiness(wanted: number, { present }: PoolPlan): PoolConditionChange {
   const type = "Ready";
   const ready = present.filter((pod) => pod.ready).length;
   if (wanted === 0)
@@ -64,7 +65,7 @@ function scaling(
   wanted: number,
   { present, draining, create }: PoolPlan,
   { template }: StatusFacts,
-): UndatedPoolCondition {
+): PoolConditionChange {
   const type = "Scaling";
   const old = present.filter((pod) => pod.template !== template).length;
   if (old > 0) return { type, status: true, reason: "RollingOut", message: `${old} env-runners of an older template` };
@@ -80,9 +81,9 @@ function scaling(
   return { type, status: false, reason: "Settled", message: "" };
 }
 
-function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): UndatedPoolCondition {
+function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): PoolConditionChange {
   const type = "Degraded";
-  const is = (reason: UndatedPoolCondition["reason"], message: string) =>
+  const is = (reason: PoolConditionChange["reason"], message: string) =>
     ({ type, status: true, reason, message }) as const;
   if (refused !== "") return is("PodsRefused", refused);
   const troubled = present.filter(({ ready, trouble }) => !ready && trouble !== "");
@@ -93,19 +94,4 @@ function degradation({ present }: PoolPlan, { taken, refused }: StatusFacts): Un
   }
   if (taken.length > 0) return is("NameTaken", `pods of somebody else: ${taken.join(", ")}`);
   return { type, status: false, reason: "Healthy", message: "" };
-}
-
-function dated(pool: StoredPool, condition: UndatedPoolCondition, now: number): PoolCondition {
-  const former = pool.status?.conditions?.find(({ type }) => type === condition.type);
-  const status = condition.status ? "True" : "False";
-  const { generation } = pool.metadata;
-  return {
-    type: condition.type,
-    status,
-    reason: condition.reason,
-    message: condition.message.slice(0, 2_000),
-    ...(generation !== undefined && { observedGeneration: generation }),
-    lastTransitionTime:
-      former?.status === status ? former.lastTransitionTime : `${new Date(now).toISOString().slice(0, 19)}Z`,
-  };
 }

@@ -58,7 +58,7 @@ function degradation({ gatewayKnown, refused, taken, troubled }: ConditionFacts)
     type,
     status: "True",
     reason: worst.state === "Down" ? "EngineDown" : "EngineStale",
-    message: message.slice(0, 2000),
+    message,
   };
 }
 

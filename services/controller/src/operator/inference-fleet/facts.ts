@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Facts, from the objects that cluster and gateway send. Pure. */
-import type { Pod, Stored } from "@whetstone/kube";
+import { findCondition, isTrue, type Pod, type Stored } from "@whetstone/kube";
 import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import { LABELS, SERVING_GATE } from "./schema.ts";
 import type { EngineFact, PodFact } from "./state.ts";
@@ -24,18 +24,14 @@ const WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index";
 function statusFact(status: Status): Pick<PodFact, "phase" | "ip" | "alive" | "restarts" | "gate" | "waiting"> {
   const { phase = "Pending", podIP: ip = "", containerStatuses = [] } = status;
   const restarts = containerStatuses.reduce((sum, { restartCount }) => sum + restartCount, 0);
-  const alive = conditionOf(status, "ContainersReady") === "True";
-  const gate = conditionOf(status, SERVING_GATE);
+  const alive = isTrue(status.conditions, "ContainersReady");
+  const gate = findCondition(status.conditions, SERVING_GATE);
   const waiting = unscheduled(status) ?? waitingReason(status) ?? "";
-  return { phase, ip, alive, restarts, gate: gate === undefined ? undefined : gate === "True", waiting };
+  return { phase, ip, alive, restarts, gate: gate && gate.status === "True", waiting };
 }
 
-function conditionOf({ conditions = [] }: Status, type: string): string | undefined {
-  return conditions.find((condition) => condition.type === type)?.status;
-}
-
-function unscheduled({ conditions = [] }: Status): string | undefined {
-  const scheduled = conditions.find(({ type }) => type === "PodScheduled");
+function unscheduled({ conditions }: Status): string | undefined {
+  const scheduled = findCondition(conditions, "PodScheduled");
   if (scheduled?.status !== "False") return undefined;
   return `${scheduled.reason ?? "Unscheduled"}: ${scheduled.message ?? ""}`;
 }

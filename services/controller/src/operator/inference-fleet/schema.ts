@@ -50,12 +50,8 @@ export const REASONS = [
   "Settled",
 ] as const;
 
-export interface UndatedFleetCondition {
-  readonly type: (typeof CONDITION_TYPES)[number];
-  readonly status: "True" | "False" | "Unknown";
-  readonly reason: (typeof REASONS)[number];
-  readonly message: string;
-}
+/** Before it is said since when. */
+export type UndatedFleetCondition = Omit<FleetCondition, "observedGeneration" | "lastTransitionTime">;
 
 const ABSOLUTE = { pattern: "^/" };
 

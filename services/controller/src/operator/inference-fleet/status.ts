@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FleetCondition, UndatedFleetCondition, FleetStatus, StoredFleet } from "./schema.ts";
+import { datedConditions, findCondition } from "@whetstone/kube";
+import type { UndatedFleetCondition, FleetStatus, StoredFleet } from "./schema.ts";
 import type { FleetFacts, FleetPlan } from "./plan.ts";
 import { engineSelector } from "./pods.ts";
 
@@ -9,7 +10,6 @@ export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPl
   const versions = plan.replicas.flatMap(({ state, policyVersion }) =>
     state === "Serving" ? (policyVersion ?? []) : [],
   );
-  const conditions = plan.conditions.map((desired) => dated(fleet, facts, desired));
   return {
     ...(generation !== undefined && { observedGeneration: generation }),
     replicas: plan.counts.present,
@@ -21,27 +21,17 @@ export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPl
     ...(facts.wanted && { policy: facts.wanted.name }),
     ...(versions.length > 0 && { policyVersion: Math.min(...versions) }),
     engines: [...plan.replicas],
-    conditions,
+    conditions: datedConditions(fleet, plan.conditions, facts.now),
   };
 }
 
 /** The one word and the one sentence of the printer columns. */
 function summary(conditions: readonly UndatedFleetCondition[]): { state: string; message: string } {
-  const of = (type: string) => conditions.find((condition) => condition.type === type);
-  const [ready, degraded, progressing] = [of("Ready"), of("Degraded"), of("Progressing")];
+  const [ready, degraded, progressing] = ["Ready", "Degraded", "Progressing"].map((type) =>
+    findCondition(conditions, type),
+  );
   if (degraded?.status === "True") return { state: degraded.reason, message: degraded.message };
   if (progressing?.status === "True") return { state: progressing.reason, message: progressing.message };
   if (ready?.reason === "AllReady") return { state: "Ready", message: "" };
   return { state: ready?.reason ?? "", message: ready?.message ?? "" };
-}
-
-function dated(fleet: StoredFleet, { now }: FleetFacts, desired: UndatedFleetCondition): FleetCondition {
-  const former = fleet.status?.conditions?.find(({ type }) => type === desired.type);
-  const { generation } = fleet.metadata;
-  const moved = former?.status !== desired.status;
-  return {
-    ...desired,
-    ...(generation !== undefined && { observedGeneration: generation }),
-    lastTransitionTime: moved ? `${new Date(now).toISOString().slice(0, 19)}Z` : former.lastTransitionTime,
-  };
 }

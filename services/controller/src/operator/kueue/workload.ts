@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Condition, Draft, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import {
+  type Condition,
+  type Draft,
+  findCondition,
+  isTrue,
+  type KubeObject,
+  type ResourceType,
+  type Stored,
+} from "@whetstone/kube";
 import { TRAINING_JOBS, type TrainingJob } from "../training-job/schema.ts";
 import type { WorkloadFacts } from "../training-job/facts.ts";
 
@@ -115,17 +123,17 @@ export function workloadFacts({ metadata, spec, status }: Stored<Workload>): Wor
 }
 
 function said(conditions: readonly Condition[]): Omit<WorkloadFacts, "name" | "active" | "suspended"> {
-  const find = (type: string) => conditions.find((one) => one.type === type);
-  const isTrue = (type: string) => find(type)?.status === "True";
-  const [evicted, podsReady, reserved] = [find("Evicted"), find("PodsReady"), isTrue("QuotaReserved")];
-  const isEvicted = isTrue("Evicted");
+  const [evicted, podsReady, quota] = ["Evicted", "PodsReady", "QuotaReserved"].map((type) =>
+    findCondition(conditions, type),
+  );
+  const [isEvicted, reserved] = [evicted?.status === "True", quota?.status === "True"];
   // Once its quota is free, why it gets none says more than why it lost it.
-  const told = reserved && isEvicted ? evicted : (find("QuotaReserved") ?? evicted);
+  const told = reserved && isEvicted ? evicted : (quota ?? evicted);
   return {
-    admitted: isTrue("Admitted") && !isEvicted,
+    admitted: isTrue(conditions, "Admitted") && !isEvicted,
     reserved,
     evicted: isEvicted ? evicted?.reason : undefined,
-    finished: isTrue("Finished"),
+    finished: isTrue(conditions, "Finished"),
     podsReady: podsReady && { ready: podsReady.status === "True", reason: podsReady.reason },
     message: told?.message || "Kueue has not said anything yet.",
   };

@@ -1,40 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Condition, type ConditionChange, setCondition, type Stored } from "@whetstone/kube";
+import { type ConditionChange, datedConditions, type Stored } from "@whetstone/kube";
 import { waitsFor } from "@whetstone/messaging/jobs";
-import { type ConditionType, CONDITIONS, type Reason, type TrainingJob } from "./schema.ts";
+import { type ConditionType, CONDITIONS, type Reason, type TrainingJob, type TrainingJobStatus } from "./schema.ts";
 import { untilStuckMs } from "./deadlines.ts";
 import { intakeMessage, isEnded, type JobFacts, lagOf, type Readiness, type RecordFacts } from "./facts.ts";
 import { messageOf } from "./messages.ts";
 
-interface Verdict {
-  readonly status: ConditionChange["status"];
-  readonly reason: Reason;
-  readonly message?: string;
-}
-
-const MESSAGE_CHARACTERS = 2000;
+type Verdict = Omit<ConditionChange<ConditionType, Reason>, "type">;
 const unknown = (reason: Reason): Verdict => ({ status: "Unknown", reason });
 
 /** All conditions of the kind, each True, False or Unknown. */
-export function conditionsOf(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts | undefined): Condition[] {
+export function conditionsOf(
+  job: Stored<TrainingJob>,
+  facts: JobFacts,
+  record: RecordFacts | undefined,
+): NonNullable<TrainingJobStatus["conditions"]> {
   const verdicts = {
     ...intakeVerdicts(job, facts, record),
     ...runVerdicts(job, facts, record),
     ...endVerdicts(job, facts, record),
   };
-  const observedGeneration = job.metadata.generation;
-  const now = new Date(facts.nowMs);
-  return CONDITIONS.reduce<Condition[]>((conditions, type) => {
+  const changes = CONDITIONS.map((type) => {
     const { message, ...verdict } = verdicts[type];
-    const said = message || messageOf(type, verdict.reason);
-    const change = { type, ...verdict, message: said.slice(0, MESSAGE_CHARACTERS), observedGeneration };
-    return setCondition(conditions, change, now);
-  }, known(job));
-}
-
-/** The former ones keep their times; the order is always the same. */
-function known({ status }: TrainingJob): Condition[] {
-  return CONDITIONS.flatMap((type) => status?.conditions?.find((condition) => condition.type === type) ?? []);
+    return { type, ...verdict, message: message || messageOf(type, verdict.reason) };
+  });
+  return datedConditions(job, changes, facts.nowMs);
 }
 
 type Verdicts<T extends ConditionType> = Record<T, Verdict>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Condition, KubeObject, ResourceType } from "@whetstone/kube";
+import type { KubeObject, ResourceType } from "@whetstone/kube";
 import { z } from "zod";
 import {
   conditions,
@@ -262,7 +262,7 @@ const status = z
   .describe("Written by the controller, at most every 5 seconds except when a condition changes.");
 /** In a word, for people. */
 export type TrainingJobState = NonNullable<z.output<typeof status>["state"]>;
-export type TrainingJobStatus = Omit<z.output<typeof status>, "conditions"> & { conditions?: Condition[] };
+export type TrainingJobStatus = z.output<typeof status>;
 
 export const TRAINING_JOB: CustomResource = {
   kind: "TrainingJob",
