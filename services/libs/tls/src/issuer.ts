@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/** A small certificate authority (RFC 5280, ECDSA P-256). Twenty packages would do the same, and would hold its key. */
+/** A small certificate authority (RFC 5280, ECDSA P-256). */
 import { createHash, createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { X509Certificate } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { join } from "node:path";
-import { bits, explicit, implicit, integer, octets, oid, sequence, set, text, time, yes } from "./der.ts";
+import { AsnConvert, OctetString } from "@peculiar/asn1-schema";
+import * as x509 from "@peculiar/asn1-x509";
 import { type Role, roleName } from "./roles.ts";
 
 /** PEM texts. */
@@ -20,50 +21,64 @@ export interface Validity {
 }
 
 interface Request extends Validity {
-  readonly subject: string;
+  readonly subject: x509.Name;
   readonly publicKey: KeyObject;
-  readonly extensions: readonly Buffer[];
+  readonly extensions: readonly x509.Extension[];
 }
 
 interface Signer {
-  readonly subject: string;
-  readonly keyId: Buffer;
+  readonly subject: x509.Name;
   readonly key: KeyObject;
 }
 
 const DAY_MS = 86_400_000;
 /** Clocks of a cluster may differ by this much. */
 const CLOCK_SKEW_MS = 5 * 60_000;
-const ECDSA_SHA256 = sequence(oid("1.2.840.10045.4.3.2"));
+const ECDSA_SHA256 = new x509.AlgorithmIdentifier({ algorithm: "1.2.840.10045.4.3.2" });
+const ORGANIZATION = "2.5.4.10";
+const COMMON_NAME = "2.5.4.3";
 
 /** A new authority. Its name carries a random part, so that two of them are never taken for each other. */
 export function createAuthority(validity: Validity): IssuedPair {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const subject = `ca-${randomBytes(4).toString("hex")}`;
-  const keyId = keyIdOf(publicKey);
+  const subject = nameOf(`ca-${randomBytes(4).toString("hex")}`);
+  const usage = x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign;
   const extensions = [
-    extension("2.5.29.19", sequence(yes, integer(Buffer.from([0]))), true), // A CA, with no further CA below it.
-    extension("2.5.29.15", bits(Buffer.from([0b0000_0110]), 1), true), // keyCertSign, cRLSign
-    extension("2.5.29.14", octets(keyId)),
+    // A CA, with no further CA below it.
+    critical(x509.id_ce_basicConstraints, new x509.BasicConstraints({ cA: true, pathLenConstraint: 0 })),
+    critical(x509.id_ce_keyUsage, new x509.KeyUsage(usage)),
+    extension(x509.id_ce_subjectKeyIdentifier, keyIdOf(publicKey)),
   ];
-  const cert = certify({ ...validity, subject, publicKey, extensions }, { subject, keyId, key: privateKey });
-  return { cert, key: pemOf(privateKey) };
+  return {
+    cert: certify({ ...validity, subject, publicKey, extensions }, { subject, key: privateKey }),
+    key: pemOf(privateKey),
+  };
 }
 
 /** A role's certificate, for both ends of a connection. `names`: further DNS names and IP addresses it is reached by. */
 export function issue(authority: IssuedPair, role: Role, names: readonly string[], validity: Validity): IssuedPair {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const alternatives = [roleName(role), ...names].map(generalName);
-  const signer = signerOf(authority);
+  const { raw, publicKey: authorityKey } = new X509Certificate(authority.cert);
+  const alternatives = [roleName(role), ...names].map(
+    (name) => new x509.GeneralName(isIP(name) === 0 ? { dNSName: name } : { iPAddress: name }),
+  );
   const extensions = [
-    extension("2.5.29.19", sequence(), true),
-    extension("2.5.29.15", bits(Buffer.from([0b1000_0000]), 7), true), // digitalSignature
-    extension("2.5.29.37", sequence(oid("1.3.6.1.5.5.7.3.1"), oid("1.3.6.1.5.5.7.3.2"))), // serverAuth, clientAuth
-    extension("2.5.29.17", sequence(...alternatives)),
-    extension("2.5.29.14", octets(keyIdOf(publicKey))),
-    extension("2.5.29.35", sequence(implicit(0, signer.keyId))),
+    critical(x509.id_ce_basicConstraints, new x509.BasicConstraints()),
+    critical(x509.id_ce_keyUsage, new x509.KeyUsage(x509.KeyUsageFlags.digitalSignature)),
+    extension(x509.id_ce_extKeyUsage, new x509.ExtendedKeyUsage([x509.id_kp_serverAuth, x509.id_kp_clientAuth])),
+    extension(x509.id_ce_subjectAltName, new x509.SubjectAlternativeName(alternatives)),
+    extension(x509.id_ce_subjectKeyIdentifier, keyIdOf(publicKey)),
+    extension(
+      x509.id_ce_authorityKeyIdentifier,
+      new x509.AuthorityKeyIdentifier({ keyIdentifier: keyIdOf(authorityKey) }),
+    ),
   ];
-  return { cert: certify({ ...validity, subject: role, publicKey, extensions }, signer), key: pemOf(privateKey) };
+  const signer = {
+    subject: AsnConvert.parse(raw, x509.Certificate).tbsCertificate.subject,
+    key: createPrivateKey(authority.key),
+  };
+  const cert = certify({ ...validity, subject: nameOf(role), publicKey, extensions }, signer);
+  return { cert, key: pemOf(privateKey) };
 }
 
 /** A folder as every service reads it. */
@@ -74,46 +89,51 @@ export function writeTlsFolder(folder: string, ca: string, { cert, key }: Issued
   writeFileSync(join(folder, "ca.crt"), ca);
 }
 
-function signerOf({ cert, key }: IssuedPair): Signer {
-  const authority = new X509Certificate(cert);
-  const subject = /^CN=(.*)$/m.exec(authority.subject)?.[1] ?? "";
-  return { subject, keyId: keyIdOf(authority.publicKey), key: createPrivateKey(key) };
+function certify({ from, days, subject, publicKey, extensions }: Request, signer: Signer): string {
+  const tbsCertificate = new x509.TBSCertificate({
+    version: x509.Version.v3,
+    serialNumber: Uint8Array.of(0x01, ...randomBytes(15)).buffer,
+    signature: ECDSA_SHA256,
+    issuer: signer.subject,
+    validity: new x509.Validity({
+      notBefore: new Date(from.getTime() - CLOCK_SKEW_MS),
+      notAfter: new Date(from.getTime() + days * DAY_MS),
+    }),
+    subject,
+    subjectPublicKeyInfo: AsnConvert.parse(derOf(publicKey), x509.SubjectPublicKeyInfo),
+    extensions: new x509.Extensions([...extensions]),
+  });
+  const signature = sign("sha256", Buffer.from(AsnConvert.serialize(tbsCertificate)), signer.key);
+  const certificate = new x509.Certificate({
+    tbsCertificate,
+    signatureAlgorithm: ECDSA_SHA256,
+    signatureValue: new Uint8Array(signature).buffer,
+  });
+  return new X509Certificate(Buffer.from(AsnConvert.serialize(certificate))).toString();
 }
 
-function certify(request: Request, signer: Signer): string {
-  const until = new Date(request.from.getTime() + request.days * DAY_MS);
-  const body = sequence(
-    explicit(0, integer(Buffer.from([2]))), // Version 3
-    integer(Buffer.from([0x01, ...randomBytes(15)])),
-    ECDSA_SHA256,
-    name(signer.subject),
-    sequence(time(new Date(request.from.getTime() - CLOCK_SKEW_MS)), time(until)),
-    name(request.subject),
-    request.publicKey.export({ type: "spki", format: "der" }),
-    explicit(3, sequence(...request.extensions)),
-  );
-  const signature = sign("sha256", body, { key: signer.key, dsaEncoding: "der" });
-  return new X509Certificate(sequence(body, ECDSA_SHA256, bits(signature))).toString();
+function extension(extnID: string, value: object): x509.Extension {
+  return new x509.Extension({ extnID, extnValue: new OctetString(AsnConvert.serialize(value)) });
 }
 
-function extension(id: string, value: Buffer, critical = false): Buffer {
-  return sequence(oid(id), ...(critical ? [yes] : []), octets(value));
+function critical(extnID: string, value: object): x509.Extension {
+  return new x509.Extension({ ...extension(extnID, value), critical: true });
 }
 
-function name(commonName: string): Buffer {
-  const part = (id: string, value: string): Buffer => set(sequence(oid(id), text(value)));
-  return sequence(part("2.5.4.10", "whetstone"), part("2.5.4.3", commonName));
+function nameOf(commonName: string): x509.Name {
+  const part = (type: string, utf8String: string): x509.RelativeDistinguishedName =>
+    new x509.RelativeDistinguishedName([
+      new x509.AttributeTypeAndValue({ type, value: new x509.AttributeValue({ utf8String }) }),
+    ]);
+  return new x509.Name([part(ORGANIZATION, "whetstone"), part(COMMON_NAME, commonName)]);
 }
 
-function generalName(value: string): Buffer {
-  if (isIP(value) === 4) return implicit(7, Buffer.from(value.split(".").map(Number)));
-  return implicit(2, Buffer.from(value, "ascii"));
+function keyIdOf(key: KeyObject): x509.KeyIdentifier {
+  return new x509.KeyIdentifier(createHash("sha1").update(derOf(key)).digest());
 }
 
-function keyIdOf(key: KeyObject): Buffer {
-  return createHash("sha1")
-    .update(key.export({ type: "spki", format: "der" }))
-    .digest();
+function derOf(key: KeyObject): Buffer {
+  return key.export({ type: "spki", format: "der" });
 }
 
 function pemOf(key: KeyObject): string {

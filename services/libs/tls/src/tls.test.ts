@@ -84,6 +84,7 @@ it("writes fields as asked for", () => {
   expect(leaf.subjectAltName).toBe("DNS:gateway.whetstone, DNS:a.b.svc, IP Address:10.0.0.1");
   expect(leaf.validToDate).toEqual(new Date("2050-01-02T00:00:00Z"));
   expect(leaf.ca).toBe(false);
+  expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"]); // serverAuth, clientAuth
   const root = new X509Certificate(authority.cert);
   expect(root.ca).toBe(true);
   expect(leaf.checkIssued(root)).toBe(true);
