@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
-from whetstone_engine import logs
 from whetstone_engine.memory import keep_freed_memory
+from whetstone_logs import log_to_stderr
 from whetstone_models.errors import ModelError
 from whetstone_tls import TlsError
 
@@ -27,7 +27,8 @@ SWITCH_INTERVAL_S = 0.0005
 def main(arguments: list[str] | None = None) -> int:
     """Parses, loads, serves."""
     options = parser().parse_args(arguments)
-    logs.configure()
+    log_to_stderr("engine", logging.WARNING)
+    log.setLevel(logging.INFO)
     try:
         asyncio.run(_run(options))
     except (ModelError, TlsError, OSError) as error:

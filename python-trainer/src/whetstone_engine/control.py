@@ -17,7 +17,6 @@ from whetstone_engine.replies import encode
 from whetstone_engine.wire import parse_body
 from whetstone_models.errors import ModelError
 
-VERSION = "0.1.0"
 log = logging.getLogger("whetstone_engine")
 
 
@@ -34,20 +33,14 @@ class Control:
         if mode not in ("abort", "wait", "keep"):
             raise ApiError(400, f"mode {mode!r} is not abort, wait or keep", "Bad Request", "query.mode")
         await self._engine.pause(mode, _flag(request, "clear_cache", True))
-        log.info("paused", extra={"fields": {"mode": mode}})
+        log.info("paused", extra={"mode": mode})
         return reply({"status": "paused"})
 
     async def resume(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /resume"""
-        del request
         await self._engine.resume()
         log.info("resumed")
         return reply({"status": "resumed"})
-
-    async def is_paused(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /is_paused"""
-        del request
-        return reply({"is_paused": self._engine.scheduler.paused})
 
     async def abort_requests(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /abort_requests {"request_ids":[...]}, or {} for all. Counts the ids sent, as vLLM does."""
@@ -67,11 +60,6 @@ class Control:
         await self._engine.reset_prefix_cache(_flag(request, "reset_running_requests", False))
         return reply({"success": True})
 
-    async def weight_info(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /weight_info"""
-        del request
-        return reply({"weight_version": self._engine.label})
-
     async def update_weight_version(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /update_weight_version {"new_version":"..."}: the label only."""
         label = parse_body(await request.read()).get("new_version")
@@ -79,11 +67,6 @@ class Control:
             raise invalid("new_version", "must be a non-empty string on one line")
         await self._engine.set_label(label)
         return reply({"success": True, "new_version": label})
-
-    async def world_size(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /get_world_size"""
-        del request
-        return reply({"world_size": 1})
 
     async def collective_rpc(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /collective_rpc: the one method `reload_weights` with kwargs.weights_path."""
@@ -98,14 +81,13 @@ class Control:
         try:
             await self._engine.reload(Path(path))
         except (ModelError, OSError) as error:
-            log.warning("reload_refused", extra={"fields": {"path": path, "reason": str(error)}})
+            log.warning("reload_refused", extra={"path": path, "reason": str(error)})
             raise internal(f"reload_weights: {error}") from error
-        log.info("weights_reloaded", extra={"fields": {"path": path, "seconds": round(time.monotonic() - started, 3)}})
+        log.info("weights_reloaded", extra={"path": path, "seconds": round(time.monotonic() - started, 3)})
         return reply({"results": [None]})
 
     async def models(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /v1/models"""
-        del request
         options = self._engine.options
         card = {"id": options.served_model_name, "object": "model", "created": self._started, "owned_by": "whetstone"}
         card |= {"root": str(options.model), "parent": None, "max_model_len": self._engine.max_len}
@@ -113,28 +95,15 @@ class Control:
 
     async def health(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /health: 503 once the step thread has died. Paused is healthy."""
-        del request
         return web.Response(status=200 if self._engine.steps.alive else 503)
-
-    async def version(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /version"""
-        del request
-        return reply({"version": VERSION, "engine": "whetstone"})
 
     async def server_info(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /server_info: only what a gateway probes."""
-        del request
         model = {"logprobs_mode": "processed_logprobs", "max_model_len": self._engine.max_len}
         return reply({"vllm_config": {"model_config": model, "cache_config": {"enable_prefix_caching": True}}})
 
-    async def load(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /load: requests being answered."""
-        del request
-        return reply({"server_load": sum(map(len, self._engine.live.values()))})
-
     async def metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /metrics"""
-        del request
         engine = self._engine
         text = render(engine.options.served_model_name, engine.scheduler.counters, engine.gauges())
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

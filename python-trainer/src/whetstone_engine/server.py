@@ -11,20 +11,21 @@ import contextlib
 import functools
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
 from whetstone_engine.control import Control, reply
 from whetstone_engine.data_plane import DataPlane
 from whetstone_engine.engine import Engine
-from whetstone_engine.epoch import EpochFence
+from whetstone_engine.epoch import EpochFence, Handler
 from whetstone_engine.errors import ApiError, internal
 from whetstone_tls.identity import role_of_transport
 
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 log = logging.getLogger("whetstone_engine")
+VERSION = "0.1.0"
 KEEP_ALIVE_S = 120.0  # longer than any client pool's idle time, so that the client closes first
 SHUTDOWN_S = 0.5
 MAX_BODY = 32 << 20  # bytes; a token id takes at most 8, so this is above any context
@@ -71,22 +72,29 @@ def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
         ("POST", "/detokenize"): data.detokenize,
         ("POST", "/pause"): fenced(control.pause),
         ("POST", "/resume"): fenced(control.resume),
-        ("GET", "/is_paused"): control.is_paused,
+        ("GET", "/is_paused"): _tells(lambda: {"is_paused": engine.scheduler.paused}),
         ("POST", "/abort_requests"): control.abort_requests,
         ("POST", "/inference/v1/abort_requests"): control.abort_requests_v1,
         ("POST", "/reset_prefix_cache"): fenced(control.reset_prefix_cache),
-        ("GET", "/weight_info"): control.weight_info,
+        ("GET", "/weight_info"): _tells(lambda: {"weight_version": engine.label}),
         ("POST", "/update_weight_version"): fenced(control.update_weight_version),
-        ("GET", "/get_world_size"): control.world_size,
+        ("GET", "/get_world_size"): _tells(lambda: {"world_size": 1}),
         ("POST", "/collective_rpc"): fenced(control.collective_rpc),
         ("GET", "/v1/models"): control.models,
         ("GET", "/health"): control.health,
         ("GET", "/ping"): control.health,
-        ("GET", "/version"): control.version,
+        ("GET", "/version"): _tells(lambda: {"version": VERSION, "engine": "whetstone"}),
         ("GET", "/server_info"): control.server_info,
-        ("GET", "/load"): control.load,
+        ("GET", "/load"): _tells(lambda: {"server_load": sum(map(len, engine.live.values()))}),
         ("GET", "/metrics"): control.metrics,
     }
+
+
+def _tells(body: Callable[[], dict[str, Any]]) -> Handler:
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+        return reply(body())
+
+    return handle
 
 
 def make_handler(table: dict[tuple[str, str], Handler], data_only: bool) -> Handler:
@@ -112,7 +120,7 @@ def make_handler(table: dict[tuple[str, str], Handler], data_only: bool) -> Hand
             raise
         except Exception:
             # The cause is logged, not sent: it may hold paths or prompts.
-            log.exception("request_failed", extra={"fields": {"path": path}})
+            log.exception("request_failed", extra={"path": path})
             return reply(internal("internal error").body(), 500)
 
     return handle
@@ -137,7 +145,7 @@ async def serve(
         if probes is not None:
             await _listen(stack, only(OPEN_PATHS, make_handler(table, data_only=True)), probes)
         host, port = await _listen(stack, make_handler(table, data_only=control is not None), data)
-        log.info("listening", extra={"fields": {"host": host, "port": port, **fields}})
+        log.info("listening", extra={"host": host, "port": port, **fields})
         await stop.wait()
         # Requests in flight end with their partial tokens, so that closing the servers has nobody to wait for.
         with contextlib.suppress(TimeoutError):

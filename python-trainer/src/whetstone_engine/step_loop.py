@@ -134,7 +134,7 @@ class StepLoop:
         try:
             slots, sampled = self.runner.step(self.scheduler.table, batch)
         except Exception:
-            log.exception("batch_failed", extra={"fields": {"sequences": len(batch.slots)}})
+            log.exception("batch_failed", extra={"sequences": len(batch.slots)})
             self._one_by_one(batch)
         else:
             self.scheduler.commit(slots, sampled)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def check_model(directory: Path) -> dict[str, Any]:
     check_weights(directory, config)
     return {
         "model_type": config.model_type,
-        "parameters": sum(_product(shape) for shape in expected_shapes(config).values()),
+        "parameters": sum(math.prod(shape) for shape in expected_shapes(config).values()),
         "layers": config.num_layers,
         "hidden_size": config.hidden_size,
         "vocab_size": config.vocab_size,
@@ -62,10 +63,3 @@ def chat_template(directory: Path) -> str:
     if not isinstance(template, str) or not template:
         raise ModelError("chat_template", "neither chat_template.jinja nor tokenizer_config.json has a chat template")
     return template
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    result = 1
-    for size in shape:
-        result *= size
-    return result

@@ -31,9 +31,9 @@ class Manifest:
 
 
 @contextlib.contextmanager
-def staging_directory(directory: Path) -> Iterator[Path]:
-    """A new folder beside `directory`, removed if the block fails. Raises FileExistsError if `directory` exists."""
-    if directory.exists():
+def staging_directory(directory: Path, replaces: bool = False) -> Iterator[Path]:
+    """A new folder beside `directory`, removed if the block fails. Raises FileExistsError unless it `replaces` one."""
+    if directory.exists() and not replaces:
         raise FileExistsError(f"{directory} exists; a weights folder is immutable")
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
@@ -47,7 +47,7 @@ def staging_directory(directory: Path) -> Iterator[Path]:
 def publish_directory(staging: Path, directory: Path, version: int) -> None:
     """Writes the manifest of `staging` and renames the folder into place; every file is on disk before either."""
     names = sorted(entry.name for entry in staging.iterdir() if entry.is_file() and entry.name != MANIFEST)
-    files = [_describe(staging / name) for name in names]
+    files = [describe(staging / name) for name in names]
     temporary = staging / f"{MANIFEST}.tmp"
     temporary.write_text(json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1) + "\n")
     flush(temporary)
@@ -90,7 +90,8 @@ def _read(directory: Path) -> dict[str, Any]:
     return raw
 
 
-def _describe(path: Path) -> dict[str, Any]:
+def describe(path: Path) -> dict[str, Any]:
+    """Name, size and digest of a file that is on disk from now on."""
     path.chmod(0o644)  # safetensors writes 0600, which an engine under another user could not read
     flush(path)
     return {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}

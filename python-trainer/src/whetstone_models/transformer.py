@@ -229,7 +229,6 @@ def rope_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
 
 def causal_attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Attention within padded sequences [B, T, heads, head_dim] (the trainer's layout)."""
-    del layer
     query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
     grouped = query.shape[1] != key.shape[1]
     out = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)

@@ -6,15 +6,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
 import sys
-from datetime import UTC, datetime
 
 import torch
 
+from whetstone_logs import log_to_stderr
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.service.server import ServerConfig, start_server
@@ -24,25 +23,6 @@ log = logging.getLogger("whetstone_trainer")
 LEVELS = {"trace": 5, "debug": 10, "info": 20, "warn": 30, "error": 40, "fatal": 50, "silent": 100}
 # Not bfloat16: small steps of AdamW vanish in its 8 bits, so it needs a float32 copy of the weights beside it.
 DTYPES = {"float32": torch.float32}
-_PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line, as in services/libs/telemetry."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "level": "warn" if record.levelname == "WARNING" else record.levelname.lower(),
-            "time": datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
-            "component": "trainer",
-            "event": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _PLAIN},
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -64,9 +44,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=LEVELS[os.environ.get("WHETSTONE_LOG_LEVEL", "info")], handlers=[handler])
+    log_to_stderr("trainer", LEVELS[os.environ.get("WHETSTONE_LOG_LEVEL", "info")])
     arguments = parse_arguments()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit("--device cuda: PyTorch sees no CUDA device; use --device cpu or auto")

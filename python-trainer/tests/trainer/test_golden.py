@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 from google.protobuf.json_format import ParseDict
+from trainer_kit import agg_loss
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
-from whetstone_trainer.algorithms.aggregation import agg_loss
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
@@ -42,11 +42,10 @@ def check_advantages(vector: dict[str, Any]) -> None:
 
 def check_policy_loss(vector: dict[str, Any]) -> None:
     clips = {"clip_low": vector["clipLow"], "clip_high": vector["clipHigh"], "clip_dual": float(vector["clipDual"])}
-    settings = replace(GRPO, options=jobs.Grpo(**clips))
     behaviour = doubles(vector["behaviourProbabilities"]).log()
     logprobs = (behaviour + doubles(vector["ratios"]).log()).requires_grad_()
     mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)
-    out = TOKEN_LOSSES["clipped"].losses(TokenLossInput(logprobs, behaviour, advantages), settings)
+    out = TOKEN_LOSSES["clipped"].losses(TokenLossInput(logprobs, behaviour, advantages), jobs.Grpo(**clips))
     for mode, expected in vector["losses"].items():
         np.testing.assert_allclose(agg_loss(out.losses_N, mask, mode).item(), expected, **TOLERANCE)
     if "gradient" in vector:
@@ -66,7 +65,7 @@ def check_agg_loss(vector: dict[str, Any]) -> None:
 
 def check_sft(vector: dict[str, Any]) -> None:
     logprobs = doubles(vector["logprobs"])
-    out = TOKEN_LOSSES["nll"].losses(TokenLossInput(logprobs, logprobs, logprobs), GRPO)
+    out = TOKEN_LOSSES["nll"].losses(TokenLossInput(logprobs, logprobs, logprobs), jobs.Grpo())
     loss = agg_loss(out.losses_N, doubles(vector["mask"]), "token-mean")
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 

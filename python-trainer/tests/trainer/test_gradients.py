@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from trainer_kit import agg_loss
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.folder import load_model
-from whetstone_trainer.algorithms.aggregation import agg_loss
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
 from whetstone_trainer.backends.local.micro_batches import mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer

@@ -24,6 +24,7 @@ from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
+from whetstone_trainer.algorithms.aggregation import token_weights
 
 torch.set_num_threads(1)
 JOB, UID = "toy", "uid-1"
@@ -192,3 +193,28 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0)
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.02)
+
+
+def agg_loss(
+    losses_RT: torch.Tensor,
+    mask_RT: torch.Tensor,
+    mode: str,
+    workers: int = 1,
+    total_tokens: float | None = None,
+    total_rows: float | None = None,
+    scale_factor: float | None = None,
+) -> torch.Tensor:
+    """`token_weights` on padded matrices, with verl's defaults: what is absent is taken from this batch."""
+    mask = mask_RT.bool()
+    lengths_R = mask.sum(1)
+    weights_R = token_weights(
+        lengths_R,
+        mode,
+        float(lengths_R.sum()) if total_tokens is None else total_tokens,
+        float((lengths_R > 0).sum()) if total_rows is None else total_rows,
+        float(mask.shape[1]) if scale_factor is None else scale_factor,
+        workers,
+    )
+    # where, not a product: NaN outside the mask must vanish too.
+    kept = torch.where(mask, losses_RT, torch.zeros_like(losses_RT))
+    return (kept.sum(1) * weights_R.to(losses_RT.dtype)).sum()

@@ -40,28 +40,3 @@ def token_weights(
     else:
         raise ValueError(f"unknown loss aggregation {mode!r}")
     return weights_R * workers
-
-
-def agg_loss(
-    losses_RT: Tensor,
-    mask_RT: Tensor,
-    mode: str,
-    workers: int = 1,
-    total_tokens: float | None = None,
-    total_rows: float | None = None,
-    scale_factor: float | None = None,
-) -> Tensor:
-    """The same on padded matrices, with verl's defaults: what is absent is taken from this batch."""
-    mask = mask_RT.bool()
-    lengths_R = mask.sum(1)
-    weights_R = token_weights(
-        lengths_R,
-        mode,
-        float(lengths_R.sum()) if total_tokens is None else total_tokens,
-        float((lengths_R > 0).sum()) if total_rows is None else total_rows,
-        float(mask.shape[1]) if scale_factor is None else scale_factor,
-        workers,
-    )
-    # where, not a product: NaN outside the mask must vanish too.
-    kept = torch.where(mask, losses_RT, torch.zeros_like(losses_RT))
-    return (kept.sum(1) * weights_R.to(losses_RT.dtype)).sum()

@@ -69,7 +69,7 @@ def estimate_advantages(
         counted_J[members] = True
         is_flat = estimator.compares and len(members) > 1 and bool((rewards_G == rewards_G[0]).all())
         if not is_flat:
-            advantages_J[members] = estimator.advantages(rewards_G, settings)
+            advantages_J[members] = estimator.advantages(rewards_G, settings.options)
     if estimator.is_whitened and counted_J.any():
         weights_J = np.ones_like(rewards_J) if tokens is None else np.asarray(tokens, dtype=np.float64)
         advantages_J[counted_J] = _whitened(advantages_J[counted_J], weights_J[counted_J])

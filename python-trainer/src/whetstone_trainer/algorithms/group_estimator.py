@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
-
-if TYPE_CHECKING:
-    from whetstone_trainer.contract.settings import AlgorithmSettings
 
 
 @dataclass(frozen=True)
@@ -20,8 +17,8 @@ class GroupEstimator:
 
     # As in proto/golden/advantages.json.
     name: str
-    # Rewards [G] of one group, float64; settings → advantages [G].
-    advantages: Callable[[np.ndarray, AlgorithmSettings], np.ndarray]
+    # Rewards [G] of one group, float64; options → advantages [G].
+    advantages: Callable[[np.ndarray, jobs.Grpo], np.ndarray]
     # How a job asks for it; None: it cannot.
     wire: types.AdvantageEstimator | None
     # Of a group that it says something about. Above 1: members are compared, so equal rewards say nothing.

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from whetstone_trainer.contract.settings import AlgorithmSettings
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 
 @dataclass(frozen=True)
@@ -36,4 +33,4 @@ class TokenLoss:
     """The loss of each trained token. `aggregation` makes one number of them."""
 
     name: str
-    losses: Callable[[TokenLossInput, AlgorithmSettings], TokenLossOutput]
+    losses: Callable[[TokenLossInput, jobs.Grpo], TokenLossOutput]

@@ -100,7 +100,6 @@ class TrainerServicer(rpc.TrainerServiceServicer):
 
     @_answers
     async def Status(self, request: wire.StatusRequest) -> wire.StatusResponse:
-        del request
         session, run, configuring = self._session, self._session.run, self._session.configuring
         return wire.StatusResponse(
             job_uid=None if run is None else run.job_uid,

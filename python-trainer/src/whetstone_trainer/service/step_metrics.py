@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from whetstone.types.v1 import types_pb2 as types
@@ -26,22 +26,14 @@ class Clock:
         self.seconds = seconds
         self._started = time.monotonic_ns() - int(sum(seconds.values()) * 1e9)
 
-    def part(self, name: str) -> _Part:
-        return _Part(self.seconds, name)
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - started
 
     def total_ns(self) -> int:
         return time.monotonic_ns() - self._started
-
-
-class _Part:
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self._seconds, self._name = seconds, name
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, *_: Any) -> None:
-        self._seconds[self._name] = time.perf_counter() - self._started
 
 
 def batch_metrics(

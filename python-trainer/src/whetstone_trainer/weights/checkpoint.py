@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from whetstone_models.manifest import flush
+from whetstone_models.manifest import describe, flush, staging_directory
 from whetstone_models.reading import OnBytes, file_digest, unheard
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.weights.run_folder import RunFolder
@@ -71,20 +69,14 @@ def write_checkpoint(folder: RunFolder, state: State, save: Callable[[Path], Non
     An existing checkpoint of that step is replaced.
     """
     directory = folder.checkpoint(state.step)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    staging = directory.parent / f".{directory.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        staging.mkdir()
+    with staging_directory(directory, replaces=True) as staging:
         save(staging)
-        for path in staging.iterdir():
-            flush(path)
-        (staging / STATE).write_text(json.dumps(_state_json(state, staging), indent=1) + "\n")
+        raw = {**_progress_json(state), "files": [describe(path) for path in sorted(staging.iterdir())]}
+        (staging / STATE).write_text(json.dumps({**raw, "digest": _own_digest(raw)}, indent=1) + "\n")
         flush(staging / STATE)
         flush(staging)
         folder.discard(directory)
         staging.rename(directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)  # Of a write that failed: nothing is left behind.
     flush(directory.parent)
     return directory
 
@@ -108,16 +100,6 @@ def check_files(directory: Path, raw: dict[str, Any], on_bytes: OnBytes = unhear
 def _own_digest(raw: dict[str, Any]) -> str:
     rest = {name: value for name, value in raw.items() if name != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _state_json(state: State, directory: Path) -> dict[str, Any]:
-    files = [
-        {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}
-        for path in sorted(directory.iterdir())
-        if path.name != STATE
-    ]
-    raw = {**_progress_json(state), "files": files}
-    return {**raw, "digest": _own_digest(raw)}
 
 
 def _progress_json(state: State) -> dict[str, Any]:

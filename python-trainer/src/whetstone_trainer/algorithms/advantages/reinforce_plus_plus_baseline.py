@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """REINFORCE++ with a baseline. arXiv 2501.03262."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.group_estimator import GroupEstimator
 
-if TYPE_CHECKING:
-    from whetstone_trainer.contract.settings import AlgorithmSettings
 
-
-def advantages(rewards_G: np.ndarray, settings: AlgorithmSettings) -> np.ndarray:
+def advantages(rewards_G: np.ndarray, options: jobs.Grpo) -> np.ndarray:
     """r - mean, whitened over the batch afterwards. A single member: the reward."""
-    del settings
     return rewards_G.copy() if len(rewards_G) == 1 else rewards_G - rewards_G.mean()
 
 

@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """PPO's clipped surrogate with the dual clip. arXiv 1707.06347, 1912.09729; verl `compute_policy_loss_vanilla`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
-
-if TYPE_CHECKING:
-    from whetstone_trainer.contract.settings import AlgorithmSettings
 
 LOG_RATIO_BOUND = 20.0
 
 
-def losses(given: TokenLossInput, settings: AlgorithmSettings) -> TokenLossOutput:
+def losses(given: TokenLossInput, options: jobs.Grpo) -> TokenLossOutput:
     """max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
 
     The ratio is current to behaviour policy, its logarithm bounded to ±20.
     """
-    options = settings.options
     log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
     ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
     plain = -advantages_N * ratio_N

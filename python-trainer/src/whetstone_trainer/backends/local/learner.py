@@ -128,7 +128,7 @@ def accumulate(
     # The weight is positive, so it may scale the advantage: every clipped form scales with it.
     importance_N = micro.gather([row.importance for row in micro.rows])
     given = TokenLossInput(logprobs_N, behaviour_N, advantages_N * importance_N)
-    out = TOKEN_LOSSES[algorithm.token_loss].losses(given, algorithm)
+    out = TOKEN_LOSSES[algorithm.token_loss].losses(given, algorithm.options)
     policy_loss = (out.losses_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()
     loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss
