@@ -10,7 +10,7 @@ const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 const sources = globSync("services/**/src/**/*.ts", { cwd: ROOT, exclude: ["**/node_modules/**", "**/*.test.ts"] });
 /** As `createMetrics` registers them; the prefix is its own. */
 const declared = sources.flatMap((path) =>
-  [...read(path).matchAll(/\.(counter|gauge|histogram)\(\{\s*name:\s*"([a-z_]+)"/g)].map((match) => ({
+  [...read(path).matchAll(/\.(counter|gauge|gaugeOf|histogram)\(\s*"([a-z_]+)"/g)].map((match) => ({
     kind: match[1] as string,
     name: `whetstone_${match[2]}`,
   })),

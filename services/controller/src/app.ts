@@ -24,11 +24,10 @@ const NATS_NEEDED = "2.12.0";
 
 const CALLERS: Callers = { client: true, console: true };
 
-export interface App {
+export interface App extends AsyncDisposable {
   readonly port: number;
   /** Rejects when this controller may act no longer: the process has to end. */
   readonly ended: Promise<void>;
-  close(): Promise<void>;
 }
 
 /** Starts the controller: JobService, and while this replica leads the scheduler that runs jobs. */
@@ -61,7 +60,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   return {
     port: server.port,
     ended,
-    async close() {
+    async [Symbol.asyncDispose]() {
       await server.close(1000);
       shutdown.abort();
       await ended.catch(() => undefined);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { loadConfig } from "@whetstone/core";
-import { createLogger, stopOnSignal } from "@whetstone/telemetry";
+import { createLogger, runService } from "@whetstone/telemetry";
 import { startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
 
@@ -24,12 +24,17 @@ if (process.argv[2] === "nats-guard") {
   process.exit(0);
 }
 const config = loadConfig(ConfigSchema, { env: process.env });
-const logger = createLogger({ component: "controller", level: config.logLevel });
-const app = await startApp(config, logger);
-logger.info("ready", { port: app.port });
-app.ended.catch((error: unknown) => {
-  // Another controller leads: nothing of this one may go on, and its successor is this process started again.
-  logger.error("stopped_leading", { error });
-  process.exit(1);
+await runService({
+  component: "controller",
+  config,
+  start: async (logger) => {
+    const app = await startApp(config, logger);
+    app.ended.catch((error: unknown) => {
+      // Another controller leads: nothing of this one may go on, and its successor is this process started again.
+      logger.error("stopped_leading", { error });
+      process.exit(1);
+    });
+    return app;
+  },
+  describe: ({ port }) => ({ port }),
 });
-stopOnSignal(() => app.close(), { supervised: config.supervised === "1" });

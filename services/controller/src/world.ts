@@ -71,10 +71,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   );
   const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
   const metrics = createMetrics({ component: "controller" });
-  const quarantines = metrics.counter({
-    name: "engine_quarantines_total",
-    help: "Engines found quarantined, by reason",
-  });
+  const quarantines = metrics.counter("engine_quarantines_total", "Engines found quarantined, by reason");
   const kube = await openCluster(config, logger, metrics);
   if (kube) stack.use(kube);
   return {

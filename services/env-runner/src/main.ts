@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { loadConfig } from "@whetstone/core";
-import { createLogger, stopOnSignal } from "@whetstone/telemetry";
+import { runService } from "@whetstone/telemetry";
 import { startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
 
@@ -8,7 +8,10 @@ import { ConfigSchema } from "./config.ts";
 const CLOSING_MS = 5_000;
 
 const config = loadConfig(ConfigSchema, { env: process.env });
-const logger = createLogger({ component: "env-runner", level: config.logLevel });
-const app = await startApp(config, { logger });
-logger.info("ready", { address: app.address });
-stopOnSignal(() => app.close(), { supervised: config.supervised, withinMs: config.drainMs + CLOSING_MS });
+await runService({
+  component: "env-runner",
+  config,
+  start: (logger) => startApp(config, { logger }),
+  describe: ({ address }) => ({ address }),
+  closeWithinMs: config.drainMs + CLOSING_MS,
+});

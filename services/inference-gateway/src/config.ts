@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+import { portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 /** Settings of the gateway, from WHETSTONE_* variables. */
 export const ConfigSchema = z.strictObject({
-  host: z.string().default("127.0.0.1"),
+  ...SERVICE_SETTINGS,
   /** Agents. 0 picks a free one. */
-  httpPort: z.number().int().min(0).max(65_535).default(8080),
+  httpPort: portSetting(8080),
   /** FleetService. 0 picks a free one. */
-  grpcPort: z.number().int().min(0).max(65_535).default(9080),
+  grpcPort: portSetting(9080),
   /** Engines known from the start, "<id>=<url>". */
   engines: z.array(z.string().regex(/^[^=\s]+=https?:\/\/\S+$/, 'must be "<id>=http://<host>:<port>"')).default([]),
   /** Calls on one engine at a time. */
@@ -34,15 +35,6 @@ export const ConfigSchema = z.strictObject({
   healthTimeoutMs: z.number().int().min(10).default(5000),
   /** How long a fenced engine must say nothing before what it still has is taken back. An early end costs tokens, no truth. */
   drainQuietMs: z.number().int().min(1).default(50),
-  /** Folder with ca.crt, tls.crt and tls.key: every connection is then encrypted, and both ends prove their roles. */
-  tlsPath: z.string().optional(),
-  /** Answers gRPC health in plain text, for probes; 0: off. */
-  healthPort: z.number().int().min(0).max(65_535).default(0),
-  /** Prometheus text in plain HTTP, beside /metrics of the HTTP port; 0: off. */
-  metricsPort: z.number().int().min(0).max(65_535).default(0),
-  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
-  /** Ends when standard input closes, so that nothing outlives a supervisor. */
-  supervised: z.boolean().default(false),
 });
 
 export type GatewayConfig = z.output<typeof ConfigSchema>;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+import { MODULE_SETTINGS, NATS_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 /** Settings of the orchestrator, from WHETSTONE_* variables. */
 export const ConfigSchema = z.strictObject({
-  host: z.string().default("127.0.0.1"),
+  ...SERVICE_SETTINGS,
+  ...NATS_SETTINGS,
+  ...MODULE_SETTINGS,
   /** RolloutService. 0 picks a free one. */
-  grpcPort: z.number().int().min(0).max(65_535).default(9082),
-  natsUrl: z.string().min(1).default("nats://127.0.0.1:4222"),
-  /** Credentials file of a NATS server that is not ours. */
-  natsCredentials: z.string().optional(),
-  /** Authorities of that server's certificate. Default, with a `tls://` URL: those of tlsPath. */
-  natsCa: z.string().optional(),
+  grpcPort: portSetting(9082),
   /** Make the streams that all jobs share; false: wait until the controller has, as where rights are by role. */
   makeStreams: z.boolean().default(true),
   /** Base URL of the gateway's HTTP side. */
@@ -42,21 +40,8 @@ export const ConfigSchema = z.strictObject({
   ackWaitMs: z.number().int().min(500).default(15_000),
   /** Deliveries of one task that are played; the next is sealed as failed. */
   maxDeliver: z.number().int().min(1).default(10),
-  /** Most memory of one job's own code, MiB; more than that ends its process. */
-  moduleMemoryMib: z.number().int().min(64).default(2048),
-  /** A job's own code that does not answer for this long counts as hanging and is ended. */
-  moduleHangMs: z.number().int().min(100).default(10_000),
   /** A job's process without an episode for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(600_000),
-  /** Folder with ca.crt, tls.crt and tls.key: every connection is then encrypted, and both ends prove their roles. */
-  tlsPath: z.string().optional(),
-  /** Answers gRPC health in plain text, for probes; 0: off. */
-  healthPort: z.number().int().min(0).max(65_535).default(0),
-  /** 0: off. */
-  metricsPort: z.number().int().min(0).max(65_535).default(0),
-  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
-  /** Ends when standard input closes, so that nothing outlives a supervisor. */
-  supervised: z.boolean().default(false),
 });
 
 export type OrchestratorConfig = z.output<typeof ConfigSchema>;

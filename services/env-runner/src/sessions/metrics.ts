@@ -14,19 +14,15 @@ export interface RunnerMetrics {
 export type SessionEnd = "closed" | "left" | ErrorCode;
 
 export function runnerMetrics(metrics: Metrics, slots: Slots): RunnerMetrics {
-  metrics.gauge({ name: "env_slots_used", help: "Sessions open now.", read: () => slots.used });
-  metrics.gauge({ name: "env_slots", help: "Sessions that may be open at once.", read: () => slots.total });
-  const steps = metrics.counter({ name: "env_steps_total", help: "Steps taken." });
-  const sessions = metrics.counter({
-    name: "env_sessions_total",
-    help: "Sessions by how they ended.",
-    labels: ["end"],
-  });
-  const moduleEnds = metrics.counter({
-    name: "module_process_ends_total",
-    help: "Processes of jobs' own code that ended unasked, by why.",
-    labels: ["code"],
-  });
+  metrics.gaugeOf("env_slots_used", "Sessions open now.", () => slots.used);
+  metrics.gaugeOf("env_slots", "Sessions that may be open at once.", () => slots.total);
+  const steps = metrics.counter("env_steps_total", "Steps taken.");
+  const sessions = metrics.counter("env_sessions_total", "Sessions by how they ended.", ["end"]);
+  const moduleEnds = metrics.counter(
+    "module_process_ends_total",
+    "Processes of jobs' own code that ended unasked, by why.",
+    ["code"],
+  );
   return {
     moduleEnd: (code) => {
       moduleEnds.inc({ code });

@@ -18,27 +18,12 @@ export interface GatewayMetrics {
 const STATES: EngineState[] = ["serving", "fenced", "quarantined"];
 
 export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: SessionTable): GatewayMetrics {
-  const requests = metrics.counter({
-    name: "gateway_requests_total",
-    help: "Chat completions by status.",
-    labels: ["code"],
-  });
-  const forks = metrics.counter({
-    name: "gateway_forks_total",
-    help: "Calls that continue no earlier one exactly.",
-    labels: ["reason"],
-  });
-  const resubmissions = metrics.counter({
-    name: "gateway_resubmissions_total",
-    help: "Attempts after the first.",
-    labels: ["reason"],
-  });
-  const mismatches = metrics.counter({
-    name: "gateway_label_mismatch_total",
-    help: "Answers under another label than the fence's.",
-  });
-  const seconds = metrics.histogram({ name: "gateway_request_seconds", help: "From receipt to answer." });
-  const tokens = metrics.counter({ name: "gateway_tokens_total", help: "Tokens of answered calls.", labels: ["kind"] });
+  const requests = metrics.counter("gateway_requests_total", "Chat completions by status.", ["code"]);
+  const forks = metrics.counter("gateway_forks_total", "Calls that continue no earlier one exactly.", ["reason"]);
+  const resubmissions = metrics.counter("gateway_resubmissions_total", "Attempts after the first.", ["reason"]);
+  const mismatches = metrics.counter("gateway_label_mismatch_total", "Answers under another label than the fence's.");
+  const seconds = metrics.histogram("gateway_request_seconds", "From receipt to answer.");
+  const tokens = metrics.counter("gateway_tokens_total", "Tokens of answered calls.", ["kind"]);
   registerGauges(metrics, fleet, sessions);
   return {
     request: (code, took) => {
@@ -73,14 +58,14 @@ function registerGauges(metrics: Metrics, fleet: Fleet, sessions: SessionTable):
       .waiting()
       .values()
       .reduce((sum, calls) => sum + calls, 0);
-  metrics.gauge({ name: "gateway_in_flight", help: "Calls running on engines.", read: running });
-  metrics.gauge({ name: "gateway_waiting", help: "Calls waiting for an engine.", read: waiting });
-  metrics.gauge({ name: "gateway_sessions", help: "Sessions in memory.", read: () => sessions.size });
+  metrics.gaugeOf("gateway_in_flight", "Calls running on engines.", running);
+  metrics.gaugeOf("gateway_waiting", "Calls waiting for an engine.", waiting);
+  metrics.gaugeOf("gateway_sessions", "Sessions in memory.", () => sessions.size);
 }
 
 /** Engines by state: how many, not which, so that the label stays a closed set. */
 function setEngineStates(metrics: Metrics, fleet: Fleet): void {
-  const gauge = metrics.gauge({ name: "gateway_engine_state", help: "Engines by state.", labels: ["state"] });
+  const gauge = metrics.gauge("gateway_engine_state", "Engines by state.", ["state"]);
   for (const state of STATES)
     gauge.set(
       { state },

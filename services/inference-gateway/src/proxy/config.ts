@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+import { portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
-const port = z.number().int().min(0).max(65_535);
+const { host, tlsPath, logLevel, supervised } = SERVICE_SETTINGS;
 
 /** Settings of the proxy before an engine, from WHETSTONE_* variables. */
 export const ProxyConfigSchema = z.strictObject({
-  host: z.string().default("127.0.0.1"),
+  ...{ host, tlsPath, logLevel, supervised },
   /** Sampling, for the gateway. 0 picks a free one. */
-  dataPort: port.default(8000),
+  dataPort: portSetting(8000),
   /** Everything, for the controller. 0 picks a free one. */
-  controlPort: port.default(8001),
+  controlPort: portSetting(8001),
   /** /health and /metrics in plain text; 0: off. */
-  healthPort: port.default(0),
+  healthPort: portSetting(),
   /** The engine, on this machine's loopback. */
   engineUrl: z.string().regex(/^http:\/\/\S+$/, 'must be "http://127.0.0.1:<port>"'),
   maxConnections: z.number().int().min(1).default(2048),
-  /** Folder with ca.crt, tls.crt and tls.key: both ports then ask callers who they are. */
-  tlsPath: z.string().optional(),
-  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
-  supervised: z.boolean().default(false),
 });
 
 export type ProxyConfig = z.output<typeof ProxyConfigSchema>;

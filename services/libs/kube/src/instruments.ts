@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Metrics } from "@whetstone/telemetry";
+import { createMetrics, type Metrics } from "@whetstone/telemetry";
 
 /** What this library counts. Labels are closed sets: verbs, kinds, HTTP codes, names of reconcilers. */
 export interface Instruments {
@@ -10,38 +10,19 @@ export interface Instruments {
   cached(kind: string, objects: number): void;
 }
 
-const silent: Instruments = {
-  request: () => {},
-  relist: () => {},
-  watchOpened: () => {},
-  event: () => {},
-  cached: () => {},
-};
-
-export function createInstruments(metrics: Metrics | undefined): Instruments {
-  if (!metrics) return silent;
-  const requests = metrics.counter({
-    name: "kube_requests_total",
-    help: "Calls to the API server",
-    labels: ["verb", "kind", "code"],
-  });
-  const relists = metrics.counter({
-    name: "kube_relists_total",
-    help: "Lists by reflectors",
-    labels: ["kind", "reason"],
-  });
-  const events = metrics.counter({ name: "kube_watch_events_total", help: "Watch events", labels: ["kind", "type"] });
-  const cached = metrics.gauge({ name: "kube_cached_objects", help: "Objects in memory", labels: ["kind"] });
-  const opened = metrics.gauge({
-    name: "kube_watch_opened_timestamp_seconds",
-    help: "When the present watch began",
-    labels: ["kind"],
-  });
-  const heard = metrics.gauge({
-    name: "kube_watch_last_event_timestamp_seconds",
-    help: "When a watch last said something, bookmarks included",
-    labels: ["kind"],
-  });
+/** @param given  undefined: nobody reads them */
+export function createInstruments(given: Metrics | undefined): Instruments {
+  const metrics = given ?? createMetrics({ component: "kube", processMetrics: false });
+  const requests = metrics.counter("kube_requests_total", "Calls to the API server", ["verb", "kind", "code"]);
+  const relists = metrics.counter("kube_relists_total", "Lists by reflectors", ["kind", "reason"]);
+  const events = metrics.counter("kube_watch_events_total", "Watch events", ["kind", "type"]);
+  const cached = metrics.gauge("kube_cached_objects", "Objects in memory", ["kind"]);
+  const opened = metrics.gauge("kube_watch_opened_timestamp_seconds", "When the present watch began", ["kind"]);
+  const heard = metrics.gauge(
+    "kube_watch_last_event_timestamp_seconds",
+    "When a watch last said something, bookmarks included",
+    ["kind"],
+  );
   return {
     request: (verb, kind, code) => requests.inc({ verb, kind, code }),
     relist: (kind, reason) => relists.inc({ kind, reason }),

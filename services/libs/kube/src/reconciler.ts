@@ -138,13 +138,13 @@ interface Observer {
 
 function observer(name: string, metrics: Metrics | undefined): Observer {
   if (!metrics) return { ran: () => {}, depth: () => {} };
-  const seconds = metrics.histogram({
-    name: "reconcile_seconds",
-    help: "Duration of one reconcile",
-    labels: ["reconciler", "result"],
-    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120],
-  });
-  const depth = metrics.gauge({ name: "reconcile_queue_depth", help: "Keys that wait", labels: ["reconciler"] });
+  const seconds = metrics.histogram(
+    "reconcile_seconds",
+    "Duration of one reconcile",
+    ["reconciler", "result"],
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120],
+  );
+  const depth = metrics.gauge("reconcile_queue_depth", "Keys that wait", ["reconciler"]);
   return {
     ran: (result, ms) => seconds.observe({ reconciler: name, result }, ms / 1000),
     depth: (keys) => depth.set({ reconciler: name }, keys),

@@ -97,9 +97,9 @@ function contextOf(call: ServerCall, method: string, signal: AbortSignal, logger
 
 function createRecorder(metrics: Metrics | undefined): CallRecorder {
   if (metrics === undefined) return { start: () => () => undefined };
-  const active = metrics.gauge({ name: "rpc_active_calls", help: "Calls in progress.", labels: ["method"] });
-  const total = metrics.counter({ name: "rpc_calls_total", help: "Calls by outcome.", labels: ["method", "code"] });
-  const seconds = metrics.histogram({ name: "rpc_call_seconds", help: "Duration of calls.", labels: ["method"] });
+  const active = metrics.gauge("rpc_active_calls", "Calls in progress.", ["method"]);
+  const total = metrics.counter("rpc_calls_total", "Calls by outcome.", ["method", "code"]);
+  const seconds = metrics.histogram("rpc_call_seconds", "Duration of calls.", ["method"]);
   return {
     start(method) {
       active.inc({ method });

@@ -7,13 +7,6 @@ export {
   type LogLevel,
   silentLogger,
 } from "./logger.ts";
-export {
-  createMetrics,
-  type GaugeOptions,
-  type HistogramOptions,
-  type MetricOptions,
-  type Metrics,
-  type MetricsOptions,
-} from "./metrics.ts";
-export { type MetricsServer, type MetricsServerOptions, serveMetrics } from "./serve-metrics.ts";
-export { type StopOptions, stopOnSignal } from "./stop-on-signal.ts";
+export { createMetrics, type Metrics } from "./metrics.ts";
+export { serveMetrics } from "./serve-metrics.ts";
+export { runService } from "./run-service.ts";

@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
-export interface MetricOptions<L extends string> {
-  /** Without the prefix: `episodes_total` becomes `whetstone_episodes_total`. */
-  readonly name: string;
-  readonly help: string;
-  /** Closed sets only: never ids of objects. */
-  readonly labels?: readonly L[];
-}
-
-export interface HistogramOptions<L extends string> extends MetricOptions<L> {
-  /** Upper bounds; default: 1 ms to 300 s. */
-  readonly buckets?: readonly number[];
-}
-
-export interface GaugeOptions<L extends string> extends MetricOptions<L> {
-  /** Read at each scrape, for a gauge without labels. */
-  readonly read?: () => number;
-}
-
+/**
+ * Names are without the prefix: `episodes_total` becomes `whetstone_episodes_total`. The same name twice gives the same metric.
+ * Labels are closed sets: never ids of objects.
+ */
 export interface Metrics {
   readonly registry: Registry;
-  /** The same name twice gives the same metric. */
-  counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
-  gauge<L extends string = never>(options: GaugeOptions<L>): Gauge<L>;
-  histogram<L extends string = never>(options: HistogramOptions<L>): Histogram<L>;
+  counter<L extends string = never>(name: string, help: string, labels?: readonly L[]): Counter<L>;
+  gauge<L extends string = never>(name: string, help: string, labels?: readonly L[]): Gauge<L>;
+  /** A gauge that is read at each scrape. */
+  gaugeOf(name: string, help: string, read: () => number): void;
+  /** @param buckets  upper bounds; default: 1 ms to 300 s */
+  histogram<L extends string = never>(
+    name: string,
+    help: string,
+    labels?: readonly L[],
+    buckets?: readonly number[],
+  ): Histogram<L>;
   /** Prometheus text format. */
   render(): Promise<string>;
 }
@@ -42,29 +35,25 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
   registry.setDefaultLabels({ component: options.component });
   if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry, prefix: PREFIX });
-  const once = <T>(name: string, make: (fullName: string) => T): T => {
-    const fullName = PREFIX + name;
-    return (registry.getSingleMetric(fullName) as T | undefined) ?? make(fullName);
-  };
-  const base = <L extends string>({ help, labels = [] }: MetricOptions<L>) => ({
+  const once = <T>(name: string, make: (name: string) => T): T =>
+    (registry.getSingleMetric(PREFIX + name) as T | undefined) ?? make(PREFIX + name);
+  const base = <L extends string>(help: string, labels: readonly L[] = []) => ({
     help,
     labelNames: [...labels],
     registers: [registry],
   });
   return {
     registry,
-    counter: (o) => once(o.name, (name) => new Counter({ name, ...base(o) })),
-    gauge: (o) => once(o.name, (name) => new Gauge({ name, ...base(o), ...collector(o.read) })),
-    histogram: (o) => once(o.name, (name) => new Histogram({ name, ...base(o), buckets: [...(o.buckets ?? SECONDS)] })),
-    render: () => registry.metrics(),
-  };
-}
-
-function collector(read: (() => number) | undefined): { collect?: (this: { set(value: number): void }) => void } {
-  if (read === undefined) return {};
-  return {
-    collect() {
-      this.set(read());
+    counter: (key, help, labels) => once(key, (name) => new Counter({ name, ...base(help, labels) })),
+    gauge: (key, help, labels) => once(key, (name) => new Gauge({ name, ...base(help, labels) })),
+    gaugeOf: (key, help, read) => {
+      once(key, (name) => {
+        const gauge: Gauge = new Gauge({ name, ...base(help), collect: () => gauge.set(read()) });
+        return gauge;
+      });
     },
+    histogram: (key, help, labels, buckets = SECONDS) =>
+      once(key, (name) => new Histogram({ name, ...base(help, labels), buckets: [...buckets] })),
+    render: () => registry.metrics(),
   };
 }

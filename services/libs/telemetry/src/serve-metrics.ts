@@ -8,8 +8,6 @@ export interface MetricsServerOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
-  /** Answers `/healthz`: a reason means 503. Default: always healthy. */
-  readonly health?: () => string | undefined;
 }
 
 export interface MetricsServer extends AsyncDisposable {
@@ -17,7 +15,7 @@ export interface MetricsServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves `/metrics` and `/healthz`. */
+/** Serves `/metrics`. */
 export async function serveMetrics(
   metrics: Pick<Metrics, "render"> & { readonly registry: { readonly contentType: string } },
   options: MetricsServerOptions,
@@ -32,9 +30,6 @@ export async function serveMetrics(
     if (path === "/metrics") {
       const text = await metrics.render();
       response.writeHead(200, { "content-type": metrics.registry.contentType }).end(text);
-    } else if (path === "/healthz") {
-      const reason = options.health?.();
-      response.writeHead(reason === undefined ? 200 : 503, { "content-type": "text/plain" }).end(reason ?? "ok");
     } else {
       response.writeHead(404).end();
     }

@@ -52,30 +52,26 @@ describe("logger", () => {
 describe("metrics", () => {
   it("prefixes names, gives the same metric for the same name and reads gauges at the scrape", async () => {
     const metrics = createMetrics({ component: "test", processMetrics: false });
-    metrics.counter({ name: "episodes_total", help: "h", labels: ["outcome"] }).inc({ outcome: "ok" });
-    metrics.counter({ name: "episodes_total", help: "h", labels: ["outcome"] }).inc({ outcome: "ok" });
+    metrics.counter("episodes_total", "h", ["outcome"]).inc({ outcome: "ok" });
+    metrics.counter("episodes_total", "h", ["outcome"]).inc({ outcome: "ok" });
     let depth = 1;
-    metrics.gauge({ name: "queue_depth", help: "h", read: () => depth });
+    metrics.gaugeOf("queue_depth", "h", () => depth);
     depth = 5;
-    metrics.histogram({ name: "step_seconds", help: "h" }).observe(0.2);
+    metrics.histogram("step_seconds", "h").observe(0.2);
     const text = await metrics.render();
     expect(text).toContain('whetstone_episodes_total{outcome="ok",component="test"} 2');
     expect(text).toContain('whetstone_queue_depth{component="test"} 5');
     expect(text).toContain("whetstone_step_seconds_bucket");
   });
 
-  it("serves them, with health, and names a port that is taken", async () => {
-    let reason = undefined as string | undefined;
+  it("serves them, and names a port that is taken", async () => {
     const metrics = createMetrics({ component: "test" });
-    await using server = await serveMetrics(metrics, { host: "127.0.0.1", port: 0, health: () => reason });
+    await using server = await serveMetrics(metrics, { host: "127.0.0.1", port: 0 });
     const get = async (path: string) => {
       const response = await fetch(server.url + path);
       return [response.status, await response.text()] as const;
     };
     expect((await get("/metrics"))[1]).toContain("whetstone_nodejs_eventloop_lag_seconds");
-    expect(await get("/healthz")).toEqual([200, "ok"]);
-    reason = "no NATS";
-    expect(await get("/healthz")).toEqual([503, "no NATS"]);
     expect((await get("/other"))[0]).toBe(404);
     const again = serveMetrics(metrics, { host: "127.0.0.1", port: server.port });
     await expect(again).rejects.toThrow(`127.0.0.1:${server.port}`);

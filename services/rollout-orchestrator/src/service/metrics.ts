@@ -19,37 +19,25 @@ export interface OrchestratorMetrics {
 const REASONS: readonly LimitReason[] = ["none", "engine_queue", "engine_cache", "environment_slots"];
 
 export function orchestratorMetrics(metrics: Metrics, gate: FairGate): OrchestratorMetrics {
-  metrics.gauge({ name: "episodes_in_flight", help: "Episodes that play now.", read: () => gate.active });
-  metrics.gauge({ name: "episodes_waiting", help: "Tasks taken that wait for a slot.", read: () => gate.queued });
-  metrics.gauge({ name: "slots_open", help: "Episodes that may play at once.", read: () => gate.limit });
-  const reasons = metrics.gauge({
-    name: "slots_limit_reason",
-    help: "1 for what keeps the open slots below maxEpisodes.",
-    labels: ["reason"],
-  });
-  const finished = metrics.counter({
-    name: "episodes_total",
-    help: "Episodes sealed, by how they ended.",
-    labels: ["reason", "class"],
-  });
-  const duplicates = metrics.counter({ name: "episodes_duplicate_total", help: "Seals that were there already." });
-  const lost = metrics.counter({ name: "episodes_unsealed_total", help: "Tasks handed back because sealing failed." });
-  const handedBack = metrics.counter({
-    name: "episodes_handed_back_total",
-    help: "Plays that ended because their env-runner went, or none had room; they were played again.",
-  });
-  const turns = metrics.counter({ name: "episode_turns_total", help: "Turns of sealed episodes." });
-  const phases = metrics.counter({
-    name: "episode_phase_seconds_total",
-    help: "Time of sealed episodes by phase.",
-    labels: ["phase"],
-  });
-  const seconds = metrics.histogram({ name: "episode_seconds", help: "Duration of sealed episodes." });
-  const moduleEnds = metrics.counter({
-    name: "module_process_ends_total",
-    help: "Processes of jobs' own code that ended unasked, by why.",
-    labels: ["code"],
-  });
+  metrics.gaugeOf("episodes_in_flight", "Episodes that play now.", () => gate.active);
+  metrics.gaugeOf("episodes_waiting", "Tasks taken that wait for a slot.", () => gate.queued);
+  metrics.gaugeOf("slots_open", "Episodes that may play at once.", () => gate.limit);
+  const reasons = metrics.gauge("slots_limit_reason", "1 for what keeps the open slots below maxEpisodes.", ["reason"]);
+  const finished = metrics.counter("episodes_total", "Episodes sealed, by how they ended.", ["reason", "class"]);
+  const duplicates = metrics.counter("episodes_duplicate_total", "Seals that were there already.");
+  const lost = metrics.counter("episodes_unsealed_total", "Tasks handed back because sealing failed.");
+  const handedBack = metrics.counter(
+    "episodes_handed_back_total",
+    "Plays that ended because their env-runner went, or none had room; they were played again.",
+  );
+  const turns = metrics.counter("episode_turns_total", "Turns of sealed episodes.");
+  const phases = metrics.counter("episode_phase_seconds_total", "Time of sealed episodes by phase.", ["phase"]);
+  const seconds = metrics.histogram("episode_seconds", "Duration of sealed episodes.");
+  const moduleEnds = metrics.counter(
+    "module_process_ends_total",
+    "Processes of jobs' own code that ended unasked, by why.",
+    ["code"],
+  );
   return {
     limit: (state) => {
       for (const reason of REASONS) reasons.set({ reason }, Number(reason === state.reason));

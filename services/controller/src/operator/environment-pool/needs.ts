@@ -31,7 +31,7 @@ export class PoolNeeds implements Disposable {
     this.#parts = parts;
     this.#signal = signal;
     this.#options = options;
-    const gauge = (name: string, help: string) => parts.metrics.gauge({ name, help, labels: ["pool"] });
+    const gauge = (name: string, help: string) => parts.metrics.gauge(name, help, ["pool"]);
     const wanted = gauge("pool_wanted_slots", "Episodes of running jobs that are dispatched and not sealed.");
     const ready = gauge("pool_ready_runners", "Env-runners that take sessions.");
     const busy = gauge("pool_busy_slots", "Sessions open in environments.");

@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 
-const MODULE = new URL("./stop-on-signal.ts", import.meta.url).href;
+const MODULE = new URL("./run-service.ts", import.meta.url).href;
 
 function start(close: string, options: string): ChildProcessWithoutNullStreams {
   const code = `import { stopOnSignal } from ${JSON.stringify(MODULE)};
