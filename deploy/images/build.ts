@@ -2,7 +2,7 @@
 /** `node deploy/images/build.ts <folder>`: for each service a folder with its program and the packages that it needs. */
 import { copyFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { buildSdk, buildService, SERVICES } from "../pack/packages.ts";
+import { buildLibrary, buildService, SERVICES } from "../pack/packages.ts";
 import { ROOT } from "../pack/workspaces.ts";
 import { copyDependencies } from "./dependencies.ts";
 
@@ -13,7 +13,7 @@ if (target === undefined) {
 }
 const out = resolve(target);
 const sdk = join(out, "sdk");
-await buildSdk(sdk, { types: false });
+await buildLibrary(sdk, "sdk", { types: false });
 for (const service of SERVICES) {
   const folder = join(out, service);
   await buildService(folder, service);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** The two packages that are published: what authors import, and the command line with everything that it runs. */
+/** The packages that are published: what authors import, and the command line with everything that it runs. */
 import { copyFileSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundle } from "./bundle.ts";
@@ -10,48 +10,50 @@ import { readWorkspaces, ROOT, versionsOf, type Workspace } from "./workspaces.t
 export const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "inference-gateway"];
 /** Programs of a service's image beside its main one: the guard before vLLM, in engines' pods. */
 const MORE_PROGRAMS: Readonly<Record<string, readonly string[]>> = { "inference-gateway": ["engine-proxy"] };
-/** One copy of core for both packages: errors are told apart by their class. */
+/** What authors import, a package each. The others import the SDK. */
+export const LIBRARIES = ["sdk", "datasets", "graders", "tools"];
+/** One copy of core for all packages: errors are told apart by their class. */
 const CORE = "internal/core";
 /** What programs beside an installed SDK import from it. */
 const FROM_SDK = { "@whetstone/sdk": "@whetstone/sdk", "@whetstone/core": `@whetstone/sdk/${CORE}` };
+const BESIDE_SDK = { ...FROM_SDK, "@whetstone/graders": "@whetstone/graders" };
 
 type Json = Record<string, unknown>;
 
-export async function buildSdk(folder: string, { types = true } = {}): Promise<void> {
-  const workspaces = readWorkspaces();
-  const sdk = workspaces.get("@whetstone/sdk") as Workspace;
+export async function buildLibrary(folder: string, name: string, { types = true } = {}): Promise<void> {
+  const library = workspace(name);
+  const isSdk = name === "sdk";
   const entries = Object.fromEntries(
-    Object.entries(sdk.exports).map(([subpath, file]) => [entryName(subpath), join(sdk.folder, file)]),
+    Object.entries(library.exports).map(([subpath, file]) => [entryName(subpath), join(library.folder, file)]),
   );
-  const core = join((workspaces.get("@whetstone/core") as Workspace).folder, "src/index.ts");
+  const core = isSdk ? { core: join(workspace("core").folder, "src/index.ts") } : {};
   const dist = emptyFolder(folder);
-  const imported = await bundle({ entries: { ...entries, core }, folder: dist, shared: {} });
+  const shared = isSdk ? {} : BESIDE_SDK;
+  const imported = await bundle({ entries: { ...entries, ...core }, folder: dist, shared });
   if (types) await declare(entries, dist, ["@whetstone/core"]);
-  const exports = Object.keys(sdk.exports).map((subpath) => [subpath, typed(entryName(subpath))]);
-  writeManifest(folder, sdk, {
-    exports: { ...Object.fromEntries(exports), [`./${CORE}`]: "./dist/core.js", "./package.json": "./package.json" },
+  const exports = Object.keys(library.exports).map((subpath) => [subpath, typed(entryName(subpath))]);
+  const own = isSdk ? { [`./${CORE}`]: "./dist/core.js" } : {};
+  writeManifest(folder, library, {
+    exports: { ...Object.fromEntries(exports), ...own, "./package.json": "./package.json" },
     files: ["dist"],
-    dependencies: versionsOf(imported, workspaces.values()),
+    dependencies: dependenciesOn(imported),
   });
-  copyDocuments(folder, join(sdk.folder, "README.md"));
+  copyDocuments(folder, join(library.folder, "README.md"));
 }
 
 export async function buildCli(folder: string): Promise<void> {
-  const workspaces = readWorkspaces();
-  const cli = workspaces.get("@whetstone/cli") as Workspace;
+  const cli = workspace("cli");
   const main = (service: string): [string, string] => [service, join(ROOT, "services", service, "src/main.ts")];
   const trainer = join(cli.folder, "src/trainer.ts");
   const entries = { whet: join(cli.folder, "src/main.ts"), trainer, ...Object.fromEntries(SERVICES.map(main)) };
   const dist = emptyFolder(folder);
   const imported = await bundle({ entries, folder: dist, shared: FROM_SDK });
   await declare({ trainer }, dist, []);
-  const { version } = workspaces.get("@whetstone/sdk") as Workspace;
-  const others = imported.filter((name) => name !== "@whetstone/sdk");
   writeManifest(folder, cli, {
     bin: { whet: "bin/whet.mjs" },
     exports: { "./trainer": typed("trainer"), "./package.json": "./package.json" },
     files: ["bin", "charts", "dist", "python", "templates"],
-    dependencies: { "@whetstone/sdk": version, ...versionsOf(others, workspaces.values()) },
+    dependencies: dependenciesOn(imported),
   });
   for (const part of ["bin", "templates"]) cpSync(join(cli.folder, part), join(folder, part), { recursive: true });
   cpSync(join(ROOT, "charts"), join(folder, "charts"), { recursive: true });
@@ -59,17 +61,26 @@ export async function buildCli(folder: string): Promise<void> {
   copyDocuments(folder, join(cli.folder, "README.md"));
 }
 
-/** One service as a program, dist/main.js, beside the programs that it starts. Imports the SDK that `buildSdk` made. */
+/** One service as a program, dist/main.js, beside the programs that it starts. Imports the SDK that `buildLibrary` made. */
 export async function buildService(folder: string, service: string): Promise<void> {
-  const workspaces = readWorkspaces();
   const programs = ["main", ...(MORE_PROGRAMS[service] ?? [])];
   const entries = Object.fromEntries(programs.map((name) => [name, join(ROOT, "services", service, `src/${name}.ts`)]));
   const imported = await bundle({ entries, folder: emptyFolder(folder), shared: FROM_SDK });
-  const { version } = workspaces.get("@whetstone/sdk") as Workspace;
-  const others = imported.filter((name) => name !== "@whetstone/sdk");
-  writeManifest(folder, workspaces.get(`@whetstone/${service}`) as Workspace, {
-    dependencies: { "@whetstone/sdk": version, ...versionsOf(others, workspaces.values()) },
-  });
+  writeManifest(folder, workspace(service), { dependencies: dependenciesOn(imported) });
+}
+
+const workspaces = readWorkspaces();
+
+function workspace(name: string): Workspace {
+  return workspaces.get(`@whetstone/${name}`) as Workspace;
+}
+
+/** Our own packages have one version together. */
+function dependenciesOn(imported: readonly string[]): Record<string, string> {
+  const versions = imported.map((name) => [name, workspaces.get(name)?.version]);
+  const ours = Object.fromEntries(versions.filter(([, version]) => version !== undefined)) as Record<string, string>;
+  const others = imported.filter((name) => ours[name] === undefined);
+  return { ...ours, ...versionsOf(others, workspaces.values()) };
 }
 
 /** "." → "index", "./testing" → "testing". */

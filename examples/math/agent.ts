@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model answers a sum and, told that it is wrong, may revise its answer once.
+import { mathEquivalent } from "@whetstone/graders";
 import {
   type Action,
   BaseAgent,
@@ -9,7 +10,6 @@ import {
   defineJob,
   deriveSeed,
   grpo,
-  mathEquivalent,
   MultiTurnEnvironment,
   type Turn,
 } from "@whetstone/sdk";

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model is asked for prices that only a tool knows: it has to call it, read the output, and answer.
-import {
-  BaseAgent,
-  type ChatMessage,
-  createStep,
-  createTrajectory,
-  defineJob,
-  defineTool,
-  grpo,
-  mathReward,
-  parseAnswer,
-  ToolEnvironment,
-  type ToolOutputs,
-} from "@whetstone/sdk";
+import { mathReward } from "@whetstone/graders";
+import { BaseAgent, type ChatMessage, createStep, createTrajectory, defineJob, grpo } from "@whetstone/sdk";
+import { defineTool, parseAnswer, ToolEnvironment, type ToolOutputs } from "@whetstone/tools";
 
 const PRICES: Readonly<Record<string, number>> = { tea: 3, bread: 2, milk: 1, rice: 4 };
 const price = defineTool<{ readonly item: string }>({

@@ -8,7 +8,7 @@ import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { createClient, type RpcClient } from "@whetstone/rpc";
-import { calculator, Corpus, searchTool, type Tool } from "@whetstone/sdk";
+import { calculator, Corpus, searchTool, type Tool } from "@whetstone/tools";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";

@@ -38,6 +38,33 @@ describe("the packages, outside the repository", () => {
     expect(stdout.trim(), output).toBe("true");
   });
 
+  it("the SDK alone brings no search index and no JSON-schema engine", () => {
+    const dependenciesOf = (name: string): string[] => {
+      const path = join(outside.folder, "node_modules/@whetstone", name, "package.json");
+      return Object.keys(JSON.parse(readFileSync(path, "utf8")).dependencies);
+    };
+    expect(dependenciesOf("sdk")).toEqual(["undici", "zod"]);
+    expect(dependenciesOf("tools")).toEqual(expect.arrayContaining(["@cfworker/json-schema", "minisearch"]));
+    expect(dependenciesOf("cli")).not.toContain("@whetstone/tools");
+  });
+
+  it("datasets, graders and tools use the same SDK", () => {
+    const code = `
+      import { Dataset } from "@whetstone/datasets";
+      import { mathReward } from "@whetstone/graders";
+      import { BaseEnv, EpisodeError, grade } from "@whetstone/sdk";
+      import { calculator, ToolEnvironment } from "@whetstone/tools";
+      const rewardFunction = mathReward({ extraction: "whole" });
+      const [task] = await Array.fromAsync(Dataset.fromRows([{ question: "1+1", answer: 2 }]));
+      const env = new ToolEnvironment({ task: task.payload, tools: [calculator], rewardFunction });
+      await env.reset({ seed: 0 });
+      const { reward } = await env.step(await calculator.run({ expression: "2/1" }, {}));
+      const broken = await grade(rewardFunction, {}, "2").catch((error) => error);
+      console.log(env instanceof BaseEnv, reward, broken instanceof EpisodeError, broken.failureClass);`;
+    const { stdout, output } = outside.run(project, "node", "--input-type=module", "--eval", code);
+    expect(stdout.trim(), output).toBe("true 1 true TASK");
+  });
+
   it("the charts come with the command line", () => {
     const charts = join(outside.folder, "node_modules/@whetstone/cli/charts");
     for (const name of ["whetstone", "whetstone-crds"]) expect(existsSync(join(charts, name, "Chart.yaml"))).toBe(true);

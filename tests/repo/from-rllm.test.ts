@@ -10,6 +10,7 @@ import { buildProgram } from "../../services/cli/src/program.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = readFileSync(join(root, "docs/from-rllm.md"), "utf8");
+const indexes = ["sdk", "datasets", "graders", "tools"].map((name) => join(root, `services/libs/${name}/src/index.ts`));
 const example = join(root, "tests/repo/from-rllm.example.ts");
 const tables = text.slice(text.indexOf("## Data"));
 const rows = tables
@@ -32,8 +33,10 @@ describe("docs/from-rllm.md", () => {
   beforeAll(() => {
     program = compile();
     const checker = program.getTypeChecker();
-    const index = program.getSourceFile(join(root, "services/libs/sdk/src/index.ts")) as ts.SourceFile;
-    const symbols = checker.getExportsOfModule(checker.getSymbolAtLocation(index) as ts.Symbol);
+    const symbols = indexes.flatMap((path) => {
+      const index = program.getSourceFile(path) as ts.SourceFile;
+      return checker.getExportsOfModule(checker.getSymbolAtLocation(index) as ts.Symbol);
+    });
     const real = (symbol: ts.Symbol): ts.Symbol =>
       symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
     exported = new Map(symbols.map((symbol) => [symbol.name, real(symbol)]));
@@ -94,7 +97,7 @@ describe("docs/from-rllm.md", () => {
   }
 });
 
-/** The SDK, and the document's example as if it were a file of this folder. */
+/** What authors import, and the document's example as if it were a file of this folder. */
 function compile(): ts.Program {
   const code = /```ts\n([\s\S]*?)```/.exec(text)?.[1] ?? "";
   const { config } = ts.readConfigFile(join(root, "tsconfig.json"), (path) => readFileSync(path, "utf8"));
@@ -105,5 +108,5 @@ function compile(): ts.Program {
   host.fileExists = (path) => path === example || exists(path);
   host.getSourceFile = (path, ...rest) =>
     path === example ? ts.createSourceFile(path, code, format, true) : read(path, ...rest);
-  return ts.createProgram([join(root, "services/libs/sdk/src/index.ts"), example], options, host);
+  return ts.createProgram([...indexes, example], options, host);
 }

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Dataset } from "@whetstone/sdk";
+import { Dataset } from "@whetstone/datasets";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { FakeTerminal } from "../../test-support/fake-terminal.ts";

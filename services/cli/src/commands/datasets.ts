@@ -10,7 +10,7 @@ import {
   type DatasetTask,
   passRateBetween,
   type SplitInfo,
-} from "@whetstone/sdk";
+} from "@whetstone/datasets";
 
 import { exportDataset, readEvaluation } from "../datasets/dataset-files.ts";
 import { badInput, CliError } from "../cli-error.ts";

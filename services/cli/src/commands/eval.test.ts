@@ -9,7 +9,7 @@ import { JobPhase, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs"
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import { EpisodeSummarySchema, FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
 import type { EvaluationReport } from "@whetstone/sdk";
-import { DatasetRegistry } from "@whetstone/sdk";
+import { DatasetRegistry } from "@whetstone/datasets";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import type { FakeController } from "../../test-support/fake-controller.ts";

@@ -5,7 +5,7 @@ import { readFile, rename, rm } from "node:fs/promises";
 import { extname } from "node:path";
 import { pipeline } from "node:stream/promises";
 
-import { type Dataset, type DatasetTask, type EvaluatedTasks, taskLine } from "@whetstone/sdk";
+import { type Dataset, type DatasetTask, type EvaluatedTasks, taskLine } from "@whetstone/datasets";
 
 import { badInput } from "../cli-error.ts";
 

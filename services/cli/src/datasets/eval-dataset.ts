@@ -4,7 +4,7 @@ import { createReadStream, existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import type { Dataset as DatasetMessage } from "@whetstone/proto/jobs/v1/jobs";
-import { Dataset, DatasetRegistry, type DatasetTask } from "@whetstone/sdk";
+import { Dataset, DatasetRegistry, type DatasetTask } from "@whetstone/datasets";
 
 import { badInput } from "../cli-error.ts";
 

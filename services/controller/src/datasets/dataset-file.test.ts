@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { DatasetSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { Dataset, DatasetStore } from "@whetstone/sdk";
+import { Dataset, DatasetStore } from "@whetstone/datasets";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { loadDataset } from "./dataset-file.ts";

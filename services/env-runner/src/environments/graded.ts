@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { exactMatchReward, f1Reward, mathReward, type RewardFunction } from "@whetstone/sdk";
+import { exactMatchReward, f1Reward, mathReward } from "@whetstone/graders";
+import type { RewardFunction } from "@whetstone/sdk";
 import { z } from "zod";
 
 const Truth = z.union([z.string().min(1), z.number()]);

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, parseOrThrow } from "@whetstone/core";
-import {
-  calculator,
-  Corpus,
-  CorpusCache,
-  defineEnvironment,
-  searchTool,
-  type Tool,
-  ToolEnvironment,
-} from "@whetstone/sdk";
+import { defineEnvironment } from "@whetstone/sdk";
+import { calculator, Corpus, CorpusCache, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
 import { GradedArgs, rewardFunctionOf, taskOf } from "./graded.ts";
 

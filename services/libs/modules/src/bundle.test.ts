@@ -42,6 +42,10 @@ describe("bundleModule", () => {
     expect((await bundleModule(join(root, "elsewhere/deep/job.ts"))).digest).toBe(digest);
   });
 
+  it("takes in what lies beside the SDK; its errors are the host's", () => {
+    expect(load(join(import.meta.dirname, "../../tools/src/tool.ts"))).toMatchObject({ hasHostsCore: true });
+  });
+
   it("takes packages in CommonJS that require Node's own modules", async () => {
     const entry = write({
       "cjs.ts": 'import { sep } from "./old.cjs";\nexport const s = sep;',

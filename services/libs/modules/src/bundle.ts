@@ -11,7 +11,8 @@ export interface BundleOptions {
 }
 
 /**
- * One ES module of a file and all that it imports, for Node 24; `@whetstone/sdk` stays an import, as the host has its own.
+ * One ES module of a file and all that it imports, for Node 24; `@whetstone/sdk` stays an import, as the host has its own,
+ * and so does the core below it, for modules in this repository.
  * The same sources give the same digest wherever they lie. Source lines are kept, so that errors name them.
  * @throws ConfigError with a violation per error, path "src/agents.ts:3:7".
  */
@@ -46,7 +47,7 @@ async function bundle(entry: string, folder: string): Promise<Built> {
       platform: "node",
       target: "node24",
       conditions: ["node", "import"],
-      external: ["@whetstone/sdk", "@whetstone/sdk/*"],
+      external: ["@whetstone/sdk", "@whetstone/sdk/*", "@whetstone/core"],
       sourcemap: "inline",
       sourcesContent: false,
       legalComments: "none",

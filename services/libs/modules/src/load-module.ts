@@ -12,7 +12,7 @@ export interface LoadOptions {
 /** The folder of modules that come from elsewhere: nothing can lie there, so that a forgotten import is an error. */
 export const NOWHERE = "/whetstone-module";
 
-const SDK = /^@whetstone\/sdk(?:$|\/)/;
+const SDK = /^@whetstone\/(?:core$|sdk(?:$|\/))/;
 const sources = new Map<string, Uint8Array>();
 let loads = 0;
 let hooked = false;

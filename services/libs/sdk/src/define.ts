@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Validator } from "@cfworker/json-schema";
-import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { ConfigError, parseOrThrow, WhetstoneError } from "@whetstone/core";
+import { z } from "zod";
 import type { BaseAgent } from "./base-agent.ts";
 import type { BaseEnv } from "./base-env.ts";
-import { innermost } from "./tools/schema-errors.ts";
 import type { RolloutFunction, RolloutInput, RolloutResult } from "./rollout/rollout.ts";
 import type { Info } from "./types.ts";
 
@@ -85,14 +84,30 @@ export function close<F extends Form, Args, Product>(
 ): Registered<F, Product> {
   const { kind, description = "", argsSchema = { type: "object" } } = definition;
   if (kind === "") throw new WhetstoneError("INVALID_ARGUMENT", `an ${form} needs a kind: the name that jobs use`);
-  return { form, kind, description, argsSchema, create: (args) => definition.create(parse(definition, args)) };
+  const parseArgs = definition.parseArgs ?? parserOf<Args>(kind, definition.argsSchema);
+  return { form, kind, description, argsSchema, create: (args) => definition.create(parse(parseArgs, args)) };
 }
 
-function parse<Args>({ parseArgs, argsSchema }: Description<Args>, args: Info): Args {
-  if (parseArgs === undefined) {
-    if (argsSchema !== undefined) refuseBySchema(argsSchema, args);
+/** A definition that declares a schema and no parser is held to its schema. */
+function parserOf<Args>(kind: string, argsSchema: Info | undefined): ParseArgs<Args> {
+  if (argsSchema === undefined) return (args) => args as Args;
+  const schema = readSchema(kind, argsSchema);
+  return (args) => {
+    parseOrThrow(schema, args, "");
     return args as Args;
+  };
+}
+
+function readSchema(kind: string, argsSchema: Info): z.ZodType {
+  try {
+    return z.fromJSONSchema(argsSchema);
+  } catch (error) {
+    const reason = `argsSchema of "${kind}" cannot be checked: ${(error as Error).message}; give parseArgs beside it`;
+    throw new WhetstoneError("INVALID_ARGUMENT", reason, { cause: error });
   }
+}
+
+function parse<Args>(parseArgs: ParseArgs<Args>, args: Info): Args {
   try {
     return parseArgs(args);
   } catch (error) {
@@ -100,15 +115,4 @@ function parse<Args>({ parseArgs, argsSchema }: Description<Args>, args: Info): 
     const violations = error.violations.map(({ path, reason }) => ({ path: path ? `args.${path}` : "args", reason }));
     throw new ConfigError(violations, { code: "TASK_INVALID", cause: error });
   }
-}
-
-/** A definition that declares a schema and no parser is held to its schema. */
-function refuseBySchema(schema: Info, args: Info): void {
-  const { valid, errors } = new Validator(schema, "2020-12", false).validate(args);
-  if (valid) return;
-  const violations = innermost(errors).map(({ instanceLocation, error }) => {
-    const path = ["args", ...instanceLocation.split("/").slice(1)].join(".");
-    return { path, reason: error };
-  });
-  throw new ConfigError(violations, { code: "TASK_INVALID" });
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 export { ConfigError, deriveSeed, type ErrorCode, type Violation, WhetstoneError } from "@whetstone/core";
 export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/math-agent.ts";
-export type { SplitAnswer } from "./agents/thinking.ts";
-export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./agents/tool-agent.ts";
+export { type SplitAnswer, splitThinking } from "./agents/thinking.ts";
 export { BaseAgent } from "./base-agent.ts";
 export {
   type Awaitable,
@@ -17,7 +16,7 @@ export {
 export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
-export { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
+export type { ChatPool, HttpAnswer, HttpRequest } from "./chat/http-exchange.ts";
 export { AgentExecutionEngine, type ModeOptions, type RunOptions } from "./engine/agent-execution-engine.ts";
 export type { BatchOptions } from "./engine/batch.ts";
 export type {
@@ -52,20 +51,9 @@ export { type Cell, type Direction, generateMap, type LakeMap, type MapOptions }
 export { renderCompact } from "./frozenlake/render.ts";
 export { frozenLakeAgent } from "./frozenlake/agents.ts";
 export { frozenLake, FrozenLakeEnv, type FrozenLakeOptions } from "./frozenlake/environment.ts";
-export type { CsvOptions } from "./datasets/csv.ts";
-export { type EvaluatedTasks, passRateBetween } from "./datasets/curation.ts";
-export { type CursorOptions, type CursorState, DatasetCursor } from "./datasets/cursor.ts";
-export { Dataset } from "./datasets/dataset.ts";
-export { datasetsFolder } from "./datasets/folder.ts";
-export type { ChangeTask, KeepTask } from "./datasets/operations.ts";
-export { DatasetRegistry } from "./datasets/registry.ts";
-export type { Rows } from "./datasets/sources.ts";
-export { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } from "./datasets/store.ts";
-export { type DatasetTask, type Row, type RowPlace, taskLine } from "./datasets/task.ts";
-export { type ReviseOptions, RevisingEnvironment } from "./environments/math-revise.ts";
-export { MultiTurnEnvironment, type MultiTurnOptions, type Turn } from "./environments/multi-turn.ts";
+export { type ReviseOptions, RevisingEnvironment } from "./environments/revising.ts";
+export { MultiTurnEnvironment, type MultiTurnOptions, questionOf, type Turn } from "./environments/multi-turn.ts";
 export { SingleTurnEnvironment, type SingleTurnOptions } from "./environments/single-turn.ts";
-export { ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./environments/tool-environment.ts";
 export { compareReports, type Comparison, type PairedScore, type TaskPair } from "./evaluation/compare.ts";
 export { type Estimate, type Part, shareOverTasks } from "./evaluation/intervals.ts";
 export {
@@ -123,11 +111,6 @@ export type {
   TrainResult,
   ValidationSummary,
 } from "./job/training.ts";
-export { extractAnswer, type Extraction } from "./graders/extract-answer.ts";
-export { boxedFormatReward, thinkAnswerFormatReward, thinkFormatReward } from "./graders/format-rewards.ts";
-export { mathEquivalent } from "./graders/math-equivalence.ts";
-export { type AnswerRewardOptions, mathReward } from "./graders/math-reward.ts";
-export type { Rational, Value } from "./graders/rational.ts";
 export {
   combineRewards,
   grade,
@@ -135,8 +118,7 @@ export {
   type RewardOutput,
   type WeightedReward,
   zeroReward,
-} from "./graders/reward-function.ts";
-export { exactMatchReward, type F1RewardOptions, f1Reward } from "./graders/text-match.ts";
+} from "./environments/reward-function.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "@whetstone/core";
 export {
   type AgentDefinition,
@@ -171,20 +153,6 @@ export type {
   ToolSpec,
   Usage,
 } from "./rollout-client.ts";
-export { calculator } from "./tools/calculator.ts";
-export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./tools/corpus.ts";
-export { searchTool, type SearchToolOptions } from "./tools/search.ts";
-export { type ParsedAnswer, parseAnswer, parseToolCalls } from "./tools/tool-calls.ts";
-export { toolCallFormatReward } from "./tools/tool-call-reward.ts";
-export { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "./tools/tool-registry.ts";
-export {
-  defineTool,
-  Tool,
-  type ToolDefinition,
-  type ToolDescription,
-  ToolError,
-  type ToolRunOptions,
-} from "./tools/tool.ts";
 export {
   type Action,
   type ChatMessage,

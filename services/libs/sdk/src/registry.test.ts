@@ -24,6 +24,12 @@ describe("a definition with a schema and no parser", () => {
     expect(() => agent.create({ sise: 4 })).toThrow(/args\.sise: /);
     expect(() => agent.create({ size: 4 })).not.toThrow();
   });
+
+  it("needs a parser where its schema cannot be checked", () => {
+    const argsSchema = { type: "object", not: { required: ["size"] } };
+    const define = () => defineAgent({ kind: "own", argsSchema, create: () => undefined as never });
+    expect(define).toThrow(/argsSchema of "own" cannot be checked.*give parseArgs/);
+  });
 });
 
 describe("registries", () => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { calculator } from "@whetstone/sdk";
+import { calculator } from "@whetstone/tools";
 import { describe, expect, it } from "vitest";
 import { mathAgent } from "./math.ts";
 import { toolAgent } from "./tool.ts";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { parseOrThrow } from "@whetstone/core";
-import { defineAgent, TOOL_SYSTEM_PROMPT, ToolAgent } from "@whetstone/sdk";
+import { defineAgent } from "@whetstone/sdk";
+import { TOOL_SYSTEM_PROMPT, ToolAgent } from "@whetstone/tools";
 import { z } from "zod";
 
 const ToolAgentArgs = z.strictObject({

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
-import { type RewardFunction, zeroReward } from "../graders/reward-function.ts";
-import { mathReward } from "../graders/math-reward.ts";
-import { RevisingEnvironment } from "./math-revise.ts";
+import { type RewardFunction, zeroReward } from "./reward-function.ts";
+import { mathReward } from "@whetstone/graders";
+import { RevisingEnvironment } from "./revising.ts";
 import { MultiTurnEnvironment, type Turn } from "./multi-turn.ts";
 import { SingleTurnEnvironment } from "./single-turn.ts";
 

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { createStep, createTrajectory } from "../types.ts";
 import { BaseAgent } from "../base-agent.ts";
 import { BaseEnv } from "../base-env.ts";
-import { Dataset } from "../datasets/dataset.ts";
+import { Dataset } from "@whetstone/datasets";
 import { readModule } from "../read-module.ts";
 import { defineEnvironment, defineRollout } from "../define.ts";
 import { grpo, sft } from "./algorithm.ts";

@@ -3,7 +3,7 @@ import { basename, extname, resolve } from "node:path";
 
 import { WhetstoneError } from "@whetstone/core";
 
-import type { DatasetSettings } from "../job/dataset.ts";
+import type { DatasetSettings } from "@whetstone/sdk";
 import type { CsvOptions } from "./csv.ts";
 import { type CursorOptions, DatasetCursor } from "./cursor.ts";
 import { datasetsFolder } from "./folder.ts";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { RewardFunction, RewardOutput } from "./reward-function.ts";
+import type { RewardFunction, RewardOutput } from "@whetstone/sdk";
 
 // Rewards for the form of an answer, 1 or 0; `combineRewards` weighs them against what the answer says.
 

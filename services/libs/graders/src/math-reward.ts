@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { boxed, extractAnswer, type Extraction } from "./extract-answer.ts";
 import { mathEquivalent } from "./math-equivalence.ts";
-import { type RewardFunction, truthsOf } from "./reward-function.ts";
+import { truthsOf } from "./truths.ts";
+import type { RewardFunction } from "@whetstone/sdk";
 
 export interface AnswerRewardOptions {
   /** The task's field that holds the ground truth. Default "answer". */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { StepOptions } from "../base-env.ts";
-import { grade, type RewardFunction } from "../graders/reward-function.ts";
+import { grade, type RewardFunction } from "./reward-function.ts";
 import type { Info } from "../types.ts";
 import { MultiTurnEnvironment, type Turn } from "./multi-turn.ts";
 

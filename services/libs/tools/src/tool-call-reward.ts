@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { splitThinking } from "../agents/thinking.ts";
-import type { RewardFunction } from "../graders/reward-function.ts";
+import { type RewardFunction, splitThinking } from "@whetstone/sdk";
 import type { Tool } from "./tool.ts";
 import { parseToolCalls } from "./tool-calls.ts";
 import { ToolRegistry } from "./tool-registry.ts";

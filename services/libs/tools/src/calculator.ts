@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { MathError } from "../graders/math-error.ts";
-import { evaluateExpression } from "../graders/math-evaluate.ts";
-import { isWhole, type Rational, toNumber, type Value } from "../graders/rational.ts";
+import { evaluateExpression, isWhole, MathError, type Rational, toNumber, type Value } from "@whetstone/graders";
 import { defineTool, type Tool, ToolError } from "./tool.ts";
 
 const PARAMETERS = {

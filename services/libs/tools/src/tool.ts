@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type OutputUnit, Validator } from "@cfworker/json-schema";
 import { WhetstoneError } from "@whetstone/core";
-import type { Awaitable } from "../base-env.ts";
-import type { ToolSpec } from "../rollout-client.ts";
-import type { Info } from "../types.ts";
-import { innermost } from "./schema-errors.ts";
+import type { Awaitable, Info, ToolSpec } from "@whetstone/sdk";
 
 export interface ToolRunOptions {
   /** Aborts at the call's deadline and at the episode's. */
@@ -96,4 +93,12 @@ function described(errors: readonly OutputUnit[]): string {
 /** "#/points/0" → "arguments.points.0". */
 function pathOf(location: string): string {
   return ["arguments", ...location.split("/").slice(1)].join(".");
+}
+
+const OUTER: ReadonlySet<string> = new Set(["properties", "items", "anyOf", "oneOf", "allOf"]);
+
+/** The innermost complaints of a schema: the outer ones only say that something inside is wrong. */
+function innermost(errors: readonly OutputUnit[]): readonly OutputUnit[] {
+  const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));
+  return inner.length > 0 ? inner : errors;
 }

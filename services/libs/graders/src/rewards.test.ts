@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
-import { EpisodeError } from "../failure.ts";
+import { combineRewards, EpisodeError, grade, type RewardFunction, zeroReward } from "@whetstone/sdk";
 import { extractAnswer, type Extraction } from "./extract-answer.ts";
 import { boxedFormatReward, thinkAnswerFormatReward, thinkFormatReward } from "./format-rewards.ts";
 import { mathReward } from "./math-reward.ts";
-import { combineRewards, grade, type RewardFunction, zeroReward } from "./reward-function.ts";
 import { exactMatchReward, f1Reward, normalizeAnswer } from "./text-match.ts";
 
 describe("extraction", () => {

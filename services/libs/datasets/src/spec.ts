@@ -2,7 +2,7 @@
 import { access } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { DatasetOrder, DatasetSettings } from "../job/dataset.ts";
+import type { DatasetOrder, DatasetSettings } from "@whetstone/sdk";
 import { applyAll, type Operation } from "./operations.ts";
 import type { TaskSource } from "./sources.ts";
 import { writeTasks } from "./task-file.ts";

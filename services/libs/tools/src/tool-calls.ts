@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { splitThinking } from "../agents/thinking.ts";
-import type { ModelAnswer, ToolSpec } from "../rollout-client.ts";
+import { type ModelAnswer, splitThinking, type ToolSpec } from "@whetstone/sdk";
 import type { ParsedToolCall } from "./tool-registry.ts";
 
 // The format of Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, repeated. One bad call does not

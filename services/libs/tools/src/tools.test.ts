@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { sleep } from "@whetstone/core";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { EpisodeError } from "../failure.ts";
+import { EpisodeError } from "@whetstone/sdk";
 import { calculator } from "./calculator.ts";
 import { Corpus, CorpusCache } from "./corpus.ts";
 import { searchTool } from "./search.ts";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { EpisodeError } from "../failure.ts";
+import { EpisodeError, type RewardFunction } from "@whetstone/sdk";
 import { extractAnswer } from "./extract-answer.ts";
 import { type AnswerRewardOptions, shown, verdict } from "./math-reward.ts";
-import { type RewardFunction, truthsOf } from "./reward-function.ts";
+import { truthsOf } from "./truths.ts";
 
 /** SQuAD's normal form: lower case, no punctuation, no articles, single spaces. */
 export function normalizeAnswer(text: string): string {

@@ -2,7 +2,7 @@
 import { WhetstoneError } from "@whetstone/core";
 import { z } from "zod";
 
-import type { ChatMessage, Info, Task } from "../types.ts";
+import type { ChatMessage, Info, Task } from "@whetstone/sdk";
 import { jsonValue } from "./json-value.ts";
 
 /** A task as datasets hold it. */

@@ -2,7 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { WhetstoneError } from "@whetstone/core";
 import MiniSearch from "minisearch";
-import { EpisodeError } from "../failure.ts";
+import { EpisodeError } from "@whetstone/sdk";
 
 export interface CorpusDocument {
   readonly id: string;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Deadline, raceSignal, WhetstoneError } from "@whetstone/core";
-import { EpisodeError } from "../failure.ts";
-import type { ToolSpec } from "../rollout-client.ts";
-import type { Info, ToolCall } from "../types.ts";
+import { EpisodeError, type Info, type ToolCall, type ToolSpec } from "@whetstone/sdk";
 import { type ArgumentCheck, argumentCheck, type Tool, ToolError } from "./tool.ts";
 
 /** What a call came to, as the model sees it. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
-import { ToolAgent, type ToolAgentOptions, TOOL_SYSTEM_PROMPT } from "../agents/tool-agent.ts";
-import { mathReward } from "../graders/math-reward.ts";
-import { calculator } from "../tools/calculator.ts";
-import { defineTool } from "../tools/tool.ts";
-import { AgentExecutionEngine } from "../engine/agent-execution-engine.ts";
-import { ScriptedClient } from "../../test-support/stand-ins.ts";
+import { ToolAgent, type ToolAgentOptions, TOOL_SYSTEM_PROMPT } from "./tool-agent.ts";
+import { mathReward } from "@whetstone/graders";
+import { calculator } from "./calculator.ts";
+import { defineTool } from "./tool.ts";
+import { AgentExecutionEngine } from "@whetstone/sdk";
+import { ScriptedClient } from "../../sdk/test-support/stand-ins.ts";
 import { ToolEnvironment } from "./tool-environment.ts";
 
 const task = { question: "12+7?", answer: 19 };

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
-import { type Awaitable, BaseEnv, type ResetResult, type StepOptions, type StepResult } from "../base-env.ts";
-import { grade, type RewardFunction } from "../graders/reward-function.ts";
-import type { Tool } from "../tools/tool.ts";
-import { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "../tools/tool-registry.ts";
-import type { Info } from "../types.ts";
-import { questionOf } from "./multi-turn.ts";
+import {
+  type Awaitable,
+  BaseEnv,
+  grade,
+  type Info,
+  questionOf,
+  type ResetResult,
+  type RewardFunction,
+  type StepOptions,
+  type StepResult,
+} from "@whetstone/sdk";
+import type { Tool } from "./tool.ts";
+import { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "./tool-registry.ts";
 
 export interface ToolEnvironmentOptions extends ToolLimits {
   /** JSON values; `question` is what the agent sees of it. */

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-import { BaseAgent } from "../base-agent.ts";
-import type { ToolOutputs } from "../environments/tool-environment.ts";
-import type { ModelAnswer, ToolSpec } from "../rollout-client.ts";
-import { type ParsedAnswer, parseAnswer, renderTools } from "../tools/tool-calls.ts";
-import { type Action, type ChatMessage, createStep, createTrajectory, type Info, type Trajectory } from "../types.ts";
+import {
+  type Action,
+  BaseAgent,
+  type ChatMessage,
+  createStep,
+  createTrajectory,
+  type Info,
+  type ModelAnswer,
+  type ToolSpec,
+  type Trajectory,
+} from "@whetstone/sdk";
+import type { ToolOutputs } from "./tool-environment.ts";
+import { type ParsedAnswer, parseAnswer, renderTools } from "./tool-calls.ts";
 
 export interface ToolAgentOptions {
   /** Default: `TOOL_SYSTEM_PROMPT`. "" with `describeTools: false`: no system message. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { splitThinking } from "../agents/thinking.ts";
+import { splitThinking } from "@whetstone/sdk";
 
 /**
  * Where an answer may stand. `marked`: in `\boxed{}`, `<answer>` tags, behind `####`, "Answer:" or "the answer is", in this
