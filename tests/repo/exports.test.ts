@@ -2,7 +2,7 @@
 // What a library offers, somebody uses: another package, an example, a document. Types are there for signatures and not counted.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { LIBRARIES } from "./import-rules.ts";
 import { root } from "./imports.ts";
@@ -29,9 +29,11 @@ function interfacesOf(library: string): string[] {
 
 function exportedValues(file: string): string[] {
   const text = readFileSync(join(root, file), "utf8");
+  const passedOn = [...text.matchAll(/export \* from "(.*)"/g)].map((match) => join(dirname(file), match[1] as string));
   const listed = [...text.matchAll(/export \{([^}]*)\}/g)].flatMap((match) => (match[1] ?? "").split(","));
   const declared = [...text.matchAll(/export (?:async )?(?:const|function\*?|class|abstract class) (\w+)/g)];
   return [
+    ...passedOn.flatMap(exportedValues),
     ...listed
       .map((name) => name.trim())
       .filter((name) => name !== "" && !name.startsWith("type "))

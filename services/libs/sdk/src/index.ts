@@ -3,16 +3,7 @@ export { ConfigError, deriveSeed, type ErrorCode, type Violation, WhetstoneError
 export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/math-agent.ts";
 export { type SplitAnswer, splitThinking } from "./agents/thinking.ts";
 export { BaseAgent } from "./base-agent.ts";
-export {
-  type Awaitable,
-  BaseEnv,
-  type Environment,
-  isDone,
-  type ResetOptions,
-  type ResetResult,
-  type StepOptions,
-  type StepResult,
-} from "./base-env.ts";
+export * from "./base-env.ts";
 export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
@@ -27,23 +18,7 @@ export type {
   EpisodeRun,
 } from "./engine/options.ts";
 export type { PhaseTimeouts } from "./engine/phase-clock.ts";
-export {
-  type ConversationResult,
-  isCumulative,
-  type ResultHead,
-  type ResultMode,
-  type ResultOfMode,
-  type ResultOptions,
-  type StepsResult,
-  type TextResult,
-  toConversationResult,
-  type TokenMetrics,
-  type TokenOptions,
-  type TokenResult,
-  toStepsResult,
-  toTextResult,
-  toTokenResult,
-} from "./engine/results.ts";
+export * from "./engine/results.ts";
 export type { TokenBreak } from "./engine/token-rows.ts";
 export type { TokenLimits } from "./engine/token-budget.ts";
 export { type LakeState, legalMoves, startGame } from "./frozenlake/game.ts";
@@ -56,15 +31,7 @@ export { MultiTurnEnvironment, type MultiTurnOptions, questionOf, type Turn } fr
 export { SingleTurnEnvironment, type SingleTurnOptions } from "./environments/single-turn.ts";
 export { compareReports, type Comparison, type PairedScore, type TaskPair } from "./evaluation/compare.ts";
 export { type Estimate, type Part, shareOverTasks } from "./evaluation/intervals.ts";
-export {
-  type EvaluatedEpisode,
-  type EvaluatedTask,
-  type EvaluationHead,
-  type EvaluationReport,
-  evaluationReport,
-  type FailureCount,
-  readReport,
-} from "./evaluation/report.ts";
+export * from "./evaluation/report.ts";
 export { type PassAtK, type Score, scoreTasks, type TaskScore } from "./evaluation/score.ts";
 export {
   classify,
@@ -103,22 +70,8 @@ export type {
   ValidationSettings,
   VariantSettings,
 } from "./job/generated/settings.ts";
-export type {
-  StepSummary,
-  TrainerEntry,
-  TrainOptions,
-  TrainRequest,
-  TrainResult,
-  ValidationSummary,
-} from "./job/training.ts";
-export {
-  combineRewards,
-  grade,
-  type RewardFunction,
-  type RewardOutput,
-  type WeightedReward,
-  zeroReward,
-} from "./environments/reward-function.ts";
+export type * from "./job/training.ts";
+export * from "./environments/reward-function.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "@whetstone/core";
 export {
   type AgentDefinition,
@@ -143,55 +96,13 @@ export { commandAgent } from "./rollout/command.ts";
 export { defineHarness, type Harness, type HarnessDefinition } from "./rollout/harness.ts";
 export { httpAgent } from "./rollout/http.ts";
 export type { Launch, ProgramEnd } from "./rollout/run-program.ts";
-export type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout/rollout.ts";
-export type {
-  ChatOptions,
-  ModelAnswer,
-  ModelEndpoint,
-  RolloutClient,
-  SamplingParams,
-  ToolSpec,
-  Usage,
-} from "./rollout-client.ts";
-export {
-  type Action,
-  type ChatMessage,
-  createStep,
-  createTrajectory,
-  type Episode,
-  type EpisodeTiming,
-  type Info,
-  type Step,
-  type Task,
-  type ToolCall,
-  type Trajectory,
-} from "./types.ts";
+export type * from "./rollout/rollout.ts";
+export type * from "./rollout-client.ts";
+export * from "./types.ts";
 export { AgentWorkflowEngine } from "./workflow/agent-workflow-engine.ts";
-export {
-  type AgentWorkflowOptions,
-  CumulativeWorkflow,
-  MultiTurnWorkflow,
-  type MultiTurnWorkflowOptions,
-  SimpleWorkflow,
-  type SimpleWorkflowOptions,
-  SingleTurnWorkflow,
-} from "./workflow/built-in.ts";
-export type {
-  AgentPlay,
-  AgentPlayOptions,
-  OpenedEnvironment,
-  OpenEnvironment,
-  RoleAnswer,
-  RoleChat,
-  RoleChatOptions,
-  WorkflowContext,
-} from "./workflow/context.ts";
-export {
-  defineWorkflow,
-  type RegisteredActor,
-  type RegisteredWorkflow,
-  type WorkflowDefinition,
-} from "./workflow/define-workflow.ts";
+export * from "./workflow/built-in.ts";
+export type * from "./workflow/context.ts";
+export * from "./workflow/define-workflow.ts";
 export type { AgentWorkflowEngineOptions, ClientSource, EnvironmentOpener } from "./workflow/options.ts";
 export { adjustStepRewards, type StepRewardOptions } from "./workflow/rewards.ts";
 export { TerminationEvent, type WorkflowEnd } from "./workflow/termination.ts";
