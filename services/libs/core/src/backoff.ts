@@ -28,7 +28,6 @@ export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
   /** Default: errors whose retry class is not `never`. An abort is never retried. */
   readonly isRetryable?: (error: unknown) => boolean;
-  readonly onRetry?: (error: unknown, attempt: number, waitMs: number) => void;
   readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
 }
 
@@ -45,9 +44,7 @@ export async function retry<T>(fn: (attempt: number) => Promise<T>, options: Ret
       return await fn(attempt);
     } catch (error) {
       if (attempt >= options.attempts || isFinal(error, options)) throw error;
-      const waitMs = backoff(attempt);
-      options.onRetry?.(error, attempt, waitMs);
-      await wait(waitMs, signal);
+      await wait(backoff(attempt), signal);
     }
   }
 }

@@ -4,26 +4,23 @@ import { ConfigError, type Violation } from "./errors.ts";
 
 export interface LoadConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Default `WHETSTONE_`. */
-  readonly prefix?: string;
-  /** The parsed configuration file: lowest precedence. Reading it is the caller's job: this library does no I/O. */
-  readonly file?: Readonly<Record<string, unknown>> | undefined;
-  /** Command-line flags: highest precedence. */
+  /** By path; they come before variables. */
   readonly overrides?: Readonly<Record<string, unknown>> | undefined;
   /** Variables with the prefix that belong to somebody else, by full name. */
   readonly ignoreEnv?: readonly string[];
 }
 
+const PREFIX = "WHETSTONE_";
 /** Kubernetes writes these for every Service of the namespace; a Service named whetstone-x must not break a process. */
 const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 /**
- * One typed configuration from file < environment < overrides. `WHETSTONE_FOO_BAR` sets `fooBar`, `WHETSTONE_LOOP__BATCH_GROUPS`
+ * One typed configuration from environment < overrides. `WHETSTONE_FOO_BAR` sets `fooBar`, `WHETSTONE_LOOP__BATCH_GROUPS`
  * sets `loop.batchGroups`. Variables are text; those for numbers, booleans, lists and objects are converted by the schema's type.
  * @throws ConfigError with every violation: unknown keys, missing and wrong values, each by path.
  */
 export function loadConfig<S extends z.ZodType>(schema: S, options: LoadConfigOptions): z.output<S> {
-  const merged = structuredClone({ ...options.file }) as Record<string, unknown>;
+  const merged: Record<string, unknown> = {};
   for (const [path, text] of environmentSettings(options)) {
     setPath(merged, path, convert(text, schemaAt(schema, path)));
   }
@@ -56,12 +53,11 @@ function formatPath(root: string, keys: readonly PropertyKey[]): string {
 }
 
 function* environmentSettings(options: LoadConfigOptions): Generator<[string[], string]> {
-  const prefix = options.prefix ?? "WHETSTONE_";
   for (const [name, text] of Object.entries(options.env)) {
-    if (!name.startsWith(prefix) || text === undefined) continue;
+    if (!name.startsWith(PREFIX) || text === undefined) continue;
     if (SERVICE_LINK.test(name) && isServiceLink(name, text)) continue;
     if (options.ignoreEnv?.includes(name)) continue;
-    yield [name.slice(prefix.length).split("__").map(camelCase), text];
+    yield [name.slice(PREFIX.length).split("__").map(camelCase), text];
   }
 }
 

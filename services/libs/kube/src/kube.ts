@@ -23,15 +23,12 @@ export interface ListOptions extends CallOptions {
   /** Label selector: `whetstone.dev/pool=a`. */
   readonly labels?: string | undefined;
   readonly fields?: string | undefined;
-  /** Of every namespace; needs a ClusterRole. */
-  readonly allNamespaces?: boolean | undefined;
 }
 
 export interface ApplyOptions extends CallOptions {
   /** Take fields over that others own. Default true: a controller applies only what is its own to decide. */
   readonly force?: boolean;
   readonly fieldManager?: string;
-  readonly dryRun?: boolean;
 }
 
 export interface DeleteOptions extends CallOptions {
@@ -236,7 +233,6 @@ export class Kube implements Disposable {
     const query = {
       fieldManager: options.fieldManager ?? this.fieldManager,
       force: options.force === false ? undefined : "true",
-      dryRun: options.dryRun ? "All" : undefined,
     };
     const body = sent(type, object);
     return this.#change(type, { verb: "apply", method: "PATCH", path, query, body, contentType: APPLY_PATCH }, options);
@@ -252,9 +248,9 @@ export class Kube implements Disposable {
     return this.#transport.call<T>({ ...call, kind: type.kind, signal, timeoutMs });
   }
 
-  #path(type: ResourceType<KubeObject>, options: ListOptions, name?: string, sub?: string): string {
+  #path(type: ResourceType<KubeObject>, options: CallOptions, name?: string, sub?: string): string {
     return pathOf(type, {
-      namespace: options.allNamespaces ? undefined : (options.namespace ?? this.namespace),
+      namespace: options.namespace ?? this.namespace,
       name,
       sub,
     });

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { KubeObject, Stored } from "./objects.ts";
 
-/** The name in a cache of one namespace, `namespace/name` in a cache of all. */
-export function keyOf(
-  object: { readonly metadata: { readonly name: string; readonly namespace?: string } },
-  wide: boolean,
-): string {
-  const { name, namespace } = object.metadata;
-  return wide && namespace !== undefined ? `${namespace}/${name}` : name;
-}
-
 /** The objects of one kind in memory, findable by key and by one index. */
 export class ObjectCache<T extends KubeObject> {
   readonly #objects = new Map<string, Stored<T>>();

@@ -15,13 +15,11 @@ import type {
 export interface ObjectMeta {
   name?: string;
   namespace?: string;
-  generateName?: string;
   uid?: string;
   resourceVersion?: string;
   generation?: number;
   creationTimestamp?: string;
   deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
   finalizers?: string[];

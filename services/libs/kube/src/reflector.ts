@@ -2,7 +2,7 @@
 import { isAbort, sleep, WhetstoneError } from "@whetstone/core";
 import { answerError, httpStatus, retryAfterMs, type Status } from "./api-error.ts";
 import type { Kube, Page } from "./kube.ts";
-import { keyOf, ObjectCache } from "./object-cache.ts";
+import { ObjectCache } from "./object-cache.ts";
 import type { KubeObject, ResourceType, Stored } from "./objects.ts";
 
 /** Bookmarks come about once a minute: a watch that is silent for longer has died without saying so. */
@@ -14,8 +14,6 @@ const HEALTHY_MS = 10_000;
 const OVERTIME_MS = 5_000;
 
 export interface ReflectOptions<T extends KubeObject> {
-  readonly namespace?: string | undefined;
-  readonly allNamespaces?: boolean | undefined;
   /** Label selector, so that only what is ours is in memory. */
   readonly labels?: string | undefined;
   readonly fields?: string | undefined;
@@ -212,13 +210,13 @@ class Reflection<T extends KubeObject> implements Reflector<T> {
     const object = event.object as Stored<T>;
     this.#version = object.metadata.resourceVersion;
     if (event.type === "BOOKMARK") return;
-    if (event.type === "DELETED") this.#drop(this.#keyOf(object));
+    if (event.type === "DELETED") this.#drop(object.metadata.name);
     else this.#keep(object);
     this.#kube.instruments.cached(this.#type.kind, this.#cache.size);
   }
 
   #keep(object: Stored<T>): string {
-    const key = this.#keyOf(object);
+    const key = object.metadata.name;
     delete (object.metadata as { managedFields?: unknown }).managedFields;
     const kept = this.#options.trim ? this.#options.trim(object) : object;
     const former = this.#cache.get(key);
@@ -240,13 +238,9 @@ class Reflection<T extends KubeObject> implements Reflector<T> {
     }
   }
 
-  #keyOf(object: Stored<T>): string {
-    return keyOf(object, this.#options.allNamespaces === true);
-  }
-
   #scope() {
-    const { namespace, allNamespaces, labels, fields } = this.#options;
-    return { namespace, allNamespaces, labels, fields, signal: this.#stop.signal };
+    const { labels, fields } = this.#options;
+    return { labels, fields, signal: this.#stop.signal };
   }
 }
 

@@ -24,10 +24,6 @@ export class WorkQueue {
     return this.#later.size;
   }
 
-  get processing(): number {
-    return this.#processing.size;
-  }
-
   add(key: string, priority: Priority = "normal"): void {
     if (this.#closed) return;
     if (this.#dirty.has(key)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DescMethod } from "@bufbuild/protobuf";
-import { type Metadata, status } from "@grpc/grpc-js";
+import { status } from "@grpc/grpc-js";
 import { Deadline, WhetstoneError } from "@whetstone/core";
 import type { Logger, Metrics } from "@whetstone/telemetry";
 import { type AuthContext, callerOf } from "./callers.ts";
@@ -8,9 +8,7 @@ import type { CallContext } from "./types.ts";
 
 /** What all four kinds of server call share. */
 interface ServerCall {
-  readonly metadata: Metadata;
   getDeadline(): Date | number;
-  getPeer(): string;
   getAuthContext(): AuthContext;
   on(event: "cancelled" | "error", listener: () => void): unknown;
 }
@@ -78,15 +76,9 @@ function openCall(context: CallContext, record: (code: status) => void, forget: 
 
 function contextOf(call: ServerCall, method: string, signal: AbortSignal, logger: Logger): CallContext {
   const deadline = Deadline.after(Math.max(0, Number(call.getDeadline()) - Date.now()), signal);
-  const metadata: Record<string, string> = {};
-  for (const [key, value] of Object.entries(call.metadata.getMap())) {
-    if (typeof value === "string") metadata[key] = value;
-  }
   return {
     signal: deadline.signal,
     deadline,
-    metadata,
-    peer: call.getPeer(),
     // Reading a certificate costs more than the rest of this: only for those who ask.
     get caller() {
       return callerOf(call);

@@ -24,7 +24,6 @@ export interface Connection {
   readonly address: string;
   readonly deadlineMs: number;
   readonly connectTimeoutMs: number;
-  readonly metadata: Readonly<Record<string, string>>;
   /** Calls in progress: closing a channel would leave them running. */
   readonly calls: Set<{ cancel(): void }>;
 }
@@ -52,7 +51,7 @@ export function unaryCall(
     serializer(method.input),
     deserializer(method.output),
     create(method.input, request),
-    metadataOf(connection, options),
+    waiting(),
     callOptions(options.deadlineMs ?? connection.deadlineMs),
     (error, response) => {
       if (error === null) resolve(response as Message);
@@ -61,36 +60,6 @@ export function unaryCall(
   );
   track(connection, call);
   return withCancel(promise, call, options.signal);
-}
-
-export async function clientStream(
-  connection: Connection,
-  method: DescMethod,
-  requests: AsyncIterable<Fields>,
-  options: CallOptions,
-): Promise<Message> {
-  const { promise, resolve, reject } = Promise.withResolvers<Message>();
-  await connected(connection, options);
-  const call = connection.client.makeClientStreamRequest(
-    pathOf(method),
-    serializer(method.input),
-    deserializer(method.output),
-    metadataOf(connection, options),
-    callOptions(options.deadlineMs),
-    (error, response) => {
-      if (error === null) resolve(response as Message);
-      else reject(toError(connection, method, error, options.signal));
-    },
-  );
-  track(connection, call);
-  const ended = new AbortController();
-  send(call as never, method, requests, ended.signal).catch((error: unknown) => {
-    reject(error);
-    call.cancel();
-  });
-  return await withCancel(promise, call, options.signal).finally(() => {
-    ended.abort();
-  });
 }
 
 /** Opens at once; the answer is read at the reader's pace. Leaving the loop early cancels the call. */
@@ -124,14 +93,13 @@ async function openStream(
   const deadlineMs =
     options.deadlineMs === undefined ? undefined : options.deadlineMs - (performance.now() - startedAt);
   const bidi = method.methodKind === "bidi_streaming";
-  const metadata = metadataOf(connection, options);
   const wire = [pathOf(method), serializer(method.input), deserializer(method.output)] as const;
   const call = bidi
-    ? connection.client.makeBidiStreamRequest(...wire, metadata, callOptions(deadlineMs))
+    ? connection.client.makeBidiStreamRequest(...wire, waiting(), callOptions(deadlineMs))
     : connection.client.makeServerStreamRequest(
         ...wire,
         create(method.input, requests as Fields),
-        metadata,
+        waiting(),
         callOptions(deadlineMs),
       );
   track(connection, call);
@@ -250,10 +218,9 @@ function toError(
   return fromStatus(error, { method: `${method.parent.typeName}/${method.name}`, address: connection.address });
 }
 
-function metadataOf(connection: Connection, options: CallOptions): Metadata {
-  const metadata = new Metadata({ waitForReady: true });
-  for (const [key, value] of Object.entries({ ...connection.metadata, ...options.metadata })) metadata.set(key, value);
-  return metadata;
+/** A call is sent once there is a connection. */
+function waiting(): Metadata {
+  return new Metadata({ waitForReady: true });
 }
 
 function callOptions(deadlineMs: number | undefined): GrpcCallOptions {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import { type ChannelCredentials, Client, credentials as grpcCredentials } from "@grpc/grpc-js";
+import { Client, credentials } from "@grpc/grpc-js";
 import type { TlsPeer } from "@whetstone/tls";
 import { limitAttempts } from "./connect-limit.ts";
-import { clientStream, type Connection, type Fields, streamCall, unaryCall } from "./client-calls.ts";
+import { type Connection, type Fields, streamCall, unaryCall } from "./client-calls.ts";
 import { channelCredentials } from "./secure.ts";
 import type { CallOptions, ServiceClient } from "./types.ts";
-import { CHANNEL_OPTIONS } from "./wire.ts";
+import { CHANNEL_OPTIONS, notSpoken } from "./wire.ts";
 
 export interface ClientOptions {
   /** Of unary calls that give none; default 30,000. */
@@ -15,11 +15,8 @@ export interface ClientOptions {
   readonly connectTimeoutMs?: number | undefined;
   /** Of one attempt to connect, after which the address is looked up again; default 5,000. */
   readonly attemptTimeoutMs?: number | undefined;
-  /** Sent with every call. */
-  readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** Whom we mean to reach, and who we are: `identity.to("trainer")`. Default: plain text. */
   readonly tls?: TlsPeer | undefined;
-  readonly credentials?: ChannelCredentials | undefined;
 }
 
 /** Disposing closes the connection; calls in progress end with CANCELLED. */
@@ -39,7 +36,7 @@ export function createClient<S extends DescService>(
   options: ClientOptions = {},
 ): RpcClient<S> {
   const unlimit = limitAttempts(address, options.attemptTimeoutMs ?? 5_000);
-  const client = new Client(address, credentialsOf(options), {
+  const client = new Client(address, options.tls ? channelCredentials(options.tls) : credentials.createInsecure(), {
     ...CHANNEL_OPTIONS,
     ...RECONNECT,
     ...(options.tls && { "grpc.ssl_target_name_override": options.tls.serverName }),
@@ -49,7 +46,6 @@ export function createClient<S extends DescService>(
     address,
     deadlineMs: options.deadlineMs ?? 30_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
-    metadata: options.metadata ?? {},
     calls: new Set(),
   };
   const methods = service.methods.map((method) => [method.localName, bindMethod(connection, method)]);
@@ -64,17 +60,12 @@ export function createClient<S extends DescService>(
   } as RpcClient<S>;
 }
 
-function credentialsOf({ credentials, tls }: ClientOptions): ChannelCredentials {
-  return credentials ?? (tls ? channelCredentials(tls) : grpcCredentials.createInsecure());
-}
-
 function bindMethod(connection: Connection, method: DescMethod): unknown {
   switch (method.methodKind) {
     case "unary":
       return (request: Fields, options: CallOptions = {}) => unaryCall(connection, method, request, options);
     case "client_streaming":
-      return (requests: AsyncIterable<Fields>, options: CallOptions = {}) =>
-        clientStream(connection, method, requests, options);
+      throw notSpoken(method);
     case "server_streaming":
     case "bidi_streaming":
       return (requests: Fields | AsyncIterable<Fields>, options: CallOptions = {}) =>

@@ -2,7 +2,6 @@
 import { create, type DescMethod } from "@bufbuild/protobuf";
 import {
   type handleBidiStreamingCall,
-  type handleClientStreamingCall,
   type handleServerStreamingCall,
   type handleUnaryCall,
   type ServerDuplexStream,
@@ -13,7 +12,7 @@ import {
 import { abortReason, isAbort, WhetstoneError } from "@whetstone/core";
 import { isUnexpected, toStatus } from "./error-mapping.ts";
 import { drained, MessageQueue } from "./message-queue.ts";
-import { Undecodable } from "./wire.ts";
+import { notSpoken, Undecodable } from "./wire.ts";
 import type { CallScope, OpenCall } from "./call-scope.ts";
 
 // C1: a call ends exactly once, by its handler or by its signal, whichever is first. C2: when the signal ends it, the
@@ -22,7 +21,6 @@ import type { CallScope, OpenCall } from "./call-scope.ts";
 type Message = Record<string, unknown>;
 type UnaryFn = (request: Message, context: OpenCall["context"]) => Promise<Message>;
 type StreamFn = (request: unknown, context: OpenCall["context"]) => AsyncIterable<Message>;
-type CollectFn = (requests: AsyncIterable<Message>, context: OpenCall["context"]) => Promise<Message>;
 
 /** Turns a handler into what grpc-js calls. */
 export function adapt(method: DescMethod, handler: unknown, scope: CallScope): UntypedHandleCall {
@@ -30,7 +28,7 @@ export function adapt(method: DescMethod, handler: unknown, scope: CallScope): U
     case "unary":
       return unary(method, handler as UnaryFn, scope);
     case "client_streaming":
-      return clientStreaming(method, handler as CollectFn, scope);
+      throw notSpoken(method);
     case "server_streaming":
       return serverStreaming(method, handler as StreamFn, scope);
     case "bidi_streaming":
@@ -42,25 +40,6 @@ function unary(method: DescMethod, handler: UnaryFn, scope: CallScope): handleUn
   return (call, callback) => {
     const open = scope.open(call, method);
     settle(open, async () => handler(decoded(call.request), open.context)).then(
-      (response) => {
-        callback(null, create(method.output, response));
-      },
-      (error: unknown) => {
-        callback(toStatus(error));
-      },
-    );
-  };
-}
-
-function clientStreaming(
-  method: DescMethod,
-  handler: CollectFn,
-  scope: CallScope,
-): handleClientStreamingCall<Message, Message> {
-  return (call, callback) => {
-    const open = scope.open(call, method);
-    const requests = requestQueue(call as never, open);
-    settle(open, () => handler(requests, open.context)).then(
       (response) => {
         callback(null, create(method.output, response));
       },

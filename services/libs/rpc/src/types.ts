@@ -10,10 +10,6 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** The caller's deadline; without one it never expires by itself. */
   readonly deadline: Deadline;
-  /** Text metadata of the request, names in lower case, first value only. */
-  readonly metadata: Readonly<Record<string, string>>;
-  /** Address of the caller, as gRPC sees it. */
-  readonly peer: string;
   /** Who the caller is by its certificate; undefined without TLS. */
   readonly caller: Role | undefined;
   /** Has the method bound. */
@@ -24,7 +20,6 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds from now; travels to the server. Unary calls default to the client's; streams to none. */
   readonly deadlineMs?: number | undefined;
-  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /** The methods of a generated service: `typeof JobService["method"]`. */
@@ -37,7 +32,7 @@ type Kind<M> = M extends { readonly methodKind: infer K extends DescMethod["meth
 interface HandlerKinds<I extends DescMessage, O extends DescMessage> {
   unary: (request: MessageShape<I>, context: CallContext) => Promise<MessageInitShape<O>> | MessageInitShape<O>;
   server_streaming: (request: MessageShape<I>, context: CallContext) => AsyncIterable<MessageInitShape<O>>;
-  client_streaming: (requests: AsyncIterable<MessageShape<I>>, context: CallContext) => Promise<MessageInitShape<O>>;
+  client_streaming: never;
   bidi_streaming: (
     requests: AsyncIterable<MessageShape<I>>,
     context: CallContext,
@@ -47,7 +42,7 @@ interface HandlerKinds<I extends DescMessage, O extends DescMessage> {
 interface ClientKinds<I extends DescMessage, O extends DescMessage> {
   unary: (request: MessageInitShape<I>, options?: CallOptions) => Promise<MessageShape<O>>;
   server_streaming: (request: MessageInitShape<I>, options?: CallOptions) => AsyncIterable<MessageShape<O>>;
-  client_streaming: (requests: AsyncIterable<MessageInitShape<I>>, options?: CallOptions) => Promise<MessageShape<O>>;
+  client_streaming: never;
   bidi_streaming: (
     requests: AsyncIterable<MessageInitShape<I>>,
     options?: CallOptions,

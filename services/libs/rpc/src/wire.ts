@@ -19,6 +19,11 @@ export function pathOf(method: DescMethod): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
+/** None of our services has a method where only the requests stream. */
+export function notSpoken(method: DescMethod): Error {
+  return new Error(`${pathOf(method)}: calls whose requests stream and whose answer does not are not supported`);
+}
+
 export function serializer<D extends DescMessage>(schema: D): (message: MessageShape<D>) => Buffer {
   return (message) => {
     const bytes = toBinary(schema, message);
