@@ -145,7 +145,7 @@ describe("the process group", () => {
 
   it("may say good-bye before the deadline's kill", async () => {
     const script = `trap 'sleep 0.2; echo 1 > "$MARK"; exit' TERM; while :; do sleep 0.05; done`;
-    expect(await sh(script, { trajectoryTimeoutMs: 500 })).toMatchObject({ terminationReason: "DEADLINE" });
+    expect(await sh(script, { trajectoryTimeoutMs: 2_000 })).toMatchObject({ terminationReason: "DEADLINE" });
     await pids(1);
   });
 
