@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,31 +137,31 @@ def _continued(
 ) -> _Draft | None:
     """The trajectory's row that this call continues, lengthened by what others said since; None: it starts its own."""
     between: list[types.ModelCall] = []
-    ancestor = call.parent_id
-    while ancestor:
-        draft = open_rows.pop((owner, ancestor), None)
+    for ancestor in _ancestors(call, calls):
+        draft = open_rows.pop((owner, ancestor.id), None)
         if draft is not None:
             for other in reversed(between):
                 draft.token_ids += other.prompt_ids
                 draft.token_ids += other.completion_ids
             return draft
-        between.append(calls[ancestor])
-        ancestor = calls[ancestor].parent_id
+        between.append(ancestor)
     return None
 
 
 def _prefix(call: types.ModelCall, calls: Mapping[str, types.ModelCall]) -> list[int]:
     """Ids before the call's own prompt ids."""
-    chain: list[types.ModelCall] = []
-    ancestor = call.parent_id
-    while ancestor:
-        chain.append(calls[ancestor])
-        ancestor = calls[ancestor].parent_id
     token_ids: list[int] = []
-    for one in reversed(chain):
+    for one in reversed(list(_ancestors(call, calls))):
         token_ids += one.prompt_ids
         token_ids += one.completion_ids
     return token_ids
+
+
+def _ancestors(call: types.ModelCall, calls: Mapping[str, types.ModelCall]) -> Iterator[types.ModelCall]:
+    """The calls that this one continues, the latest first."""
+    while call.parent_id:
+        call = calls[call.parent_id]
+        yield call
 
 
 def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Episode, step: int) -> None:
