@@ -78,7 +78,17 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
-  const chat: CompletionDeps = { ...effects(metrics), fleet, engines, codecs };
+  const { onFork, onResubmission, onLabelMismatch, onTokens } = metrics;
+  const counted = { onFork, onResubmission, onLabelMismatch, onTokens };
+  const chat: CompletionDeps = {
+    ...counted,
+    now: () => Date.now(),
+    pause,
+    attemptSeed: deriveSeed,
+    fleet,
+    engines,
+    codecs,
+  };
   const logError = (event: string, error: unknown): void => {
     logger.error(event, { error });
   };
@@ -98,19 +108,6 @@ const BACKLOG = 4096;
 function registerEntry(control: FleetControl, entry: string): void {
   const at = entry.indexOf("=");
   control.register(entry.slice(0, at), new URL(entry.slice(at + 1)).origin);
-}
-
-/** Clock, timers, randomness and counters, for the domain that has none. */
-function effects(metrics: ReturnType<typeof gatewayMetrics>): Omit<CompletionDeps, "fleet" | "engines" | "codecs"> {
-  return {
-    now: () => Date.now(),
-    pause,
-    attemptSeed: (seed, index) => deriveSeed(seed, index),
-    onResubmission: metrics.resubmission,
-    onLabelMismatch: metrics.labelMismatch,
-    onFork: metrics.fork,
-    onTokens: metrics.tokens,
-  };
 }
 
 function pause(ms: number, scope: CallScope): Promise<void> {

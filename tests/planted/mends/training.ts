@@ -55,7 +55,7 @@ export const TRAINING: readonly Mend[] = [
     row: "An agent set `top_p` or `top_k`",
     without: "the record of how a call was drawn",
     file: "services/inference-gateway/src/sessions/call-tree.ts",
-    find: "    ...(topP === undefined ? {} : { topP }),\n",
+    find: "    sampling: sampling as Sampling,\n",
     replace: "",
     test: "services/inference-gateway/src/chat.test.ts",
     only: "records how a call was drawn",

@@ -4,7 +4,7 @@ import { unlessCancelled } from "./call-scope.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { TemplateMessage } from "./message.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
-import { placePrompt, planPrompt } from "../sessions/continuation.ts";
+import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, OnTokens, Tokens } from "./generate.ts";
@@ -150,16 +150,10 @@ function record(
 ): void {
   const nowMs = deps.now();
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;
-  const prompt = {
-    parent: plan.parent,
-    forkReason: plan.forkReason,
-    promptText: plan.promptText,
-    promptIds: plan.deltaIds,
-  };
   const answer = { completionIds, logprobs, spans, finishReason, text, resubmissions, cachedTokens };
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = { index, policy: request.model, sampling: request.sampling, role, children: 0, demonstrationMask: [] };
-  const call: CallRecord = { ...common, ...prompt, ...answer, ...when };
+  const call: CallRecord = { ...common, ...promptOf(plan), ...answer, ...when };
   session.add(call, request.messages);
   session.policies.add(request.model);
   session.lastUsedMs = nowMs;

@@ -4,7 +4,7 @@
 import { ApiError } from "./api-error.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { SamplingAsked } from "./request.ts";
-import type { Fleet, Lease } from "../fleet/fleet.ts";
+import type { Fleet, Lease, Want } from "../fleet/fleet.ts";
 import { appendSpan, foreignLabel } from "./token-span.ts";
 import type { LabelSpan, TokenSpan } from "./token-span.ts";
 
@@ -199,7 +199,7 @@ function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptReque
 /** For an engine that did not say how long its context is. */
 const DEFAULT_MAX_TOKENS = 1024;
 
-function wantOf(call: GenerateCall, answer: Generation): { policy: string; minVersion: bigint; preferId: string } {
+function wantOf(call: GenerateCall, answer: Generation): Want {
   const minVersion = answer.maxVersion > call.minVersion ? answer.maxVersion : call.minVersion;
   return { policy: call.policy, minVersion, preferId: call.preferId };
 }
@@ -210,7 +210,7 @@ function emptyGeneration(call: GenerateCall): Generation {
   return { ...tokens, spans: [], ...none };
 }
 
-function appendTokens(target: Tokens, source: Tokens): void {
+export function appendTokens(target: Tokens, source: Tokens): void {
   for (const id of source.ids) target.ids.push(id);
   for (const logprob of source.logprobs) target.logprobs.push(logprob);
   for (const alternatives of source.alternatives) target.alternatives.push(alternatives);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Dispatcher } from "undici";
-import type { AttemptEnd, OnTokens, Tokens } from "../completion/generate.ts";
+import { appendTokens, type AttemptEnd, type OnTokens, type Tokens } from "../completion/generate.ts";
 import { readTokens } from "./engine-wire.ts";
 import type { WireAnswer } from "./engine-wire.ts";
 
@@ -155,9 +155,7 @@ export class StreamReader extends ResponseReader {
 
   #take(tokens: Tokens): void {
     if (tokens.ids.length === 0) return;
-    this.#all.ids.push(...tokens.ids);
-    this.#all.logprobs.push(...tokens.logprobs);
-    this.#all.alternatives.push(...tokens.alternatives);
+    appendTokens(this.#all, tokens);
     this.#onTokens(tokens);
   }
 }

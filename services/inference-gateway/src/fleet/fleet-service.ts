@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { requireRules } from "@whetstone/contract/check";
 import {
   EngineState as WireState,
@@ -35,7 +35,7 @@ export function fleetService(control: FleetControl): ServiceImplementation {
     },
     removeEngine: async ({ id, drain, epoch }, { signal }) => {
       fence.pass(epoch);
-      return { revoked: await control.remove(id, millis(drain), signal) };
+      return { revoked: await control.remove(id, drain ? durationMs(drain) : 0, signal) };
     },
     listEngines: () => ({
       engines: [...control.fleet.engines.values()].map(wireEngine),
@@ -82,8 +82,4 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
 
 function servedModel({ policy, policyVersion: version, label, modelPath }: ServedPolicy): ServedModel {
   return { policy, version, label, modelPath };
-}
-
-function millis(duration: Duration | undefined): number {
-  return duration === undefined ? 0 : durationMs(duration);
 }

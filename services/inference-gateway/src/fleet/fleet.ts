@@ -207,6 +207,11 @@ export class Fleet {
     return new Map([...this.#waiting].map(([policy, waiters]) => [policy, waiters.size]));
   }
 
+  /** How many calls wait, of all policies. */
+  waitingCalls(): number {
+    return this.#waiting.values().reduce((sum, waiters) => sum + waiters.size, 0);
+  }
+
   /** What to answer to a call for a policy that no engine has. */
   unknownPolicy(policy: string): ApiError {
     const unknown = this.engines.size === 0 || this.engines.values().some((engine) => engine.served === undefined);

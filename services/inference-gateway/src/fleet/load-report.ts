@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EngineLoad } from "./engine-metrics.ts";
+import type { EngineClient } from "../engine/engine-client.ts";
 import type { EngineEntry, Fleet } from "./fleet.ts";
 
 /** The answer to `GET /load`. Requests and shares; null: the engine does not say. */
@@ -25,11 +25,6 @@ interface EngineLine {
   readonly kv_use: number | null;
 }
 
-export interface LoadPort {
-  /** undefined: it does not answer, or says nothing that is understood. */
-  load(engine: EngineEntry, timeoutMs: number): Promise<EngineLoad | undefined>;
-}
-
 /** Engines are asked at most this often, however many ask here. */
 const MAX_AGE_MS = 500;
 const ENGINE_MS = 1_000;
@@ -37,11 +32,11 @@ const ENGINE_MS = 1_000;
 /** What runs and waits on the engines, for whoever decides how many episodes to play. */
 export class LoadReporter {
   readonly #fleet: Fleet;
-  readonly #engines: LoadPort;
+  readonly #engines: Pick<EngineClient, "load">;
   #newest: Promise<LoadReport> | undefined;
   #askedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(fleet: Fleet, engines: LoadPort) {
+  constructor(fleet: Fleet, engines: Pick<EngineClient, "load">) {
     this.#fleet = fleet;
     this.#engines = engines;
   }
@@ -60,7 +55,10 @@ export class LoadReporter {
     return {
       serving: serving.length,
       running: serving.reduce((sum, { running, in_flight: inFlight }) => sum + (running ?? inFlight), 0),
-      waiting: serving.length === 0 ? 0 : serving.reduce((sum, { waiting }) => sum + (waiting ?? 0), this.#here()),
+      waiting:
+        serving.length === 0
+          ? 0
+          : serving.reduce((sum, { waiting }) => sum + (waiting ?? 0), this.#fleet.waitingCalls()),
       kv_use: uses.length === 0 ? null : Math.max(...uses),
       engines,
     };
@@ -71,12 +69,5 @@ export class LoadReporter {
     const load = engine.state === "serving" ? await this.#engines.load(engine, ENGINE_MS) : undefined;
     const { running = null, waiting = null, kvUse = null } = load ?? {};
     return { id: engine.id, state: engine.state, in_flight: engine.leases.size, running, waiting, kv_use: kvUse };
-  }
-
-  #here(): number {
-    return this.#fleet
-      .waiting()
-      .values()
-      .reduce((sum, calls) => sum + calls, 0);
   }
 }

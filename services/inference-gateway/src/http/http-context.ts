@@ -23,18 +23,15 @@ export type SessionParams = { session?: string };
 
 const MAX_SESSION_CHARS = 256;
 
-/** The session that a path or a bearer key names, made when it is new; undefined: the call is anonymous. */
+/**
+ * The session that a path or a bearer key names, made when it is new; undefined: the call is anonymous. Some clients drop
+ * path prefixes and others cannot set keys, so both name a session; the path wins.
+ */
 export function openSession(context: HttpContext, request: FastifyRequest): Session | undefined {
-  const name = sessionName(request);
-  return name === undefined ? undefined : context.sessions.open(name, context.chat.now());
-}
-
-/** Some clients drop path prefixes and others cannot set keys, so both name a session; the path wins. */
-export function sessionName(request: FastifyRequest): string | undefined {
   const name = (request.params as SessionParams).session ?? bearerKey(request.headers.authorization);
   if (name === undefined) return undefined;
   if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${MAX_SESSION_CHARS} characters`);
-  return name;
+  return context.sessions.open(name, context.chat.now());
 }
 
 /** Clients that must send a key but have none send "EMPTY" or "none"; those are not sessions. */

@@ -5,7 +5,6 @@ import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { CallTree } from "@whetstone/proto/inference/v1/inference";
 import { ForkReason as WireForkReason, ModelCallSchema } from "@whetstone/proto/types/v1/types";
 import type { ModelCall, Sampling } from "@whetstone/proto/types/v1/types";
-import type { SamplingAsked } from "../completion/request.ts";
 import type { CallRecord, ForkReason } from "./session.ts";
 
 const WIRE_FORK_REASON = {
@@ -35,7 +34,7 @@ function callTree(session: string, calls: readonly CallRecord[]): CallTree {
 }
 
 function modelCall(call: CallRecord): ModelCall {
-  const { seed } = call.sampling;
+  const { seed, ...sampling } = call.sampling;
   return create(ModelCallSchema, {
     id: callId(call),
     parentId: call.parent ? callId(call.parent) : "",
@@ -44,7 +43,7 @@ function modelCall(call: CallRecord): ModelCall {
     logprobs: call.logprobs as number[],
     versionSpans: call.spans as { start: number; end: number; policyVersion: bigint }[],
     finishReason: call.finishReason,
-    sampling: sampling(call.sampling) as Sampling,
+    sampling: sampling as Sampling,
     ...(seed === undefined ? {} : { seed: BigInt(seed) }),
     role: call.role,
     text: call.text,
@@ -59,13 +58,4 @@ function modelCall(call: CallRecord): ModelCall {
 
 function callId(call: CallRecord): string {
   return `c${call.index}`;
-}
-
-function sampling({ temperature, topP, topK, maxTokens }: SamplingAsked): Partial<Sampling> {
-  return {
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(topP === undefined ? {} : { topP }),
-    ...(topK === undefined ? {} : { topK }),
-    ...(maxTokens === undefined ? {} : { maxTokens }),
-  };
 }

@@ -72,6 +72,11 @@ function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
   return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
 }
 
+/** What a call's record says of its prompt. */
+export function promptOf({ parent, forkReason, promptText, deltaIds }: PromptPlan) {
+  return { parent, forkReason, promptText, promptIds: deltaIds };
+}
+
 /**
  * The text after the parent's answer, or undefined when the template rewrote the history (e.g. stripped the thinking), so
  * that the prompt is no continuation of the ids that were sampled.

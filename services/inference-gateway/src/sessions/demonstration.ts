@@ -3,7 +3,7 @@ import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools } from "../completion/request.ts";
 import type { Codec } from "../completion/complete.ts";
-import { placePrompt, planPrompt } from "./continuation.ts";
+import { placePrompt, planPrompt, promptOf } from "./continuation.ts";
 import type { Conversation, PromptPlan } from "./continuation.ts";
 import { Session } from "./session.ts";
 import type { CallRecord } from "./session.ts";
@@ -44,12 +44,6 @@ async function demonstrated(
 ): Promise<CallRecord> {
   const completionIds = await throughEnd(codec, printed);
   const text = printed.endsWith(codec.endOfTurn) ? printed.slice(0, printed.length - codec.endOfTurn.length) : printed;
-  const prompt = {
-    parent: plan.parent,
-    forkReason: plan.forkReason,
-    promptText: plan.promptText,
-    promptIds: plan.deltaIds,
-  };
   // Nothing was sampled: there are no log-probabilities and no versions, and the mask says what is trained.
   const zeros = completionIds.map(() => 0);
   const answer = { completionIds, logprobs: zeros, spans: [], demonstrationMask: completionIds.map(() => 1), text };
@@ -61,7 +55,7 @@ async function demonstrated(
     resubmissions: 0,
     cachedTokens: 0,
   };
-  return { index, policy, ...prompt, ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
+  return { index, policy, ...promptOf(plan), ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
 }
 
 /** What the template writes after the generation prompt for the last message. */
