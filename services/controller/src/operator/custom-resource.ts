@@ -5,6 +5,7 @@
  */
 import type { DescField } from "@bufbuild/protobuf";
 import { rulesOf } from "@whetstone/contract/rules";
+import type { KubeObject, ResourceType } from "@whetstone/kube";
 import { z } from "zod";
 
 export interface CelRule {
@@ -12,6 +13,11 @@ export interface CelRule {
   readonly message: string;
   readonly fieldPath?: string;
 }
+
+/** One of our kinds, as the API server knows it. Without the client library, which is loaded only where there is a cluster. */
+export const ownKind = <T extends KubeObject>(kind: string, plural: string): ResourceType<T> => ({
+  ...{ apiVersion: "whetstone.dev/v1alpha1", kind, plural, namespaced: true },
+});
 
 export interface Column {
   readonly name: string;

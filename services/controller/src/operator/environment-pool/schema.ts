@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** EnvironmentPool: what the chart's definition, the types and the reference page are made from. */
-import type { ConditionChange, KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import type { ConditionChange, KubeObject, Stored } from "@whetstone/kube";
 import { ScalePoolRequestSchema } from "@whetstone/proto/pools/v1/pools";
 import { z } from "zod";
-import { asContract, conditions, type CustomResource, int32, int64, name, rules } from "../custom-resource.ts";
+import { asContract, conditions, type CustomResource, int32, int64, name, ownKind, rules } from "../custom-resource.ts";
 
 export interface EnvironmentPool extends KubeObject {
   spec: PoolSpec;
@@ -12,12 +12,7 @@ export interface EnvironmentPool extends KubeObject {
 
 export type StoredPool = Stored<EnvironmentPool>;
 
-export const ENVIRONMENT_POOLS: ResourceType<EnvironmentPool> = {
-  apiVersion: "whetstone.dev/v1alpha1",
-  kind: "EnvironmentPool",
-  plural: "environmentpools",
-  namespaced: true,
-};
+export const ENVIRONMENT_POOLS = ownKind<EnvironmentPool>("EnvironmentPool", "environmentpools");
 
 export const POOL_CONDITIONS = ["Ready", "Scaling", "Degraded"] as const;
 

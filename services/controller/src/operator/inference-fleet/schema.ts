@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** InferenceFleet: what the chart's definition, the types and the reference page are made from. */
-import type { KubeObject, ResourceType, Stored } from "@whetstone/kube";
+import type { KubeObject, Stored } from "@whetstone/kube";
 import { ScaleFleetRequestSchema } from "@whetstone/proto/inference/v1/inference";
 import { z } from "zod";
 import {
@@ -11,6 +11,7 @@ import {
   int64,
   listBy,
   name,
+  ownKind,
   passedOn,
   rules,
   text,
@@ -23,12 +24,7 @@ export interface InferenceFleet extends KubeObject {
 
 export type StoredFleet = Stored<InferenceFleet>;
 
-export const INFERENCE_FLEETS: ResourceType<InferenceFleet> = {
-  apiVersion: "whetstone.dev/v1alpha1",
-  kind: "InferenceFleet",
-  plural: "inferencefleets",
-  namespaced: true,
-};
+export const INFERENCE_FLEETS = ownKind<InferenceFleet>("InferenceFleet", "inferencefleets");
 
 export const CONDITION_TYPES = ["Ready", "Degraded", "Progressing"] as const;
 

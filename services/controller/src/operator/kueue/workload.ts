@@ -6,7 +6,7 @@ import {
   findCondition,
   isTrue,
   type KubeObject,
-  type ResourceType,
+  resource,
   type Stored,
 } from "@whetstone/kube";
 import { TRAINING_JOBS, type TrainingJob } from "../training-job/schema.ts";
@@ -47,34 +47,28 @@ export interface PodMarks {
 }
 
 /** Kueue 0.15 and newer. */
-export const WORKLOADS: ResourceType<Workload> = {
-  apiVersion: "kueue.x-k8s.io/v1beta2",
-  kind: "Workload",
-  plural: "workloads",
-  namespaced: true,
-};
+export const WORKLOADS = resource<Workload>("kueue.x-k8s.io/v1beta2", "Workload", "workloads");
 
 export interface PriorityClass extends KubeObject {
   value?: number;
 }
 
-export const PRIORITY_CLASSES: ResourceType<PriorityClass> = {
-  apiVersion: WORKLOADS.apiVersion,
-  kind: "WorkloadPriorityClass",
-  plural: "workloadpriorityclasses",
-  namespaced: false,
-};
+export const PRIORITY_CLASSES = resource<PriorityClass>(
+  WORKLOADS.apiVersion,
+  "WorkloadPriorityClass",
+  "workloadpriorityclasses",
+  {
+    namespaced: false,
+  },
+);
 
 export interface ResourceFlavor extends KubeObject {
   spec?: { readonly nodeLabels?: Readonly<Record<string, string>>; readonly tolerations?: readonly JsonObject[] };
 }
 
-export const RESOURCE_FLAVORS: ResourceType<ResourceFlavor> = {
-  apiVersion: WORKLOADS.apiVersion,
-  kind: "ResourceFlavor",
-  plural: "resourceflavors",
+export const RESOURCE_FLAVORS = resource<ResourceFlavor>(WORKLOADS.apiVersion, "ResourceFlavor", "resourceflavors", {
   namespaced: false,
-};
+});
 
 export const JOB_LABEL = "whetstone.dev/job";
 /** On a Workload that is inactive because its job is suspended: one that somebody else made so is left alone. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { KubeObject, ResourceType } from "@whetstone/kube";
+import type { KubeObject } from "@whetstone/kube";
 import { z } from "zod";
 import {
   conditions,
@@ -12,6 +12,7 @@ import {
   rules,
   text,
   time,
+  ownKind,
 } from "../custom-resource.ts";
 
 /** Who reconciles objects that do not say otherwise; the schema's default. */
@@ -19,12 +20,7 @@ export const MANAGED_BY = "whetstone.dev/controller";
 /** Stands for what the garbage collector cannot see: streams, KV keys, the run folder. */
 export const JOB_FINALIZER = "whetstone.dev/job";
 
-export const TRAINING_JOBS: ResourceType<TrainingJob> = {
-  apiVersion: "whetstone.dev/v1alpha1",
-  kind: "TrainingJob",
-  plural: "trainingjobs",
-  namespaced: true,
-};
+export const TRAINING_JOBS = ownKind<TrainingJob>("TrainingJob", "trainingjobs");
 
 /** A job as an object of the cluster. */
 export interface TrainingJob extends KubeObject {
