@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -37,7 +37,11 @@ def test_an_unusable_folder_exits_2_with_one_line(
     assert json.loads(line)["error"]["field"] == field
 
 
-async def test_full_queue_answers_429_and_sigterm_stops_within_two_seconds(
+def is_complete(body: Any) -> bool:
+    return "choices" in body and len(choice(body)["token_ids"]) == 900
+
+
+async def test_full_queue_answers_429_and_sigterm_does_not_wait_for_them(
     models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     options = ("--max-num-seqs", "2", "--max-waiting", "3", "--dtype", "bfloat16", "--served-model-name", "policy")
@@ -54,11 +58,10 @@ async def test_full_queue_answers_429_and_sigterm_stops_within_two_seconds(
             assert (status, refused["error"]["code"]) == (429, 429)
             await api.post("/resume")
             await asyncio.sleep(0.1)
-            started = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(process.wait, 5) == 0
-            assert time.monotonic() - started < 2.0
-            await asyncio.gather(*queued, return_exceptions=True)
+            assert await asyncio.to_thread(process.wait, 15) == 0
+            replies = await asyncio.gather(*queued, return_exceptions=True)
+            assert not [reply for reply in replies if isinstance(reply, tuple) and is_complete(reply[1])], replies
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
     assert events[-1] == "stopped"
     assert "request_failed" not in events

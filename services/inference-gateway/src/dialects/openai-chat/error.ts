@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ErrorCode } from "@whetstone/core";
 import type { ApiError } from "../../completion/api-error.ts";
 import type { WireError } from "../dialect.ts";
-
-/** HTTP statuses; any other code is the gateway's own fault. */
-const STATUS: Partial<Record<ErrorCode, number>> = {
-  INVALID_ARGUMENT: 400,
-  UNKNOWN_SETTING: 400,
-  UNSUPPORTED_SETTING: 400,
-  NOT_FOUND: 404,
-  CONFLICT: 422,
-  RESOURCE_EXHAUSTED: 429,
-  CANCELLED: 499,
-  ENGINE_FAILED: 502,
-  UNAVAILABLE: 503,
-  DEADLINE_EXCEEDED: 504,
-};
+import { httpStatus } from "../http-status.ts";
 
 /** An error as OpenAI's clients expect it; routes of no dialect answer so too. */
-export function wireError({ code, reason, message, param, status = STATUS[code] ?? 500 }: ApiError): WireError {
+export function wireError(error: ApiError): WireError {
+  const { reason, message, param } = error;
+  const status = httpStatus(error);
   return { status, body: { error: { message, type: typeOf(status), param: param ?? null, code: reason } } };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { badField } from "../../completion/api-error.ts";
 import type { CompletionRequest, SamplingAsked, TemplateVariables, Tools } from "../../completion/request.ts";
+import { type Fields, flag, integer, number, parseFields, parseModel } from "../read-fields.ts";
 import { refuseUnsupported } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
@@ -9,8 +10,6 @@ export interface ChatRequest extends CompletionRequest {
   readonly includeUsage: boolean;
   readonly returnTokenIds: boolean;
 }
-
-type Fields = Record<string, unknown>;
 
 /** Parses a request body. @throws ApiError 400 with the path of the bad field; fields.ts says which are refused. */
 export function parseChatRequest(body: unknown): ChatRequest {
@@ -27,19 +26,6 @@ export function parseChatRequest(body: unknown): ChatRequest {
     logprobs: parseLogprobs(fields),
     returnTokenIds: flag(fields, "return_token_ids"),
   };
-}
-
-/** The fields of a body that is a JSON object. */
-export function parseFields(body: unknown): Fields {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) throw badField("body", "must be a JSON object");
-  return body as Fields;
-}
-
-/** The policy that a request names. */
-export function parseModel(fields: Fields): string {
-  const model = fields["model"];
-  if (typeof model !== "string" || model === "") throw badField("model", "must name a policy, see GET /v1/models");
-  return model;
 }
 
 function parseSampling(fields: Fields): SamplingAsked {
@@ -93,25 +79,4 @@ function parseVariables(value: unknown): TemplateVariables | undefined {
     if (given !== null && typeof given === "object") throw badField(path, "must be a string, number, boolean or null");
   }
   return entries.length === 0 ? undefined : (value as TemplateVariables);
-}
-
-function flag(fields: Fields, name: string): boolean {
-  const value = fields[name];
-  if (value === undefined || value === null) return false;
-  if (typeof value !== "boolean") throw badField(name, "must be true or false");
-  return value;
-}
-
-function number(fields: Fields, name: string, low: number, high: number): number | undefined {
-  const value = fields[name];
-  if (value === undefined || value === null) return undefined;
-  const inside = typeof value === "number" && value >= low && value <= high;
-  if (!inside) throw badField(name, `must be a number between ${low} and ${high}`);
-  return value;
-}
-
-function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | undefined {
-  const value = number(fields, name, low, high);
-  if (value !== undefined && !Number.isInteger(value)) throw badField(name, "must be a whole number");
-  return value;
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers of a request's fields for every dialect. Each throws ApiError 400 with the field's path.
+import { badField } from "../completion/api-error.ts";
+
+export type Fields = Record<string, unknown>;
+
+/** The fields of a body that is a JSON object. */
+export function parseFields(body: unknown): Fields {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) throw badField("body", "must be a JSON object");
+  return body as Fields;
+}
+
+/** The policy that a request names. */
+export function parseModel(fields: Fields): string {
+  const model = fields["model"];
+  if (typeof model !== "string" || model === "") throw badField("model", "must name a policy, see GET /v1/models");
+  return model;
+}
+
+/** False when it is missing. */
+export function flag(fields: Fields, name: string): boolean {
+  const value = fields[name];
+  if (value === undefined || value === null) return false;
+  if (typeof value !== "boolean") throw badField(name, "must be true or false");
+  return value;
+}
+
+/** Undefined when it is missing. */
+export function number(fields: Fields, name: string, low: number, high: number): number | undefined {
+  const value = fields[name];
+  if (value === undefined || value === null) return undefined;
+  const inside = typeof value === "number" && value >= low && value <= high;
+  if (!inside) throw badField(name, `must be a number between ${low} and ${high}`);
+  return value;
+}
+
+/** As `number`, whole. */
+export function integer(fields: Fields, name: string, low: number, high = Number.MAX_SAFE_INTEGER): number | undefined {
+  const value = number(fields, name, low, high);
+  if (value !== undefined && !Number.isInteger(value)) throw badField(name, "must be a whole number");
+  return value;
+}
