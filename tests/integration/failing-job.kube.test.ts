@@ -63,8 +63,9 @@ function condition(object: Stored<TrainingJob> | undefined, type: string): strin
 describe("failurePolicy", () => {
   it("starts a failed job again, says so, and lets it end well when the cause is gone", async () => {
     const tasks = await startWithoutTasks("again", { failurePolicy: { maxRestarts: 5 } });
-    await has("again", "Restarting", "True/Restarting");
-    const failing = await objectOf("again");
+    // It runs again after a second, and its message is another one then: one look has to see both.
+    let failing: Stored<TrainingJob> | undefined;
+    await waitFor(async () => condition((failing = await objectOf("again")), "Restarting") === "True/Restarting", LONG);
     expect(failing?.status?.restarts).toBeGreaterThanOrEqual(1);
     expect(failing?.status?.message).toContain("ENOENT");
     writeTasks(tasks);
