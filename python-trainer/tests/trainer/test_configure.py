@@ -56,7 +56,7 @@ class SlowLoad:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoad]:
-    monkeypatch.setattr("whetstone_trainer.service.session.ANSWER_AFTER_S", 0.05)
+    monkeypatch.setattr("whetstone_trainer.service.state.ANSWER_AFTER_S", 0.05)
     load = SlowLoad(monkeypatch)
     yield load
     load.open()
@@ -129,7 +129,7 @@ async def _has_begun(slow: SlowLoad) -> bool:
 
 
 async def _is_stopped(trainer: Trainer) -> bool:
-    configuring = trainer.server.session.configuring
+    configuring = trainer.server.state.configuring
     return configuring is not None and configuring.is_stopped
 
 
@@ -155,7 +155,7 @@ async def test_another_job_stops_the_load_and_takes_over(
     first = configure_request(grpo_spec(model_path), trainer.run_path)
     assert (await trainer.stub.Configure(first)).HasField("progress")
     await until(lambda: _has_begun(slow), WAIT_S)
-    run = trainer.server.session.configuring
+    run = trainer.server.state.configuring
     assert run is not None
     other = configure_request(grpo_spec(model_path), tmp_path / "other", uid="uid-2")
     assert (await trainer.stub.Configure(other)).HasField("progress")
@@ -171,7 +171,7 @@ async def test_a_checkpoint_is_restored_with_progress(
 ) -> None:
     await trainer.configure(grpo_spec(model_path))
     await trainer.train(await stream.manifest(0, group(sampler)))
-    run = trainer.server.session.run
+    run = trainer.server.state.run
     assert run is not None
     told: list[tuple[str, float]] = []
     backend = LocalBackend(torch.device("cpu"), torch.float32)
@@ -187,7 +187,7 @@ async def test_a_checkpoint_is_restored_with_progress(
 async def test_a_trainer_that_is_told_to_end_while_it_loads_ends_at_once(
     trainer: Trainer, model_path: Path, slow: SlowLoad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whetstone_trainer.service.session.ANSWER_AFTER_S", 30.0)
+    monkeypatch.setattr("whetstone_trainer.service.state.ANSWER_AFTER_S", 30.0)
     call = trainer.stub.Configure(configure_request(grpo_spec(model_path), trainer.run_path))
     await until(lambda: _has_begun(slow), WAIT_S)
     assert await _at_work(trainer)

@@ -102,7 +102,7 @@ async def test_a_second_call_joins_the_running_step_even_if_the_first_went_away(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
 ) -> None:
     await trainer.configure(grpo_spec(model_path))
-    run = trainer.server.session.run
+    run = trainer.server.state.run
     assert run is not None
     started, original = 0, run.train
 

@@ -18,8 +18,8 @@ import { checkModel } from "./models/models-tool.ts";
 import { isRemoteModel } from "./models/remote-model.ts";
 import type { CommandContext } from "./commands/context.ts";
 import { runtimeModel } from "./commands/runtime-model.ts";
-import type { Session } from "./commands/session.ts";
-import { openSession } from "./commands/session.ts";
+import type { ControllerConnection } from "./commands/controller-connection.ts";
+import { connectController } from "./commands/controller-connection.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import { submitJob, suspendCleanly } from "./commands/submit.ts";
 import { readJobSpec } from "./jobs/job-file.ts";
@@ -42,9 +42,9 @@ export async function trainJob(request: TrainRequest): Promise<TrainResult> {
     ...(request.data === undefined ? {} : { data: request.data }),
     ...(own === undefined ? {} : { model: own }),
   };
-  await using session = await openSession(flags, context);
-  await submitJob(session.jobs, spec, code);
-  return await watchToEnd(session, spec.name, request, context); // The session ends with this scope.
+  await using controller = await connectController(flags, context);
+  await submitJob(controller.jobs, spec, code);
+  return await watchToEnd(controller, spec.name, request, context); // The connection ends with this scope.
 }
 
 function contextOf(request: TrainRequest): CommandContext {
@@ -75,7 +75,7 @@ async function readRequest({ module, definition, data }: TrainRequest, context: 
 }
 
 async function watchToEnd(
-  session: Session,
+  controller: ControllerConnection,
   name: string,
   request: TrainRequest,
   context: CommandContext,
@@ -92,8 +92,8 @@ async function watchToEnd(
     validation: (result: ValidationResult): void => tell(validationSummary(result), validations, onValidation),
     lost: (error: WhetstoneError): void => onLine(`${error.message}; trying again …`),
   };
-  const job = await followJob(session.jobs, name, events, context.signal).catch(async (error: unknown) => {
-    if (context.signal.aborted && isAbort(error)) await suspendCleanly(session.jobs, name, context.force);
+  const job = await followJob(controller.jobs, name, events, context.signal).catch(async (error: unknown) => {
+    if (context.signal.aborted && isAbort(error)) await suspendCleanly(controller.jobs, name, context.force);
     throw error;
   });
   if (job.status?.phase !== JobPhase.SUCCEEDED) throw unsuccessful(job);

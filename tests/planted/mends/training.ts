@@ -208,7 +208,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A model, or a checkpoint, that takes the trainer longer",
     without: "an answer while it loads",
-    file: "python-trainer/src/whetstone_trainer/service/session.py",
+    file: "python-trainer/src/whetstone_trainer/service/state.py",
     find: "await asyncio.wait([configuring.task], timeout=ANSWER_AFTER_S)",
     replace: "await asyncio.wait([configuring.task])",
     test: "python-trainer/tests/trainer/test_configure.py",
@@ -217,7 +217,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A model, or a checkpoint, that takes the trainer longer",
     without: "the load that the same request joins",
-    file: "python-trainer/src/whetstone_trainer/service/session.py",
+    file: "python-trainer/src/whetstone_trainer/service/state.py",
     find: "        if former is not None and former.answers(of, request.epoch):\n",
     replace: "        if False and former is not None:\n",
     test: "python-trainer/tests/trainer/test_configure.py",
@@ -244,7 +244,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A model, or a checkpoint, that takes the trainer longer",
     without: "the stop of a load for another job",
-    file: "python-trainer/src/whetstone_trainer/service/session.py",
+    file: "python-trainer/src/whetstone_trainer/service/state.py",
     find: '                former.stop("CONFLICT", OTHER_JOB)\n',
     replace: "",
     test: "python-trainer/tests/trainer/test_configure.py",
@@ -253,7 +253,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A model, or a checkpoint, that takes the trainer longer",
     without: "the stop of a load by the trainer's end",
-    file: "python-trainer/src/whetstone_trainer/service/session.py",
+    file: "python-trainer/src/whetstone_trainer/service/state.py",
     find: '            self.configuring.stop("UNAVAILABLE", ENDING)\n',
     replace: "",
     test: "python-trainer/tests/trainer/test_configure.py",

@@ -22,7 +22,7 @@ from whetstone_tls.grpc_server import Callers, server_credentials
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.service.servicer import TrainerServicer
-from whetstone_trainer.service.session import TrainerSession
+from whetstone_trainer.service.state import TrainerState
 
 log = logging.getLogger("whetstone_trainer")
 CALLERS = frozenset({"controller"})
@@ -54,7 +54,7 @@ class TrainerServer:
     """A running trainer."""
 
     port: int
-    session: TrainerSession
+    state: TrainerState
     _server: grpc.aio.Server
     _health: Any
     _nats: Client
@@ -66,7 +66,7 @@ class TrainerServer:
         """Takes no more calls, stops a running step, closes everything. Safe to call again."""
         await self._health.enter_graceful_shutdown()
         stopping = asyncio.create_task(self._server.stop(grace_s))
-        await self.session.close()
+        await self.state.close()
         await stopping
         self._connecting.cancel()
         if self._watching:
@@ -81,12 +81,12 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     """Listens before it returns. NATS may come later: reads fail as UNAVAILABLE until it is there."""
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
-    session = TrainerSession(EpisodeReader(client), config.backend)
+    state = TrainerState(EpisodeReader(client), config.backend)
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     pings = ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS)
     guards = [Callers(CALLERS)] if config.tls else []
     server = grpc.aio.server(interceptors=guards, options=[pings, *((name, MAX_MESSAGE_BYTES) for name in sizes)])
-    rpc.add_TrainerServiceServicer_to_server(TrainerServicer(session), server)
+    rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server)
     health_servicer: Any = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -98,7 +98,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     watching = asyncio.create_task(tls.watch()) if tls else None
     for name in ("", SERVICE):
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    return TrainerServer(port, session, server, health_servicer, client, connecting, probed, watching)
+    return TrainerServer(port, state, server, health_servicer, client, connecting, probed, watching)
 
 
 async def _serve_health(servicer: Any, address: str) -> grpc.aio.Server:

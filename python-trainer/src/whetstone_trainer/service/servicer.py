@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrainerService over gRPC: requests in, answers out, errors to statuses. The work is in session.py and run.py."""
+"""TrainerService over gRPC: requests in, answers out, errors to statuses. The work is in state.py and run.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.service.configuring import Configuring
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.service.session import RunningStep, TrainerSession
+from whetstone_trainer.service.state import RunningStep, TrainerState
 from whetstone_trainer.weights.disk_space import is_out_of_space
 
 log = logging.getLogger("whetstone_trainer")
@@ -63,18 +63,18 @@ def _answers(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
 class TrainerServicer(rpc.TrainerServiceServicer):
     """One method a call of the contract."""
 
-    def __init__(self, session: TrainerSession) -> None:
-        self._session = session
+    def __init__(self, state: TrainerState) -> None:
+        self._state = state
 
     @_answers
     async def Configure(self, request: wire.ConfigureRequest) -> wire.ConfigureResponse:
-        run = await self._session.configure(request)
+        run = await self._state.configure(request)
         if isinstance(run, Configuring):
             return wire.ConfigureResponse(progress=run.progress)
         return wire.ConfigureResponse(
             step=run.step,
             weights=run.weights(),
-            device=self._session.backend.device,
+            device=self._state.backend.device,
             parameters=run.model.parameters,
             notices=run.notices,
         )
@@ -83,7 +83,7 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         self, request: wire.TrainStepRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[wire.TrainStepResponse]:
         try:
-            step = self._session.train(request)
+            step = self._state.train(request)
             if isinstance(step, RunningStep):
                 async for progress in _progress(step):
                     yield wire.TrainStepResponse(progress=progress)
@@ -95,18 +95,18 @@ class TrainerServicer(rpc.TrainerServiceServicer):
 
     @_answers
     async def EvaluateLogProbs(self, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:
-        run = self._session.require(self._session.epoch)
-        return await self._session.work(lambda: _evaluate(run, request))
+        run = self._state.require(self._state.epoch)
+        return await self._state.work(lambda: _evaluate(run, request))
 
     @_answers
     async def Status(self, request: wire.StatusRequest) -> wire.StatusResponse:
-        session, run, configuring = self._session, self._session.run, self._session.configuring
+        state, run, configuring = self._state, self._state.run, self._state.configuring
         return wire.StatusResponse(
             job_uid=None if run is None else run.job_uid,
-            epoch=session.epoch,
+            epoch=state.epoch,
             step=0 if run is None else run.step,
-            busy=session.running is not None,
-            device=session.backend.device,
+            busy=state.running is not None,
+            device=state.backend.device,
             configuring=configuring.progress if configuring is not None and configuring.is_at_work else None,
         )
 

@@ -29,8 +29,8 @@ import { readJobSpec } from "../jobs/job-file.ts";
 import type { CommandContext, Outcome } from "./context.ts";
 import { evalView } from "./eval-view.ts";
 import type { RuntimeFlags } from "./open-runtime.ts";
-import type { Session } from "./session.ts";
-import { openSession } from "./session.ts";
+import type { ControllerConnection } from "./controller-connection.ts";
+import { connectController } from "./controller-connection.ts";
 import { exitCodeOf, submitJob, untilEnd } from "./submit.ts";
 
 export interface EvalFlags extends RuntimeFlags, EvalWords {
@@ -48,10 +48,10 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   const model = spec.model?.path ?? "";
   if (model === "") throw badInput([{ path: "--model", reason: "needed: the model folder to evaluate" }]);
   await checkUnlessRemote(document, model, context);
-  await using session = await openSession({ ...flags, model }, context);
-  const { created } = await submitJob(session.jobs, spec, source?.code);
+  await using controller = await connectController({ ...flags, model }, context);
+  const { created } = await submitJob(controller.jobs, spec, source?.code);
   if (flags.json !== true) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
-  const { exitCode, job, episodes } = await watch(session, spec, { flags, options }, context);
+  const { exitCode, job, episodes } = await watch(controller, spec, { flags, options }, context);
   outcome.exitCode = exitCode;
   if (job) return await finish(job, episodes, { flags, options }, context);
   if (flags.json !== true) context.terminal.line(`the same command with --name ${spec.name} goes on with it`);
@@ -107,7 +107,7 @@ interface Watched {
 }
 
 async function watch(
-  session: Session,
+  controller: ControllerConnection,
   spec: JobSpec,
   { flags, options }: Asked,
   context: CommandContext,
@@ -117,10 +117,10 @@ async function watch(
   const progress = new EvalProgress(tasks && tasks * options.attempts, () => performance.now());
   const json = flags.json === true;
   let episodes: readonly EpisodeSummary[] = [];
-  const ended = await untilEnd(session, { name: spec.name, json }, context, async () => {
+  const ended = await untilEnd(controller, { name: spec.name, json }, context, async () => {
     const view = evalView(progress, context.terminal, json);
     try {
-      const followed = await followEvaluation(session.jobs, spec.name, view, context.signal);
+      const followed = await followEvaluation(controller.jobs, spec.name, view, context.signal);
       ({ episodes } = followed);
       return followed.job;
     } finally {

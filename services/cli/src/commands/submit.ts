@@ -9,7 +9,7 @@ import { SUBMIT_DEADLINE_MS } from "../connect/clients.ts";
 import type { ExitCode } from "../cli-error.ts";
 import { CliError, EXIT } from "../cli-error.ts";
 import type { CommandContext } from "./context.ts";
-import type { Session } from "./session.ts";
+import type { ControllerConnection } from "./controller-connection.ts";
 import { watchJob } from "./watch.ts";
 
 /** Takes the job in, with the code of its module; the same job again is taken up where it was suspended. */
@@ -27,17 +27,17 @@ export async function submitJob(
 
 /** Watches to the end, see `untilEnd`. */
 export async function watchToEnd(
-  session: Session,
+  controller: ControllerConnection,
   name: string,
   json: boolean,
   context: CommandContext,
 ): Promise<{ exitCode: ExitCode; job?: Job }> {
-  return untilEnd(session, { name, json }, context, () => watchJob(session.jobs, name, json, context));
+  return untilEnd(controller, { name, json }, context, () => watchJob(controller.jobs, name, json, context));
 }
 
 /** An interrupt of `watch` detaches, or, if the runtime ends with this command, suspends the job first. */
 export async function untilEnd(
-  session: Session,
+  controller: ControllerConnection,
   { name, json }: { readonly name: string; readonly json: boolean },
   context: CommandContext,
   watch: () => Promise<Job>,
@@ -47,18 +47,23 @@ export async function untilEnd(
     return { exitCode: exitCodeOf(job), job };
   } catch (error) {
     if (!context.signal.aborted || !isAbort(error)) throw error;
-    return { exitCode: await interrupted(session, name, json, context) };
+    return { exitCode: await interrupted(controller, name, json, context) };
   }
 }
 
-async function interrupted(session: Session, name: string, json: boolean, context: CommandContext): Promise<ExitCode> {
+async function interrupted(
+  controller: ControllerConnection,
+  name: string,
+  json: boolean,
+  context: CommandContext,
+): Promise<ExitCode> {
   const say = (text: string): void => (json ? undefined : context.terminal.line(text));
-  if (!session.owned) {
+  if (!controller.owned) {
     say(`\ndetached; ${name} goes on. Watch it again with \`whet jobs watch ${name}\``);
     return EXIT.ok;
   }
   say(`\nsuspending ${name} after its running step; again to stop at once …`);
-  const suspended = await suspendCleanly(session.jobs, name, context.force);
+  const suspended = await suspendCleanly(controller.jobs, name, context.force);
   say(
     suspended ? `suspended; go on with the same command` : `not suspended in time; it goes on from its last checkpoint`,
   );

@@ -17,7 +17,7 @@ import { setPath } from "../jobs/set-path.ts";
 import type { CommandContext, Outcome } from "./context.ts";
 import type { RuntimeFlags } from "./open-runtime.ts";
 import { runtimeModel } from "./runtime-model.ts";
-import { openSession } from "./session.ts";
+import { connectController } from "./controller-connection.ts";
 import { submitJob, watchToEnd } from "./submit.ts";
 
 export interface TrainFlags extends RuntimeFlags {
@@ -35,15 +35,15 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
   const { spec, code } = await prepare(file, flags, context);
   const model = spec.model?.path;
   const own = model === undefined || model === runtimeModel(flags.data, context) ? {} : { model };
-  await using session = await openSession({ ...flags, ...own }, context);
-  const { job, created } = await submitJob(session.jobs, spec, code);
+  await using controller = await connectController({ ...flags, ...own }, context);
+  const { job, created } = await submitJob(controller.jobs, spec, code);
   if (!json) context.terminal.line(`${created ? "submitted" : "taken up again:"} ${spec.name}`);
   if (flags.watch === false) {
     if (json) context.terminal.json({ job: toJson(JobSchema, job), created });
     else context.terminal.line(`watch it with \`whet jobs watch ${spec.name}\``);
     return;
   }
-  outcome.exitCode = (await watchToEnd(session, spec.name, json, context)).exitCode;
+  outcome.exitCode = (await watchToEnd(controller, spec.name, json, context)).exitCode;
 }
 
 /** Everything that can be judged before anything starts. */

@@ -4,7 +4,7 @@ import type { Duration } from "@bufbuild/protobuf/wkt";
 import { type DescribeResponseSchema, EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { KindDescription } from "../host/calls.ts";
-import { type ServiceDeps, Session } from "./session.ts";
+import { EnvironmentSession, type ServiceDeps } from "./session.ts";
 
 export function environmentService(deps: ServiceDeps): ServiceImplementation {
   const builtIn = deps.registry.kinds.map((kind) =>
@@ -21,7 +21,7 @@ export function environmentService(deps: ServiceDeps): ServiceImplementation {
       else deps.drain.start(deadline === undefined ? deps.config.drainMs : msOf(deadline));
       return { slotsUsed: deps.slots.used };
     },
-    session: (requests, context) => new Session(deps, context.signal).run(requests),
+    session: (requests, context) => new EnvironmentSession(deps, context.signal).run(requests),
   });
 }
 

@@ -36,7 +36,7 @@ export interface ServiceDeps {
 type Requests = AsyncIterator<SessionRequest>;
 
 /** One episode. */
-export class Session {
+export class EnvironmentSession {
   readonly #deps: ServiceDeps;
   readonly #call: AbortSignal;
   readonly #stop = new AbortController();

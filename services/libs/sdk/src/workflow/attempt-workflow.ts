@@ -15,7 +15,7 @@ import { checkSteps } from "../rewards.ts";
 import { createTrajectory, type Trajectory } from "../types.ts";
 import type { WorkflowSettings } from "./options.ts";
 import { ownFailure } from "./places.ts";
-import { Session } from "./session.ts";
+import { WorkflowAttempt } from "./workflow-attempt.ts";
 import { Stage } from "./stage.ts";
 import { TerminationEvent } from "./termination.ts";
 import type { Workflow, WorkflowOutcome, WorkflowResult } from "./workflow.ts";
@@ -30,29 +30,29 @@ const NOTHING: WorkflowOutcome = { trajectories: [], reward: 0, isCorrect: false
 
 /** Plays one try with a fresh workflow. Never throws; whatever was opened is closed. */
 export async function attemptWorkflow(settings: WorkflowSettings, run: EpisodeRun): Promise<WorkflowTry> {
-  using session = new Session(settings, run);
+  using attempt = new WorkflowAttempt(settings, run);
   let outcome = NOTHING;
   let ending: Ending;
   try {
-    session.clientOf("");
+    attempt.clientOf("");
     const workflow = settings.workflowFactory();
-    const stage = new Stage(session, workflow, run.task);
+    const stage = new Stage(attempt, workflow, run.task);
     const played = await playToEnd(stage);
-    session.end();
+    attempt.end();
     const settled = settle(workflow, played, settings);
     if (played.thrown === undefined) checkOutcome(settled);
     outcome = settled;
     if (played.thrown !== undefined) throw played.thrown.error;
     ending = played;
-    await session.finish(outcome.trajectories.flatMap(({ steps }) => steps));
+    await attempt.finish(outcome.trajectories.flatMap(({ steps }) => steps));
   } catch (error) {
-    session.end();
-    ending = endingOf(...placeOf(session, error), run);
-    session.abandon();
+    attempt.end();
+    ending = endingOf(...placeOf(attempt, error), run);
+    attempt.abandon();
   }
-  const closeFailure = await session.close();
+  const closeFailure = await attempt.close();
   const { reason: terminationReason, failure } = ending;
-  const { modelMs, environmentMs } = session;
+  const { modelMs, environmentMs } = attempt;
   return {
     terminationReason,
     failure: failure === NO_FAILURE ? closeFailure : failure,
@@ -70,23 +70,23 @@ interface Played extends Ending {
 
 /** Endings that are the workflow's or the policy's own are scored like any other. */
 async function playToEnd(stage: Stage): Promise<Played> {
-  const { session } = stage;
+  const { attempt } = stage;
   try {
     return { reason: "ENV_DONE", failure: NO_FAILURE, result: await stage.play() };
   } catch (error) {
     const own = { failure: NO_FAILURE, result: {} };
     if (error instanceof TerminationEvent) return { ...own, reason: error.reason };
     if (error instanceof PromptTooLongError) return { ...own, reason: "MAX_PROMPT_LENGTH" };
-    const failure = classify(...placeOf(session, error));
-    const scored = failure.class === "POLICY" && !session.run.signal.aborted;
+    const failure = classify(...placeOf(attempt, error));
+    const scored = failure.class === "POLICY" && !attempt.run.signal.aborted;
     return { reason: "ERROR", failure, result: {}, ...(scored ? {} : { thrown: { error } }) };
   }
 }
 
-function placeOf(session: Session, thrown: unknown) {
-  const { error, phase } = session.places.find(thrown) ?? {
+function placeOf(attempt: WorkflowAttempt, thrown: unknown) {
+  const { error, phase } = attempt.places.find(thrown) ?? {
     error: ownFailure(thrown, "workflow"),
-    phase: session.lastPhase,
+    phase: attempt.lastPhase,
   };
   return [error, phase] as const;
 }

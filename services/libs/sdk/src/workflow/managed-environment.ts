@@ -6,7 +6,7 @@ import type { OpenedEnvironment } from "./context.ts";
 import type { Phase } from "../failure.ts";
 
 export interface PhaseOptions {
-  /** Default: the session's. */
+  /** Default: the attempt's. */
   readonly signal?: AbortSignal;
   /** Milliseconds that the phase has used already. */
   readonly spentMs?: number;
@@ -23,12 +23,12 @@ export class ManagedEnvironment implements OpenedEnvironment {
   /** Without the bounds, for those who set their own. */
   readonly inner: Environment;
   isClosed = false;
-  readonly #session: Phases;
+  readonly #phases: Phases;
   /** Opening and resetting have one bound together. */
   #openedMs: number;
 
-  constructor(session: Phases, inner: Environment, openedMs: number) {
-    this.#session = session;
+  constructor(phases: Phases, inner: Environment, openedMs: number) {
+    this.#phases = phases;
     this.inner = inner;
     this.#openedMs = openedMs;
   }
@@ -41,21 +41,21 @@ export class ManagedEnvironment implements OpenedEnvironment {
   }
 
   reset(options: Partial<ResetOptions> = {}): Promise<ResetResult> {
-    const { seed } = this.#session.run;
+    const { seed } = this.#phases.run;
     const spentMs = this.takeOpenedMs();
-    return this.#session.phase("reset", (signal) => resetEnvironment(this.inner, { seed, signal, ...options }), {
+    return this.#phases.phase("reset", (signal) => resetEnvironment(this.inner, { seed, signal, ...options }), {
       spentMs,
     });
   }
 
   step(action: unknown, options: StepOptions = {}): Promise<StepResult> {
-    return this.#session.phase("step", (signal) => stepEnvironment(this.inner, action, { signal, ...options }));
+    return this.#phases.phase("step", (signal) => stepEnvironment(this.inner, action, { signal, ...options }));
   }
 
   async finalReward(): Promise<number | undefined> {
     const { inner } = this;
     if (inner.computeFinalReward === undefined) return undefined;
-    return this.#session.phase("reward", (signal) => gradeEnvironment(inner, { signal }) ?? 0);
+    return this.#phases.phase("reward", (signal) => gradeEnvironment(inner, { signal }) ?? 0);
   }
 
   async close(): Promise<void> {

@@ -8,12 +8,12 @@ import { PromptTooLongError } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { AgentPlay, AgentPlayOptions, OpenedEnvironment } from "./context.ts";
 import { ManagedEnvironment } from "./managed-environment.ts";
-import type { Session } from "./session.ts";
+import type { WorkflowAttempt } from "./workflow-attempt.ts";
 import type { WorkflowEnd } from "./termination.ts";
 import type { TrajectoryBook } from "./trajectory-book.ts";
 
 interface Stage {
-  readonly session: Session;
+  readonly attempt: WorkflowAttempt;
   readonly book: TrajectoryBook<unknown>;
 }
 
@@ -22,23 +22,23 @@ interface Options extends AgentPlayOptions {
 }
 
 /** AgentExecutionEngine's loop as a part of a workflow. What was played is committed even when it fails. */
-export async function playAgent({ session, book }: Stage, agent: BaseAgent, options: Options): Promise<AgentPlay> {
+export async function playAgent({ attempt, book }: Stage, agent: BaseAgent, options: Options): Promise<AgentPlay> {
   const { role = "agent", environment } = options;
-  using phases = new PhaseClock(session.signal, session.settings.phaseTimeoutsMs);
+  using phases = new PhaseClock(attempt.signal, attempt.settings.phaseTimeoutsMs);
   const openedMs = environment instanceof ManagedEnvironment ? environment.takeOpenedMs() : 0;
   phases.environmentMs = openedMs;
   const cut = new CutWatch();
-  const state = preparePlay(session, agent, { ...options, role, phases, cut });
+  const state = preparePlay(attempt, agent, { ...options, role, phases, cut });
   try {
     const reason = cut.reasonOf(await playToEnd(state));
     await score(state, reason);
     return { reason, trajectory: book.commit(role, state.steps) };
   } catch (error) {
     book.commit(role, state.steps);
-    throw session.places.mark(error, phases.phase);
+    throw attempt.places.mark(error, phases.phase);
   } finally {
-    session.addTimes({ modelMs: phases.modelMs, environmentMs: phases.environmentMs - openedMs });
-    for (const step of state.steps) session.answered(step, state.client);
+    attempt.addTimes({ modelMs: phases.modelMs, environmentMs: phases.environmentMs - openedMs });
+    for (const step of state.steps) attempt.answered(step, state.client);
   }
 }
 
@@ -48,18 +48,18 @@ interface Parts extends Options {
   readonly cut: CutWatch;
 }
 
-function preparePlay(session: Session, agent: BaseAgent, parts: Parts): PlayState {
-  const { environment: opened, role, maxSteps = session.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
-  const { enforceMaxPromptLength } = session.settings;
+function preparePlay(attempt: WorkflowAttempt, agent: BaseAgent, parts: Parts): PlayState {
+  const { environment: opened, role, maxSteps = attempt.settings.maxSteps, budgetPerCall = false, phases, cut } = parts;
+  const { enforceMaxPromptLength } = attempt.settings;
   const environment = opened instanceof ManagedEnvironment ? opened.inner : opened;
-  const client = session.clientOf(role);
+  const client = attempt.clientOf(role);
   const noFactory = (): never => {
     throw new Error("the environment is open already");
   };
   const budgets = { role, maxSteps, enforceMaxPromptLength: enforceMaxPromptLength || budgetPerCall };
   return {
-    run: { ...session.run, signal: phases.signal },
-    settings: { ...session.settings, ...budgets, environmentFactory: noFactory },
+    run: { ...attempt.run, signal: phases.signal },
+    settings: { ...attempt.settings, ...budgets, environmentFactory: noFactory },
     agent,
     environment: budgetPerCall ? cut.environment(environment) : environment,
     client: budgetPerCall ? cut.client(client) : client,

@@ -12,7 +12,7 @@ import type { ChatOptions, ModelEndpoint } from "../rollout-client.ts";
 import { type ChatMessage, createStep, type Info, type Task } from "../types.ts";
 import type { AgentPlay, AgentPlayOptions, OpenEnvironment, RoleAnswer, RoleChat, RoleChatOptions } from "./context.ts";
 import { playAgent } from "./play-agent.ts";
-import type { Session } from "./session.ts";
+import type { WorkflowAttempt } from "./workflow-attempt.ts";
 import { TerminationEvent } from "./termination.ts";
 import { TrajectoryBook } from "./trajectory-book.ts";
 import {
@@ -25,39 +25,39 @@ import {
 
 /** One workflow's view of its try. */
 export class Stage implements WorkflowStage {
-  readonly session: Session;
+  readonly attempt: WorkflowAttempt;
   readonly task: Task;
   readonly book: TrajectoryBook<Workflow>;
   readonly #workflow: Workflow;
 
-  constructor(session: Session, workflow: Workflow, task: Task) {
-    this.session = session;
+  constructor(attempt: WorkflowAttempt, workflow: Workflow, task: Task) {
+    this.attempt = attempt;
     this.task = task;
-    this.book = new TrajectoryBook(workflow, session.nextUid);
+    this.book = new TrajectoryBook(workflow, attempt.nextUid);
     this.#workflow = workflow;
     bindWorkflow(workflow, this);
   }
 
   get uid(): string {
-    return this.session.run.id;
+    return this.attempt.run.id;
   }
   get seed(): number {
-    return this.session.run.seed;
+    return this.attempt.run.seed;
   }
   get try(): number {
-    return this.session.run.try;
+    return this.attempt.run.try;
   }
   get signal(): AbortSignal {
-    return this.session.signal;
+    return this.attempt.signal;
   }
   get hasEnvironment(): boolean {
-    return this.session.settings.environmentFactory !== undefined;
+    return this.attempt.settings.environmentFactory !== undefined;
   }
 
-  readonly remainingMs = (): number => this.session.run.remainingMs();
+  readonly remainingMs = (): number => this.attempt.run.remainingMs();
 
   readonly log = (message: string, fields: Info = {}): void => {
-    this.session.settings.log(message, { episodeId: this.uid, ...fields });
+    this.attempt.settings.log(message, { episodeId: this.uid, ...fields });
   };
 
   readonly rollout =
@@ -66,7 +66,7 @@ export class Stage implements WorkflowStage {
       this.#chat(role, messages, options);
 
   readonly endpoint = (role = "agent"): ModelEndpoint => {
-    const { endpoint } = this.session.clientOf(role);
+    const { endpoint } = this.attempt.clientOf(role);
     if (endpoint) return endpoint;
     throw new WhetstoneError(
       "UNSUPPORTED_SETTING",
@@ -74,14 +74,14 @@ export class Stage implements WorkflowStage {
     );
   };
 
-  readonly score = <T>(reward: () => Awaitable<T>): Promise<T> => this.session.phase("reward", reward);
+  readonly score = <T>(reward: () => Awaitable<T>): Promise<T> => this.attempt.phase("reward", reward);
 
-  readonly openEnvironment: OpenEnvironment = (what, args = {}) => this.session.open(() => this.#make(what, args));
+  readonly openEnvironment: OpenEnvironment = (what, args = {}) => this.attempt.open(() => this.#make(what, args));
 
   /** Runs the workflow to its end; its failure is thrown. */
   async play(): Promise<WorkflowResult> {
     const running = (async () => this.#workflow.run(this.task, this))();
-    return (await raceSignal(running, this.session.run.signal)) ?? {};
+    return (await raceSignal(running, this.attempt.run.signal)) ?? {};
   }
 
   async playAgent(agent: BaseAgent, options: AgentPlayOptions): Promise<AgentPlay> {
@@ -91,7 +91,7 @@ export class Stage implements WorkflowStage {
 
   /** A TerminationEvent ends the sub-workflow alone; every other error is the parent's to handle. */
   async runWorkflow(child: Workflow, task: Task): Promise<WorkflowOutcome> {
-    const stage = new Stage(this.session, child, task);
+    const stage = new Stage(this.attempt, child, task);
     let result: WorkflowResult = {};
     try {
       result = await stage.play();
@@ -105,40 +105,40 @@ export class Stage implements WorkflowStage {
   }
 
   async #chat(role: string, messages: readonly ChatMessage[], options: RoleChatOptions = {}): Promise<RoleAnswer> {
-    const { session } = this;
-    const { settings } = session;
+    const { attempt } = this;
+    const { settings } = attempt;
     const step = createStep({ observation: messages.at(-1)?.content ?? "" });
     this.book.asked(role, step);
-    const client = session.clientOf(role);
+    const client = attempt.clientOf(role);
     const asked = promptOf(messages, settings);
     const chatOptions = this.#chatOptions(role, options);
-    const bound = options.signal ? AbortSignal.any([options.signal, session.signal]) : session.signal;
+    const bound = options.signal ? AbortSignal.any([options.signal, attempt.signal]) : attempt.signal;
     const ask = (signal: AbortSignal) => client.chat(asked, { ...chatOptions, signal });
-    const answer = await session.phase("model", ask, { signal: bound });
+    const answer = await attempt.phase("model", ask, { signal: bound });
     const wait = loopShare.next();
     if (wait !== undefined) await wait;
-    if (session.isPolicy(role)) checkIds(answer, settings);
+    if (attempt.isPolicy(role)) checkIds(answer, settings);
     noteAnswer(step, asked, answer);
     Object.assign(step, { modelResponse: answer.text, action: answer.text });
     this.book.answered(step);
-    session.answered(step, client);
+    attempt.answered(step, client);
     return { ...answer, step };
   }
 
   /** The prompt's limit is that of each call; settings that only the policy's server may know are asked of it alone. */
   #chatOptions(role: string, options: RoleChatOptions): Omit<ChatOptions, "signal"> {
-    const { session } = this;
-    const { settings } = session;
+    const { attempt } = this;
+    const { settings } = attempt;
     const { samplingParams, maxResponseLength, maxPromptLength } = settings;
     const sampling = { ...samplingParams, ...options.sampling };
     return {
       sampling,
       maxTokens: Math.min(maxResponseLength, options.maxTokens ?? sampling.maxTokens ?? maxResponseLength),
       maxPromptTokens: maxPromptLength,
-      seed: options.seed ?? session.nextSeed(role),
+      seed: options.seed ?? attempt.nextSeed(role),
       role,
       tools: options.tools,
-      ...(session.isPolicy(role) ? askedOfCalls(settings) : {}),
+      ...(attempt.isPolicy(role) ? askedOfCalls(settings) : {}),
       remainingMs: callRemainingMs(this.remainingMs(), settings),
     };
   }
@@ -147,7 +147,7 @@ export class Stage implements WorkflowStage {
     what: string | EnvironmentLike | EnvironmentFactory | undefined,
     given: Info,
   ): Environment | Promise<Environment> {
-    const { run, settings } = this.session;
+    const { run, settings } = this.attempt;
     if (typeof what === "string") return settings.openByKind(what, given, run);
     if (typeof what === "function" && !isEnvironmentClass(what)) return what(given, run);
     if (what) return asRegisteredEnvironment(what).create(given);

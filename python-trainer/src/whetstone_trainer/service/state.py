@@ -60,7 +60,7 @@ class RunningStep:
         self._stopped = TrainerError(code, f"step {self.step} was stopped: {why}")
 
 
-class TrainerSession:
+class TrainerState:
     """The trainer's state and the rules about who may change it."""
 
     def __init__(self, reader: EpisodeReader, backend: TrainerBackend) -> None:

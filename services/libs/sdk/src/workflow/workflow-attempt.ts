@@ -12,7 +12,7 @@ import type { ClientSource, WorkflowSettings } from "./options.ts";
 import { Places } from "./places.ts";
 
 /** What one try holds open, over the workflow and its sub-workflows: clients, environments, clocks. */
-export class Session implements Disposable {
+export class WorkflowAttempt implements Disposable {
   readonly run: EpisodeRun;
   readonly settings: WorkflowSettings;
   readonly places = new Places();

@@ -10,22 +10,26 @@ import type { CommandContext } from "./context.ts";
 import type { RuntimeFlags } from "./open-runtime.ts";
 import { openRuntime } from "./open-runtime.ts";
 
-export interface Session extends AsyncDisposable {
+export interface ControllerConnection extends AsyncDisposable {
   readonly jobs: JobClient;
   /** The runtime was started by this command and ends with it. */
   readonly owned: boolean;
 }
 
 /** Uses the running controller, else starts a runtime whose engines begin with `flags.model`, a folder checked before. */
-export async function openSession(flags: RuntimeFlags, context: CommandContext): Promise<Session> {
+export async function connectController(flags: RuntimeFlags, context: CommandContext): Promise<ControllerConnection> {
   const address = findController(flags.data, context.environment);
-  if (address !== undefined) return session(address, undefined, context.environment);
+  if (address !== undefined) return connection(address, undefined, context.environment);
   if (flags.json !== true) context.terminal.line("no runtime is up: starting one for this command");
   const runtime = await openRuntime(flags, context, { modelIsChecked: true });
-  return session(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime, {});
+  return connection(`${HOST}:${portOf(runtime.state(), "controller", "grpc")}`, runtime, {});
 }
 
-function session(address: string, runtime: Runtime | undefined, environment: NodeJS.ProcessEnv): Session {
+function connection(
+  address: string,
+  runtime: Runtime | undefined,
+  environment: NodeJS.ProcessEnv,
+): ControllerConnection {
   const jobs = jobClient(address, environment);
   const close = async (): Promise<void> => {
     await jobs[Symbol.asyncDispose]();
