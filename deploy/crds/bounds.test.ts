@@ -29,7 +29,7 @@ const job = (): JsonObject => ({
     variants: [{ name: "greedy", attempts: 1, sampling: { temperature: 1, topP: 1, topK: 1, maxTokens: 1 } }],
   },
   algorithm: {
-    grpo: {
+    policyGradient: {
       groupSize: 1024,
       clipLow: 0.2,
       clipHigh: 0.2,

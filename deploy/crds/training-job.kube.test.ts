@@ -26,7 +26,7 @@ const job = (): Json => ({
   agent: { kind: "frozenlake", args: { variant: "compact", deep: { a: [1, 2] } } },
   environment: { kind: "frozenlake" },
   train: { seeds: { first: 1, count: "100000000000000000" } },
-  algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 5e-4 } } },
+  algorithm: { policyGradient: { groupSize: 4, optimizer: { learningRate: 5e-4 } } },
   loop: { steps: 10, batchGroups: 8, maxPolicyLag: 1, groupPolicy: { drop: {} } },
   limits: { episodeTimeout: "120s" },
 });
@@ -54,10 +54,20 @@ describe("what is taken in", () => {
     ["a job without a model", { model: undefined }, {}, /spec\.job\.model: Required/],
     ["a loop without steps", { loop: { batchGroups: 1 } }, {}, /spec\.job\.loop\.steps: Required/],
     ["more lag than is allowed", { loop: { steps: 1, maxPolicyLag: 9 } }, {}, /maxPolicyLag.*less than or equal to 8/s],
-    ["a group of one", { algorithm: { grpo: { groupSize: 1 } } }, {}, /groupSize.*greater than or equal to 2/s],
+    [
+      "a group of none",
+      { algorithm: { policyGradient: { groupSize: 0 } } },
+      {},
+      /groupSize.*greater than or equal to 1/s,
+    ],
     ["a rate of 0", { algorithm: { sft: { optimizer: { learningRate: 0 } } } }, {}, /learningRate.*greater than 0/s],
-    ["two algorithms", { algorithm: { grpo: { groupSize: 2 }, sft: {} } }, {}, /exactly one of sft, grpo/],
-    ["no algorithm in it", { algorithm: {} }, {}, /exactly one of sft, grpo/],
+    [
+      "two algorithms",
+      { algorithm: { policyGradient: { groupSize: 2 }, sft: {} } },
+      {},
+      /exactly one of sft, policyGradient/,
+    ],
+    ["no algorithm in it", { algorithm: {} }, {}, /exactly one of sft, policyGradient/],
     ["tasks from nowhere", { train: { take: 1 } }, {}, /exactly one of jsonl, seeds/],
     [
       "two group policies",

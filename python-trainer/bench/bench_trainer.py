@@ -80,7 +80,7 @@ def make_batch(folder: Path) -> list[types.Episode]:
 def spec_of(folder: Path, mini_batches: int) -> jobs.JobSpec:
     spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(folder)), seed=1)
     spec.loop.steps, spec.loop.max_policy_lag = 100, 1
-    grpo = spec.algorithm.grpo
+    grpo = spec.algorithm.policy_gradient
     grpo.group_size, grpo.entropy_coefficient, grpo.clip_high = SAMPLES, 0.005, 0.28
     grpo.optimizer.learning_rate, grpo.batching.mini_batches = 1e-3, mini_batches
     return spec

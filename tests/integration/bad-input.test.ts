@@ -34,8 +34,8 @@ describe("whet train with a bad job", () => {
     ["a wrong type", () => ({ loop: { steps: "many", batchGroups: 8 } }), "loop.steps", /many/],
     [
       "a group of one with GRPO",
-      () => ({ algorithm: { grpo: { groupSize: 1 } } }),
-      "algorithm.grpo.groupSize",
+      () => ({ algorithm: { policyGradient: { groupSize: 1 } } }),
+      "algorithm.policyGradient.groupSize",
       /from 2 to 1024/,
     ],
     ["a model folder that is not there", () => ({ model: { path: "/nowhere/model" } }), "model.path", /nowhere/],

@@ -56,7 +56,7 @@ async function demonstration(i: number): Promise<Message[]> {
 
 const lines = (tasks: unknown[]): string => tasks.map((task) => JSON.stringify(task)).join("\n");
 const LIMITS = { maxSteps: 3, maxPromptTokens: 64, maxResponseTokens: 400, episodeTimeout: "60s" };
-const GRPO = { grpo: { groupSize: 4, optimizer: { learningRate: 0.0005 } } };
+const GRPO = { policyGradient: { groupSize: 4, optimizer: { learningRate: 0.0005 } } };
 const SOUND = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
 
 describe("math and tool agents", () => {

@@ -17,7 +17,7 @@ describe("examples of several roles", () => {
     "%s trains two steps, and every episode is accounted for",
     (name) => {
       const file = join(EXAMPLES, name, "agent.ts");
-      const settings = { name, "loop.steps": 2, "loop.batchGroups": 2, "algorithm.grpo.groupSize": 4 };
+      const settings = { name, "loop.steps": 2, "loop.batchGroups": 2, "algorithm.policyGradient.groupSize": 4 };
       const flags = Object.entries(settings).flatMap(([path, value]) => ["--set", `${path}=${value}`]);
       const { status, output } = runtime.whet("train", file, ...flags);
       expect(status, output).toBe(0);

@@ -39,7 +39,7 @@ function evaluation(): MessageInitShape<typeof JobSpecSchema> {
 }
 
 function training(groupSize: number): MessageInitShape<typeof JobSpecSchema> {
-  const kind = { case: "grpo" as const, value: { groupSize } };
+  const kind = { case: "policyGradient" as const, value: { groupSize } };
   return { loop: { steps: 1, batchGroups: groups }, algorithm: { kind } };
 }
 

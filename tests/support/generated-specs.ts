@@ -267,7 +267,13 @@ export function soundJobs(model: string): JsonObject[] {
     ...base,
     train: { seeds: { first: "1", count: "1000" }, shuffleSeed: "1", take: "100", repeat: 1 },
     algorithm: {
-      grpo: { groupSize: 2, clipLow: 0.2, importanceCap: 2, optimizer, batching: { miniBatches: 1, epochs: 1 } },
+      policyGradient: {
+        groupSize: 2,
+        clipLow: 0.2,
+        importanceCap: 2,
+        optimizer,
+        batching: { miniBatches: 1, epochs: 1 },
+      },
     },
     loop: { steps: 2, batchGroups: 2, maxPolicyLag: 0, checkpointEvery: 1, groupPolicy: { partial: { minSize: 2 } } },
     roles: [{ name: "agent", advantage: "ADVANTAGE_ESTIMATOR_RLOO" }],

@@ -93,7 +93,7 @@ export function smallJob(
     agent: { kind: "frozenlake", args: { variant: "compact" } },
     environment: { kind: "frozenlake", args: { size: 4, observation: "compact", maxSteps: 4 } },
     train: { seeds: { first: "1", count: "100000" } },
-    algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 0.001 }, batching: { miniBatches: 2 } } },
+    algorithm: { policyGradient: { groupSize: 4, optimizer: { learningRate: 0.001 }, batching: { miniBatches: 2 } } },
     loop: { steps: more.steps ?? 3, batchGroups: more.groups ?? 8, maxPolicyLag: more.lag ?? 0 },
     sampling: { temperature: 1, maxTokens: 2 },
     limits: {

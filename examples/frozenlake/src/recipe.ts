@@ -78,7 +78,7 @@ export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObje
     train: { seeds: { first: String(trainSeeds(options.seed).first), count: String(SEEDS_PER_RUN) } },
     validation: validation(options, false),
     algorithm: {
-      grpo: {
+      policyGradient: {
         groupSize: 8,
         clipLow: 0.2,
         clipHigh: 0.28,

@@ -19,7 +19,8 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
 from whetstone_trainer.algorithms.estimates import estimate_advantages
-from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
+from whetstone_trainer.algorithms.estimator import Member, member
+from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.batch.rows import episode_rows
 from whetstone_trainer.contract.errors import ContractError
@@ -27,32 +28,48 @@ from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
 GOLDEN = Path(__file__).parents[3] / "proto" / "golden"
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", options=with_defaults(jobs.Grpo()))
+GRPO = AlgorithmSettings("policy_gradient", "grpo", "clipped", options=with_defaults(jobs.PolicyGradient()))
 # The vectors are rounded to 6 digits.
 TOLERANCE = {"rtol": 0, "atol": 6e-7}
 
 
 def check_advantages(vector: dict[str, Any]) -> None:
-    settings = replace(
-        GRPO, advantage=vector["estimator"], options=jobs.Grpo(normalize_by_std=vector["normalizeByStd"])
-    )
-    advantages = estimate_advantages(vector["rewards"], vector["groups"], settings, vector.get("tokens"))
-    np.testing.assert_allclose(advantages, vector["advantages"], **TOLERANCE)
+    options = {"normalize_by_std": vector.get("normalizeByStd", True), "gamma": vector.get("gamma", 1.0)}
+    settings = replace(GRPO, advantage=vector["estimator"], options=jobs.PolicyGradient(**options))
+    found = estimate_advantages(members_of(vector), settings)
+    for advantages_K, expected in zip(found, vector["advantages"], strict=True):
+        np.testing.assert_allclose(advantages_K, np.broadcast_to(expected, len(advantages_K)), **TOLERANCE)
+
+
+def members_of(vector: dict[str, Any]) -> list[Member]:
+    """Of vectors that give one reward a response, or one a token."""
+    if "tokenRewards" in vector:
+        rewards = [np.array(rewards_K, dtype=np.float64) for rewards_K in vector["tokenRewards"]]
+        groups = zip(vector["groups"], rewards, strict=True)
+        return [Member(group, float(rewards_K.sum()), rewards_K) for group, rewards_K in groups]
+    tokens = vector.get("tokens", [1] * len(vector["rewards"]))
+    return [member(*one) for one in zip(vector["groups"], vector["rewards"], tokens, strict=True)]
 
 
 def check_policy_loss(vector: dict[str, Any]) -> None:
     clips = {"clip_low": vector["clipLow"], "clip_high": vector["clipHigh"], "clip_dual": float(vector["clipDual"])}
-    behaviour = doubles(vector["behaviourProbabilities"]).log()
-    logprobs = (behaviour + doubles(vector["ratios"]).log()).requires_grad_()
+    old = doubles(vector["behaviourProbabilities"]).log()
+    logprobs = (old + doubles(vector["ratios"]).log()).requires_grad_()
     mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)
-    out = TOKEN_LOSSES["clipped"].losses(TokenLossInput(logprobs, behaviour, advantages), jobs.Grpo(**clips))
+    lengths = mask.sum(1, keepdim=True)
+    of_sequence = ((logprobs - old).detach() * mask).sum(1, keepdim=True) / lengths
+    given = TokenLossInput(logprobs, old, advantages, of_sequence.expand_as(logprobs))
+    out = TOKEN_LOSSES[vector["loss"]].losses(given, jobs.PolicyGradient(**clips))
     for mode, expected in vector["losses"].items():
         np.testing.assert_allclose(agg_loss(out.losses_N, mask, mode).item(), expected, **TOLERANCE)
     if "gradient" in vector:
-        (gradient,) = torch.autograd.grad(agg_loss(out.losses_N, mask, "token-mean"), logprobs)
+        mode = vector.get("gradientOf", "token-mean")
+        (gradient,) = torch.autograd.grad(agg_loss(out.losses_N, mask, mode), logprobs)
         np.testing.assert_allclose(gradient, vector["gradient"], **TOLERANCE)
+    if "clipFraction" in vector:
         assert float(out.clipped_N[mask.bool()].double().mean()) == pytest.approx(vector["clipFraction"])
-        assert float((behaviour - logprobs).detach()[mask.bool()].mean()) == pytest.approx(vector["kl"], abs=1e-5)
+    if "kl" in vector:
+        assert float((old - logprobs).detach()[mask.bool()].mean()) == pytest.approx(vector["kl"], abs=1e-5)
 
 
 def check_agg_loss(vector: dict[str, Any]) -> None:
@@ -65,7 +82,7 @@ def check_agg_loss(vector: dict[str, Any]) -> None:
 
 def check_sft(vector: dict[str, Any]) -> None:
     logprobs = doubles(vector["logprobs"])
-    out = TOKEN_LOSSES["nll"].losses(TokenLossInput(logprobs, logprobs, logprobs), jobs.Grpo())
+    out = TOKEN_LOSSES["nll"].losses(TokenLossInput(logprobs, logprobs, logprobs, logprobs), jobs.PolicyGradient())
     loss = agg_loss(out.losses_N, doubles(vector["mask"]), "token-mean")
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 
@@ -108,11 +125,20 @@ def test_every_file_of_ours_is_there() -> None:
     assert {path.name for path in GOLDEN.glob("*.json")} >= set(CHECKS)
 
 
-def test_every_estimator_of_the_contract_has_its_file_and_its_vectors() -> None:
-    named = {value for value in types.AdvantageEstimator.values() if value != types.ADVANTAGE_ESTIMATOR_UNSPECIFIED}
-    assert set(ESTIMATOR_OF) == named
-    vectors = json.loads((GOLDEN / "advantages.json").read_text())["vectors"]
-    assert {one.name for one in ESTIMATOR_OF.values()} == {vector["estimator"] for vector in vectors}
+@pytest.mark.parametrize(
+    ("of_contract", "found", "file", "key"),
+    [
+        (types.AdvantageEstimator, ESTIMATOR_OF, "advantages.json", "estimator"),
+        (jobs.PolicyLoss, LOSS_OF, "policy_loss.json", "loss"),
+    ],
+    ids=["advantage", "loss"],
+)
+def test_every_name_of_the_contract_has_its_file_and_its_vectors(
+    of_contract: Any, found: dict[Any, Any], file: str, key: str
+) -> None:
+    assert set(found) == set(of_contract.values()) - {0}
+    vectors = json.loads((GOLDEN / file).read_text())["vectors"]
+    assert {one.name for one in found.values()} == {vector[key] for vector in vectors}
 
 
 def doubles(values: Any) -> torch.Tensor:

@@ -15,9 +15,11 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.folder import load_model
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
+from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.micro_batches import mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
+from whetstone_trainer.backends.local.sequences import of_several_rows
 from whetstone_trainer.batch import packing
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -30,8 +32,13 @@ def adam(**settings: float) -> jobs.Optimizer:
 
 
 CPU = torch.device("cpu")
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", options=with_defaults(jobs.Grpo(entropy_coefficient=0.01)))
+GRPO = AlgorithmSettings(
+    "grpo", "grpo", "clipped", options=with_defaults(jobs.PolicyGradient(entropy_coefficient=0.01))
+)
 SETTINGS = TrainSettings("toy", "", 1, 10, 0, 1, 2, False, GRPO, adam(), with_defaults(jobs.Batching()))
+
+
+ADVANTAGES = np.random.default_rng(5).normal(size=32)
 
 
 def make_rows(count: int, seed: int = 0) -> list[Row]:
@@ -56,6 +63,8 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
                 np.ones(len(trained), dtype=bool),
                 np.ones(len(trained), dtype=np.float32),
                 trajectory=index,
+                advantages=np.full(len(trained), ADVANTAGES[index % len(ADVANTAGES)], dtype=np.float32),
+                old_logprobs=logprobs,
             )
         )
     return rows
@@ -64,13 +73,13 @@ def make_rows(count: int, seed: int = 0) -> list[Row]:
 def gradient(policy: Policy, parts: list[list[Row]], algorithm: AlgorithmSettings, budget: int = 10**6):
     """Of the mini-batch that `parts` make up, one `micro_batches` call a part."""
     rows = [row for part in parts for row in part]
-    advantages = np.random.default_rng(5).normal(size=1 + max(row.trajectory for row in rows))
     settings = replace(SETTINGS, algorithm=algorithm)
     weights = row_weights(rows, algorithm, 12.0)
+    several = of_several_rows(policy, rows, TokenBudget(budget))
     policy.module.zero_grad(set_to_none=True)
     for part in parts:
         for micro in policy.cut(part, budget):
-            accumulate(policy, micro, advantages, weights, settings, Tally())
+            accumulate(policy, micro, weights, several, settings, Tally())
     return torch.cat(
         [parameter.grad.flatten() for parameter in policy.module.parameters() if parameter.grad is not None]
     )
@@ -194,4 +203,4 @@ def test_a_step_that_leaves_weights_without_a_value_is_refused(model_path: Path)
     settings = replace(SETTINGS, optimizer=adam(learning_rate=1.0, weight_decay=1e39))
     optimizer = make_optimizer(policy.module, settings.optimizer)
     with pytest.raises(TrainerError, match=r"the weights .* are not finite .* lower the learning rate"):
-        train_rows(policy, optimizer, rows, np.ones(8), settings, 0, lambda share: None)
+        train_rows(policy, optimizer, rows, settings, 0, lambda share: None)

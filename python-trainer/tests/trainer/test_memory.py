@@ -65,7 +65,7 @@ async def trained_with_little_memory(
     result = await trainer.train(manifest)
     other, channel = await start(nats_url, tmp_path / "other")
     try:
-        spec.algorithm.grpo.batching.micro_batch_tokens = int(result.metrics["micro_batch_tokens"])
+        spec.algorithm.policy_gradient.batching.micro_batch_tokens = int(result.metrics["micro_batch_tokens"])
         await other.configure(spec)
         return result, await other.train(manifest)
     finally:
@@ -92,7 +92,7 @@ async def test_out_of_memory_halves_the_micro_batch_says_so_and_changes_no_gradi
     room: int,
 ) -> None:
     spec = grpo_spec(model_path)
-    spec.algorithm.grpo.batching.micro_batch_tokens = tokens
+    spec.algorithm.policy_gradient.batching.micro_batch_tokens = tokens
     manifest = await stream.manifest(0, long_answers(sampler))
     tried = limit_memory(monkeypatch, room, in_backward=in_backward, spared=spared)
     result, expected = await trained_with_little_memory(trainer, manifest, spec, tmp_path, nats_url)

@@ -57,10 +57,10 @@ async def test_another_jobs_run_folder_is_refused(trainer: Trainer, model_path: 
 
 async def test_bad_settings_name_their_field(trainer: Trainer, model_path: Path) -> None:
     spec = grpo_spec(model_path)
-    spec.algorithm.grpo.optimizer.learning_rate = -1
+    spec.algorithm.policy_gradient.optimizer.learning_rate = -1
     error = await refused(asyncio.ensure_future(trainer.configure(spec)))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert error.details() == "algorithm.grpo.optimizer.learningRate: must be above 0 and at most 1, got -1"
+    assert error.details() == "algorithm.policyGradient.optimizer.learningRate: must be above 0 and at most 1, got -1"
 
 
 async def test_a_failure_while_training_leaves_no_trace(

@@ -194,7 +194,7 @@ async def test_another_job_stops_the_running_step_and_takes_over(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, tmp_path: Path
 ) -> None:
     spec = grpo_spec(model_path)
-    spec.algorithm.grpo.batching.epochs = 1000
+    spec.algorithm.policy_gradient.batching.epochs = 1000
     await trainer.configure(spec)
     first = trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler))))
     await first.read()
@@ -211,7 +211,7 @@ async def test_a_trainer_that_ends_in_a_step_says_that_another_one_will_do_it(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, nats_url: str
 ) -> None:
     spec = grpo_spec(model_path)
-    spec.algorithm.grpo.batching.epochs = 1000
+    spec.algorithm.policy_gradient.batching.epochs = 1000
     await trainer.configure(spec)
     request = wire.TrainStepRequest(epoch=1, manifest=await stream.manifest(0, group(sampler)))
     first = trainer.stub.TrainStep(request)

@@ -13,12 +13,15 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.algorithms.estimates import trajectory_advantages
+from whetstone_trainer.algorithms.estimates import with_advantages
+from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
 from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
-GRPO = AlgorithmSettings("grpo", "grpo", "clipped", min_group=2, options=with_defaults(jobs.Grpo()))
+GRPO = AlgorithmSettings(
+    "policy_gradient", "grpo", "clipped", min_group=2, options=with_defaults(jobs.PolicyGradient())
+)
 
 
 def episode(calls: dict[str, str], trajectories: list[tuple[str, float, str]], **fields: Any) -> types.Episode:
@@ -96,7 +99,13 @@ def test_frozen_roles_and_masked_episodes_train_nothing() -> None:
 def advantages(given: list[tuple[str, str, float]], roles: dict[str, RoleSettings] | None = None) -> list[float]:
     roles = roles or {}
     made = [Trajectory(i, g, role, r, role not in roles or roles[role].trained) for i, (g, role, r) in enumerate(given)]
-    return trajectory_advantages(made, [1] * len(made), GRPO, roles).tolist()
+    rows = [one_token(index) for index in range(len(made))]
+    return [float(row.advantages[0]) for row in with_advantages(rows, made, GRPO, roles)]
+
+
+def one_token(trajectory: int) -> Row:
+    one = np.ones(1, dtype=np.float32)
+    return Row(trajectory, np.array([1, 2]), np.array([1]), -one, np.zeros(1, int), one, one > 0, one, trajectory)
 
 
 def test_a_group_is_a_role_at_a_task() -> None:

@@ -166,7 +166,9 @@ async def connect(url: str) -> Client:
 def grpo_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
     spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(model_path)), seed=7)
     spec.loop.MergeFrom(jobs.Loop(**{"steps": 100, "batch_groups": 1, **loop}))
-    spec.algorithm.grpo.MergeFrom(jobs.Grpo(group_size=4, optimizer=jobs.Optimizer(learning_rate=3e-3)))
+    spec.algorithm.policy_gradient.MergeFrom(
+        jobs.PolicyGradient(group_size=4, optimizer=jobs.Optimizer(learning_rate=3e-3))
+    )
     return spec
 
 

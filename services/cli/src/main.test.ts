@@ -49,7 +49,7 @@ function jobFile(change: Record<string, unknown> = {}): string {
   const job = {
     name: "lake",
     model: { path: "tiny" },
-    algorithm: { grpo: { groupSize: 4 } },
+    algorithm: { policyGradient: { groupSize: 4 } },
     loop: { steps: 2, batchGroups: 2 },
     ...change,
   };
@@ -75,8 +75,8 @@ describe("bad input ends with 2 and names the culprit", () => {
     ],
     [
       "what only the controller can refuse",
-      () => ["train", jobFile(), "--set", "algorithm.grpo.groupSize=999"],
-      "algorithm.grpo.groupSize: times loop.batchGroups must be at most",
+      () => ["train", jobFile(), "--set", "algorithm.policyGradient.groupSize=999"],
+      "algorithm.policyGradient.groupSize: times loop.batchGroups must be at most",
     ],
     ["a job that does not exist", () => ["jobs", "get", "nope"], "there is no job nope"],
     [

@@ -91,9 +91,9 @@ export async function startFakeController(): Promise<FakeController> {
 /** What only a controller can know. */
 function refuse(spec: JobSpec | undefined): void {
   const kind = spec?.algorithm?.kind;
-  if (kind?.case !== "grpo" || kind.value.groupSize !== 999) return;
+  if (kind?.case !== "policyGradient" || kind.value.groupSize !== 999) return;
   const reason = "times loop.batchGroups must be at most 32768";
-  throw new ConfigError([{ path: "algorithm.grpo.groupSize", reason }]);
+  throw new ConfigError([{ path: "algorithm.policyGradient.groupSize", reason }]);
 }
 
 function newJob(spec: JobSpec | undefined): Job {

@@ -8,8 +8,32 @@ Source: verl core_algos (`agg_loss`). Vectors: proto/golden/.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.settings import AlgorithmSettings
+
+
+def counted_rows(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[Row]:
+    """What the denominators of a batch count."""
+    if algorithm.options.loss_denominator == jobs.LOSS_DENOMINATOR_SIGNAL:
+        return with_signal(rows)
+    return rows
+
+
+def with_gradient(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[Row]:
+    """Those of the counted rows that must be computed: the others weigh in the denominators only."""
+    return rows if algorithm.options.entropy_coefficient > 0 else with_signal(rows)
+
+
+def with_signal(rows: Sequence[Row]) -> list[Row]:
+    """Rows of trajectories with an advantage other than 0."""
+    trajectories = {row.trajectory for row in rows if row.advantages.any()}
+    return [row for row in rows if row.trajectory in trajectories]
 
 
 def token_weights(

@@ -20,15 +20,18 @@ from whetstone_trainer.batch.rows import UNSAMPLED, Row
 def anchor(
     rows: Sequence[Row], step: int, cap: float, log_probabilities: Callable[[Sequence[Row]], Sequence[np.ndarray]]
 ) -> tuple[list[Row], dict[str, float]]:
-    """Rows whose `logprobs` are the proximal policy's and whose `importance` says how far off they were sampled.
+    """Rows whose `old_logprobs` are the proximal policy's and whose `importance` says how far off they were sampled.
 
-    `log_probabilities`: of the trained tokens [K] of each row under version `step`. `cap` 0 leaves the rows as they
-    are. Returns metrics importance/*.
+    `log_probabilities`: of the trained tokens [K] of each row under version `step`. `cap` 0: the ratio is taken to the
+    policy that sampled. Returns metrics importance/*.
     """
     stale = [row for row in rows if _is_stale(row, step)] if cap > 0 else []
     scored = log_probabilities(stale) if stale else []
     proximal = {id(row): logprobs_K for row, logprobs_K in zip(stale, scored, strict=True)}
-    anchored = [_anchored(row, proximal[id(row)], step, cap) if id(row) in proximal else row for row in rows]
+    anchored = [
+        _anchored(row, proximal[id(row)], step, cap) if id(row) in proximal else replace(row, old_logprobs=row.logprobs)
+        for row in rows
+    ]
     weights_N = np.concatenate([row.importance for row in anchored]) if anchored else np.ones(1, dtype=np.float32)
     return anchored, {
         "importance/mean": float(weights_N.mean()),
@@ -46,6 +49,6 @@ def _anchored(row: Row, proximal_K: np.ndarray, step: int, cap: float) -> Row:
     weights_K = np.minimum(np.exp(np.clip(proximal_K - row.logprobs, -20, 20)), cap)
     return replace(
         row,
-        logprobs=np.where(moved_K, proximal_K, row.logprobs).astype(np.float32),
+        old_logprobs=np.where(moved_K, proximal_K, row.logprobs).astype(np.float32),
         importance=np.where(moved_K, weights_K, 1.0).astype(np.float32),
     )

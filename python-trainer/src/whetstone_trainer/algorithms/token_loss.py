@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file of `losses/` defines."""
+"""What a file of `losses/` defines, and what it may look at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.jobs.v1.jobs_pb2 import PolicyLoss
+
+# Bound of a log-ratio before it is exponentiated, as in verl.
+LOG_RATIO_BOUND = 20.0
 
 
 @dataclass(frozen=True)
 class TokenLossInput:
     """What a token loss may look at; all [N], N trained tokens. Unit of log-probabilities: nats."""
 
+    # With gradient.
     logprobs_N: Tensor
-    behaviour_N: Tensor
+    # Of the policy that the ratio is taken to.
+    old_logprobs_N: Tensor
     advantages_N: Tensor
+    # Mean of current minus old log-probability over the token's sequence, which is its trajectory; without gradient.
+    sequence_log_ratios_N: Tensor
+
+    def ratio_N(self) -> Tensor:
+        """Current to old policy, with gradient."""
+        return (self.logprobs_N - self.old_logprobs_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 
 @dataclass(frozen=True)
@@ -28,9 +41,19 @@ class TokenLossOutput:
     clipped_N: Tensor
 
 
+def unclipped(losses_N: Tensor, ratio_N: Tensor) -> TokenLossOutput:
+    """Of a loss that clips nothing."""
+    return TokenLossOutput(losses_N, ratio_N.detach(), torch.zeros_like(losses_N, dtype=torch.bool))
+
+
 @dataclass(frozen=True)
 class TokenLoss:
     """The loss of each trained token. `aggregation` makes one number of them."""
 
+    # As in proto/golden/policy_loss.json.
     name: str
-    losses: Callable[[TokenLossInput, jobs.Grpo], TokenLossOutput]
+    losses: Callable[[TokenLossInput, jobs.PolicyGradient], TokenLossOutput]
+    # How a job asks for it; None: it cannot.
+    wire: PolicyLoss | None
+    # It reads `sequence_log_ratios_N`.
+    of_sequences: bool = False

@@ -59,10 +59,8 @@ class StepBatch:
     """What one step trains: version `step` becomes version `step + 1`."""
 
     step: int
-    # Only those with a signal; their logprobs and importance are those of the policy to clip around.
+    # All of the batch, with the columns that a step computes.
     rows: Sequence[Row]
-    # [trajectories], float64, indexed by `Row.trajectory`.
-    advantages_J: np.ndarray
     settings: TrainSettings
 
 
@@ -111,7 +109,7 @@ class TrainerBackend(Protocol):
         ...
 
     def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
-        """Moves weights and optimizer by one batch; no row: nothing moves, and the version is counted all the same.
+        """Moves weights and optimizer by one batch; without any gradient nothing moves, the version is counted.
 
         The gradient does not depend on how the backend cuts or packs the rows (I10). Raises TrainerError for a row
         that does not fit into memory, and for a gradient or weights that are not finite.

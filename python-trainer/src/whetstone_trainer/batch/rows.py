@@ -24,6 +24,11 @@ from whetstone_trainer.contract.errors import ContractError
 UNSAMPLED = -1
 
 
+def not_computed() -> np.ndarray:
+    """A column [0] that no step has set yet."""
+    return np.zeros(0, dtype=np.float32)
+
+
 @dataclass(frozen=True)
 class Row:
     """One sequence: its ids [T], and its trained tokens [K]. What is not trained has no entry, thus no loss."""
@@ -49,6 +54,10 @@ class Row:
     share: float = 1.0
     # The calls of the trained tokens, in order, with how many each has.
     calls: tuple[tuple[str, int], ...] = ()
+    # What a step computes of its trained tokens [K]. Set by `algorithms.estimates`.
+    advantages: np.ndarray = field(default_factory=not_computed)
+    # Of the policy that ratios are taken to, nats. Set by `algorithms.proximal`.
+    old_logprobs: np.ndarray = field(default_factory=not_computed)
 
 
 @dataclass

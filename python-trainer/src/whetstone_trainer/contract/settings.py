@@ -10,6 +10,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
+from whetstone_trainer.algorithms.losses import LOSS_OF
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.rules import check, with_defaults
 
@@ -32,7 +33,7 @@ class AlgorithmSettings:
     # Groups with fewer members get advantage 0; 1 for algorithms without group statistics.
     min_group: int = 1
     # With every default; empty for SFT, which has none of them.
-    options: jobs.Grpo = field(default_factory=jobs.Grpo)
+    options: jobs.PolicyGradient = field(default_factory=jobs.PolicyGradient)
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
     spec = with_defaults(given)
     kind = spec.algorithm.WhichOneof("kind")
     if kind is None:
-        raise SettingsError("algorithm", "is required: sft or grpo")
-    chosen = spec.algorithm.sft if kind == "sft" else spec.algorithm.grpo
+        raise SettingsError("algorithm", "is required: sft or policyGradient")
+    chosen = spec.algorithm.sft if kind == "sft" else spec.algorithm.policy_gradient
     loop = spec.loop
-    algorithm = AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _grpo(spec)
+    algorithm = AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _policy_gradient(spec)
     return TrainSettings(
         job=spec.name,
         model_path=spec.model.path,
@@ -108,9 +109,9 @@ def _fewest_members(spec: jobs.JobSpec) -> int:
         case "partial":
             return policy.partial.min_size
         case None:
-            return 2 if spec.algorithm.WhichOneof("kind") == "grpo" else 1
+            return min(2, max(1, spec.algorithm.policy_gradient.group_size))
         case _:
-            return max(1, spec.algorithm.grpo.group_size)
+            return max(1, spec.algorithm.policy_gradient.group_size)
 
 
 def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSettings]:
@@ -122,22 +123,23 @@ def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSe
 
 def _role(role: types.Role, algorithm: AlgorithmSettings) -> RoleSettings:
     trained = not (role.frozen or role.HasField("model"))
-    if algorithm.name == "sft":
+    if role.advantage == types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
         return RoleSettings(algorithm.advantage, algorithm.min_group, trained)
-    estimator = ESTIMATOR_OF[role.advantage or types.ADVANTAGE_ESTIMATOR_GRPO]
+    estimator = ESTIMATOR_OF[role.advantage]
     # `partial` asks for more members than an estimator that compares them needs; one that does not compare needs none.
-    min_group = algorithm.min_group if estimator.compares else estimator.fewest_members
+    min_group = max(2, algorithm.min_group) if estimator.compares else estimator.fewest_members
     return RoleSettings(estimator.name, min_group, trained)
 
 
-def _grpo(spec: jobs.JobSpec) -> AlgorithmSettings:
-    grpo, policy = spec.algorithm.grpo, spec.loop.group_policy
-    partial = policy.partial.min_size if policy.WhichOneof("kind") == "partial" else 2
+def _policy_gradient(spec: jobs.JobSpec) -> AlgorithmSettings:
+    options, policy = spec.algorithm.policy_gradient, spec.loop.group_policy
+    estimator = ESTIMATOR_OF[options.advantage]
+    partial = policy.partial.min_size if policy.WhichOneof("kind") == "partial" else 0
     return AlgorithmSettings(
-        name="grpo",
-        advantage="grpo",
-        token_loss="clipped",
-        aggregation=AGGREGATIONS[grpo.loss_aggregation],
-        min_group=max(2, partial),
-        options=grpo,
+        name="policy_gradient",
+        advantage=estimator.name,
+        token_loss=LOSS_OF[options.loss].name,
+        aggregation=AGGREGATIONS[options.loss_aggregation],
+        min_group=max(estimator.fewest_members, partial) if estimator.compares else estimator.fewest_members,
+        options=options,
     )

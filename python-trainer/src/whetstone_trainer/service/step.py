@@ -11,7 +11,8 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
-from whetstone_trainer.algorithms.estimates import trajectory_advantages
+from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
+from whetstone_trainer.algorithms.estimates import with_advantages
 from whetstone_trainer.algorithms.proximal import anchor
 from whetstone_trainer.backends.protocol import OnShare, PolicyVersion, StepBatch, StepReport, TrainerBackend
 from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
@@ -43,6 +44,7 @@ class Trained:
     """A step that is done in memory and not written yet."""
 
     batch: Batch
+    # Those with a gradient.
     rows: Sequence[Row]
     metrics: dict[str, float]
     notices: list[wire.Notice]
@@ -72,19 +74,14 @@ class StepCompute:
             notices = notices_of(step, batch) + self._judged(step, worst, batch)
         self.on_progress("training", 0.0)
         with self.clock.part("time/train"):
-            advantages_J = self._advantages(batch)
-            with_signal = [row for row in batch.rows if advantages_J[row.trajectory] != 0]
-            rows, anchored = self._anchored(step, with_signal)
-            report = self.backend.step(
-                StepBatch(step, rows, advantages_J, self.settings),
-                self._shares("training"),
-            )
+            rows, learned, anchored = self._columns(step, batch)
+            report = self.backend.step(StepBatch(step, rows, self.settings), self._shares("training"))
         metrics |= {**anchored, **report.metrics}
-        metrics |= batch_metrics(step, batch.episodes, batch.trajectories, batch.rows, rows, advantages_J)
-        metrics |= role_metrics(batch.trajectories, rows, advantages_J)
+        metrics |= batch_metrics(step, batch.episodes, batch.trajectories, rows, learned)
+        metrics |= role_metrics(batch.trajectories, rows, learned)
         metrics |= episode_metrics(batch.episodes)
         metrics["episodes_dropped"] = float(len(batch.dropped))
-        return Trained(batch, rows, metrics, [*notices, *report.notices], report)
+        return Trained(batch, learned, metrics, [*notices, *report.notices], report)
 
     def _shares(self, phase: str) -> OnShare:
         return lambda share: self.on_progress(phase, share)
@@ -103,17 +100,18 @@ class StepCompute:
             raise TrainerError("TRAINER_FAILED", message, reason="LogprobMismatch")
         return [wire.Notice(reason="LogprobMismatch", message=message)]
 
-    def _advantages(self, batch: Batch) -> np.ndarray:
-        tokens_J = np.zeros(len(batch.trajectories), dtype=np.int64)
-        for row in batch.rows:
-            tokens_J[row.trajectory] += len(row.positions)
-        algorithm, roles = self.settings.algorithm, self.settings.roles
-        return trajectory_advantages(batch.trajectories, tokens_J.tolist(), algorithm, roles)
+    def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
+        """The batch's rows with all that their losses read, and those of them that have a gradient."""
+        algorithm = self.settings.algorithm
+        rows = with_advantages(batch.rows, batch.trajectories, algorithm, self.settings.roles)
+        computed = {id(row) for row in with_gradient(counted_rows(rows, algorithm), algorithm)}
 
-    def _anchored(self, step: int, rows: Sequence[Row]) -> tuple[list[Row], dict[str, float]]:
         def present(stale: Sequence[Row]) -> Sequence[np.ndarray]:
             logprobs = self._log_probabilities(stale, step, lambda _: None)
             assert logprobs is not None, "a backend always has its present version"
             return logprobs
 
-        return anchor(rows, step, self.settings.algorithm.options.importance_cap, present)
+        learned = [row for row in rows if id(row) in computed]
+        anchored, metrics = anchor(learned, step, algorithm.options.importance_cap, present)
+        found = iter(anchored)
+        return [next(found) if id(row) in computed else row for row in rows], anchored, metrics

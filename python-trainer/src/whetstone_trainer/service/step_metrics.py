@@ -41,12 +41,11 @@ def batch_metrics(
     episodes: Sequence[types.Episode],
     trajectories: Sequence[Trajectory],
     rows: Sequence[Row],
-    trained: Sequence[Row],
-    advantages_J: np.ndarray,
+    learned: Sequence[Row],
 ) -> dict[str, float]:
-    """What the batch was made of. See docs/metrics.md."""
+    """What the batch was made of; `learned`: the rows with a gradient. See docs/metrics.md."""
     rewards_E = np.array([episode.reward for episode in episodes] or [0.0])
-    versions_N = np.concatenate([row.versions for row in trained] or [np.zeros(0, dtype=np.int64)])
+    versions_N = np.concatenate([row.versions for row in learned] or [np.zeros(0, dtype=np.int64)])
     lags_N = step - versions_N[versions_N != UNSAMPLED]
     sampled = sum(len(call.completion_ids) for episode in episodes for call in episode.calls)
     return {
@@ -55,40 +54,40 @@ def batch_metrics(
         "success/mean": float(np.mean([episode.is_correct for episode in episodes] or [0.0])),
         "episodes": float(len(episodes)),
         "groups": float(len({one.group for one in trajectories})),
-        "groups_with_signal": float(
-            len({one.group for one, advantage in zip(trajectories, advantages_J, strict=True) if advantage != 0})
-        ),
+        "groups_with_signal": float(len({trajectories[row.trajectory].group for row in rows if row.advantages.any()})),
         "rows": float(len(rows)),
-        "rows_trained": float(len(trained)),
-        "zero_advantage_rows": float(len(rows) - len(trained)),
-        "tokens_trained": float(sum(len(row.positions) for row in trained)),
+        "rows_trained": float(len(learned)),
+        "zero_advantage_rows": float(sum(not row.advantages.any() for row in rows)),
+        "tokens_trained": float(sum(len(row.positions) for row in learned)),
         "tokens_context": float(sampled - sum(len(row.positions) for row in rows)),
         "lag/mean": float(lags_N.mean()) if len(lags_N) else 0.0,
         "lag/max": float(lags_N.max()) if len(lags_N) else 0.0,
     }
 
 
-def role_metrics(
-    trajectories: Sequence[Trajectory], trained: Sequence[Row], advantages_J: np.ndarray
-) -> dict[str, float]:
-    """Rewards, advantages and trained tokens of each role."""
+def role_metrics(trajectories: Sequence[Trajectory], rows: Sequence[Row], learned: Sequence[Row]) -> dict[str, float]:
+    """Rewards of each role's trajectories, advantages and number of its trained tokens."""
     members: dict[str, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         members.setdefault(trajectory.role, []).append(index)
     tokens_J = np.zeros(len(trajectories))
-    for row in trained:
+    for row in learned:
         tokens_J[row.trajectory] += len(row.positions)
+    advantages_of_role: dict[str, list[np.ndarray]] = {}
+    for row in rows:
+        advantages_of_role.setdefault(trajectories[row.trajectory].role, []).append(row.advantages)
     metrics: dict[str, float] = {}
     for role in sorted(members, key=lambda name: (-len(members[name]), name))[:MAX_ROLES]:
         own = members[role]
         rewards = np.array([trajectories[index].reward for index in own])
+        advantages_N = np.concatenate(advantages_of_role.get(role, [np.zeros(1)]))
         metrics |= {
             f"reward/{role}/mean": float(rewards.mean()),
             f"reward/{role}/std": float(rewards.std(ddof=1)) if len(rewards) > 1 else 0.0,
             f"reward/{role}/min": float(rewards.min()),
             f"reward/{role}/max": float(rewards.max()),
-            f"advantage/{role}/mean": float(advantages_J[own].mean()),
-            f"advantage/{role}/abs_mean": float(np.abs(advantages_J[own]).mean()),
+            f"advantage/{role}/mean": float(advantages_N.mean()),
+            f"advantage/{role}/abs_mean": float(np.abs(advantages_N).mean()),
             f"trajectories/{role}": float(len(own)),
             f"tokens_trained/{role}": float(tokens_J[own].sum()),
         }

@@ -60,7 +60,7 @@ export function compileJob(given: JobSpec): CompiledJob {
     groupSize: groupSize(spec),
     maxPolicyLag,
     purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
-    groupRule: groupRule(spec, sft),
+    groupRule: groupRule(spec),
     deadlinePolicy,
     validation: spec.validation && compileValidation(spec.validation, given.sampling),
     timeoutMs: spec.timeout && durationMs(spec.timeout),
@@ -69,10 +69,10 @@ export function compileJob(given: JobSpec): CompiledJob {
 }
 
 function groupSize(spec: JobSpec): number {
-  return spec.algorithm?.kind.case === "grpo" ? spec.algorithm.kind.value.groupSize : 1;
+  return spec.algorithm?.kind.case === "policyGradient" ? spec.algorithm.kind.value.groupSize : 1;
 }
 
-function groupRule(spec: JobSpec, sft: boolean): GroupRule {
+function groupRule(spec: JobSpec): GroupRule {
   const policy = spec.loop?.groupPolicy?.kind;
   switch (policy?.case) {
     case "complete":
@@ -82,7 +82,7 @@ function groupRule(spec: JobSpec, sft: boolean): GroupRule {
     case "partial":
       return { kind: "partial", minSize: policy.value.minSize };
     default:
-      return { kind: "partial", minSize: sft ? 1 : 2 };
+      return { kind: "partial", minSize: Math.min(2, groupSize(spec)) };
   }
 }
 

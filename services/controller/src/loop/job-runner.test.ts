@@ -114,7 +114,7 @@ function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
     uid: "u",
     spec: {
       name: "stuck",
-      algorithm: { kind: { case: "grpo", value: { groupSize: 2 } } },
+      algorithm: { kind: { case: "policyGradient", value: { groupSize: 2 } } },
       loop: { steps: 2, batchGroups: 2, maxPolicyLag: 1 },
       ...spec,
     },

@@ -75,7 +75,7 @@ async function evaluate(count: number, concurrency?: number) {
 /** A dispatched batch of so many groups of 8. */
 async function dispatched(groups: number, sealedAtOnce?: number) {
   const { episodes, queue, seen } = stage(sealedAtOnce);
-  const kind = { case: "grpo" as const, value: { groupSize: 8 } };
+  const kind = { case: "policyGradient" as const, value: { groupSize: 8 } };
   const spec = create(JobSpecSchema, { name: "large", algorithm: { kind }, loop: { steps: 1, batchGroups: groups } });
   const manifests: BatchManifest[] = [];
   const ledger = {

@@ -103,7 +103,7 @@ async function run(spec: object, fails: (step: number) => boolean, failureClass 
 }
 
 const training = (steps: number) => ({
-  algorithm: { kind: { case: "grpo" as const, value: { groupSize: 2 } } },
+  algorithm: { kind: { case: "policyGradient" as const, value: { groupSize: 2 } } },
   loop: { steps, batchGroups: 1 },
 });
 

@@ -15,7 +15,7 @@ const good: JsonObject = {
   agent: { kind: "frozenlake" },
   environment: { kind: "frozenlake" },
   train: { seeds: { first: "1", count: "100" } },
-  algorithm: { grpo: { groupSize: 4 } },
+  algorithm: { policyGradient: { groupSize: 4 } },
   loop: { steps: 3, batchGroups: 2 },
 };
 const read = (change: JsonObject) => fromJson(JobSpecSchema, { ...good, ...change });
@@ -27,8 +27,8 @@ describe("what a refused value is told", () => {
     ["a range", { weight: 1001 }, "weight: must be from 1 to 1000, got 1001"],
     [
       "a range with a hint",
-      { algorithm: { grpo: { groupSize: 1 } } },
-      "algorithm.grpo.groupSize: must be from 2 to 1024, got 1: GRPO compares the members of a group",
+      { algorithm: { policyGradient: { groupSize: 1 } } },
+      "algorithm.policyGradient.groupSize: must be at least 2: the advantage compares the members of a group",
     ],
     [
       "a range without its lower end",
@@ -46,7 +46,7 @@ describe("what a refused value is told", () => {
       { environment: { kind: "a", pool: "a.b" } },
       "environment.pool: must be the name of a pool: a DNS label",
     ],
-    ["one of several", { algorithm: {} }, "algorithm: needs one of sft, grpo"],
+    ["one of several", { algorithm: {} }, "algorithm: needs one of sft, policyGradient"],
     [
       "a rule of two fields",
       { loop: { steps: 0 } },

@@ -49,7 +49,19 @@ export {
 } from "./failure.ts";
 export type { Use } from "./job/actor.ts";
 export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from "./job/agent-trainer.ts";
-export { type AlgorithmSettings, grpo, sft } from "./job/algorithm.ts";
+export { type AlgorithmSettings, policyGradient, sft } from "./job/algorithm.ts";
+export {
+  cispo,
+  drGrpo,
+  grpo,
+  gspo,
+  opo,
+  reinforce,
+  reinforcePlusPlus,
+  reinforcePlusPlusBaseline,
+  rloo,
+  sapo,
+} from "./job/recipes.ts";
 export type { DatasetLike, DatasetOrder, DatasetSettings, DatasetSource } from "./job/dataset.ts";
 export { defineJob, type JobDefinition, type JobOptions, type Validation } from "./job/define-job.ts";
 export type { JobDocument } from "./job/document.ts";
@@ -58,7 +70,7 @@ export type {
   BatchingSettings,
   ExternalModelSettings,
   GroupPolicy,
-  GrpoSettings,
+  PolicyGradientSettings,
   LimitSettings,
   LoopSettings,
   LossAggregation,

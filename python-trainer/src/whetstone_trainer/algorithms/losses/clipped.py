@@ -6,16 +6,10 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
-LOG_RATIO_BOUND = 20.0
 
-
-def losses(given: TokenLossInput, options: jobs.Grpo) -> TokenLossOutput:
-    """max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0.
-
-    The ratio is current to behaviour policy, its logarithm bounded to ±20.
-    """
-    log_ratio = (given.logprobs_N - given.behaviour_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
-    ratio_N, advantages_N = log_ratio.exp(), given.advantages_N
+def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutput:
+    """max(-A·ratio, -A·clip(ratio, 1-low, 1+high)), with the dual clip for A < 0."""
+    ratio_N, advantages_N = given.ratio_N(), given.advantages_N
     plain = -advantages_N * ratio_N
     bounded = -advantages_N * ratio_N.clamp(1 - options.clip_low, 1 + options.clip_high)
     losses_N = torch.maximum(plain, bounded)
@@ -25,4 +19,4 @@ def losses(given: TokenLossInput, options: jobs.Grpo) -> TokenLossOutput:
     return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
 
 
-CLIPPED = TokenLoss("clipped", losses)
+CLIPPED = TokenLoss("clipped", losses, jobs.POLICY_LOSS_CLIPPED)

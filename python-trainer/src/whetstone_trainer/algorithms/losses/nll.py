@@ -4,13 +4,12 @@
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
-from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
+from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput, unclipped
 
 
-def losses(given: TokenLossInput, options: jobs.Grpo) -> TokenLossOutput:
-    """There is no behaviour policy, so the ratio is 1."""
-    ones = torch.ones_like(given.logprobs_N)
-    return TokenLossOutput(-given.logprobs_N, ones, torch.zeros_like(ones, dtype=torch.bool))
+def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutput:
+    """There is no old policy, so the ratio is 1."""
+    return unclipped(-given.logprobs_N, torch.ones_like(given.logprobs_N))
 
 
-NLL = TokenLoss("nll", losses)
+NLL = TokenLoss("nll", losses, wire=None)

@@ -101,7 +101,7 @@ class LocalBackend:
         job, settings = self._held(), batch.settings
         torch.manual_seed(hash((settings.seed, batch.step)) & 0x7FFFFFFF)
         job.keep_present(settings.max_policy_lag)
-        given = (job.policy, job.optimizer, batch.rows, batch.advantages_J, settings, batch.step)
+        given = (job.policy, job.optimizer, batch.rows, settings, batch.step)
         metrics = train_rows(*given, on_share, job.budget)
         job.version = batch.step + 1
         halved = job.budget.take_halved()

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import apply_settings
 from whetstone_trainer.backends.local.policy import Policy, require_finite
+from whetstone_trainer.backends.local.sequences import SeveralRows, mean_log_ratios, of_several_rows
 from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -46,13 +48,12 @@ def train_rows(
     policy: Policy,
     optimizer: torch.optim.Optimizer,
     rows: Sequence[Row],
-    advantages_J: np.ndarray,
     settings: TrainSettings,
     step: int,
     on_share: OnShare,
     budget: TokenBudget | None = None,
 ) -> dict[str, float]:
-    """Trains `rows`, all of which have a signal, in place; returns the metrics. `advantages_J`: one a trajectory.
+    """Trains on `rows` in place; returns the metrics. A mini-batch without any gradient takes no optimizer step.
 
     Raises TrainerError if the gradient or the weights are not finite: no engine would serve what is published.
     """
@@ -60,17 +61,25 @@ def train_rows(
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
     scale_factor = algorithm.options.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
-    tally, total = Tally(), max(1, len(rows) * batching.epochs)
+    rows = counted_rows(rows, algorithm)
+    tally, total = Tally(), max(1, len(with_gradient(rows, algorithm)) * batching.epochs)
     for epoch in range(batching.epochs):
         for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
+            learned = with_gradient(part, algorithm)
+            if not learned:
+                continue
             weights = row_weights(part, algorithm, scale_factor)
+            of_sequences = TOKEN_LOSSES[algorithm.token_loss].of_sequences
+            several = of_several_rows(policy, part, budget) if of_sequences else {}
 
-            def add(micro: MicroBatch, to: Tally, weights: dict[int, float] = weights) -> None:
-                accumulate(policy, micro, advantages_J, weights, settings, to)
+            def add(
+                micro: MicroBatch, to: Tally, weights: dict[int, float] = weights, several: SeveralRows = several
+            ) -> None:
+                accumulate(policy, micro, weights, several, settings, to)
                 to.row_updates += len(micro.rows)
                 on_share(to.row_updates / total)
 
-            tally = _gradient(policy, optimizer, part, budget, tally, add)
+            tally = _gradient(policy, optimizer, learned, budget, tally, add)
             norm = float(torch.nn.utils.clip_grad_norm_(policy.module.parameters(), settings.optimizer.gradient_clip))
             if not math.isfinite(norm):
                 message = f"step {step}: the gradient is {norm} at learning rate {rate:g}; lower the learning rate"
@@ -112,8 +121,8 @@ def _gradient(
 def accumulate(
     policy: Policy,
     micro: MicroBatch,
-    advantages_J: np.ndarray,
     weights: dict[int, float],
+    several: SeveralRows,
     settings: TrainSettings,
     tally: Tally,
 ) -> None:
@@ -123,13 +132,16 @@ def accumulate(
     logprobs_M, entropies_M = policy.score(micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
-    advantages_N = _per_token(micro, [advantages_J[row.trajectory] for row in micro.rows])
-    behaviour_N = micro.gather([row.logprobs for row in micro.rows])
-    # The weight is positive, so it may scale the advantage: every clipped form scales with it.
-    importance_N = micro.gather([row.importance for row in micro.rows])
-    given = TokenLossInput(logprobs_N, behaviour_N, advantages_N * importance_N)
+    old_N = micro.gather([row.old_logprobs for row in micro.rows])
+    given = TokenLossInput(
+        logprobs_N,
+        old_N,
+        micro.gather([row.advantages for row in micro.rows]),
+        mean_log_ratios(micro, logprobs_N - old_N, several),
+    )
     out = TOKEN_LOSSES[algorithm.token_loss].losses(given, algorithm.options)
-    policy_loss = (out.losses_N * weights_N).sum()
+    importance_N = micro.gather([row.importance for row in micro.rows])
+    policy_loss = (out.losses_N * importance_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()
     loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss
     loss.backward()
@@ -137,6 +149,7 @@ def accumulate(
         sums = (loss, policy_loss, entropies_N.sum(), out.clipped_N.sum(), out.ratio_N.sum(), out.ratio_N.max())
         _add(tally, [float(value) for value in sums], len(weights_N))
         if tally.steps == 0:
+            behaviour_N = micro.gather([row.logprobs for row in micro.rows])
             tally.kl += float((behaviour_N - logprobs_N).sum())
             tally.kl_tokens += len(weights_N)
 

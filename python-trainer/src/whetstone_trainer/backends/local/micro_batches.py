@@ -94,14 +94,21 @@ def _assemble(trees: list[Tree], device: torch.device, packed: bool) -> MicroBat
 
 
 def mini_batches(rows: Sequence[Row], count: int, seed: int, step: int, epoch: int) -> Iterator[list[Row]]:
-    """Cuts rows into `count` parts of (almost) equal size after a shuffle that follows from seed, step and epoch."""
-    order = np.random.Generator(np.random.PCG64([seed, step, epoch])).permutation(len(rows))
+    """Cuts rows into `count` parts of (almost) as many sequences, after a shuffle by seed, step and epoch.
+
+    A sequence, which is a trajectory, stays whole.
+    """
+    sequences: dict[int, list[Row]] = {}
+    for row in rows:
+        sequences.setdefault(row.trajectory, []).append(row)
+    whole = list(sequences.values())
+    order = np.random.Generator(np.random.PCG64([seed, step, epoch])).permutation(len(whole))
     if count == 1:
         # One part needs no order; keeping the given one makes a full batch independent of the seed.
-        order = np.arange(len(rows))
+        order = np.arange(len(whole))
     for part in np.array_split(order, count):
         if len(part):
-            yield [rows[index] for index in part]
+            yield [row for index in part for row in whole[index]]
 
 
 def row_weights(rows: Sequence[Row], algorithm: AlgorithmSettings, scale_factor: float) -> dict[int, float]:

@@ -29,7 +29,7 @@ const spec: JsonObject = {
   agent: { kind: "frozenlake" },
   environment: { kind: "frozenlake" },
   train: { seeds: { first: "1", count: "100" } },
-  algorithm: { grpo: { groupSize: 4 } },
+  algorithm: { policyGradient: { groupSize: 4 } },
   loop: { steps: 3, batchGroups: 2 },
 };
 

@@ -10,11 +10,11 @@ const good: JsonObject = {
   agent: { kind: "frozenlake" },
   environment: { kind: "frozenlake" },
   train: { seeds: { first: "1", count: "100" } },
-  algorithm: { grpo: { groupSize: 4 } },
+  algorithm: { policyGradient: { groupSize: 4 } },
   loop: { steps: 3, batchGroups: 2 },
 };
 const optimizer = (settings: JsonObject): JsonObject => ({
-  algorithm: { grpo: { groupSize: 4, optimizer: settings } },
+  algorithm: { policyGradient: { groupSize: 4, optimizer: settings } },
 });
 const validated = (change: JsonObject): JsonObject => ({ dataset: { seeds: { count: "2" } }, ...change });
 const paths = (change: JsonObject): string[] =>
@@ -28,7 +28,11 @@ describe("validateJob", () => {
   it.each<[string, JsonObject, string[]]>([
     ["a name that is no DNS label", { name: "Frozen Lake" }, ["name"]],
     ["no model", { model: {} }, ["model.path"]],
-    ["a group of one with GRPO", { algorithm: { grpo: { groupSize: 1 } } }, ["algorithm.grpo.groupSize"]],
+    [
+      "a group of one with GRPO",
+      { algorithm: { policyGradient: { groupSize: 1 } } },
+      ["algorithm.policyGradient.groupSize"],
+    ],
     ["no algorithm", { algorithm: {} }, ["algorithm"]],
     ["no groups in a batch", { loop: { steps: 3 } }, ["loop.batchGroups"]],
     [
@@ -44,13 +48,13 @@ describe("validateJob", () => {
     ["a temperature of 3", { sampling: { temperature: 3 } }, ["sampling.temperature"]],
     [
       "a learning rate of 0",
-      { algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 0 } } } },
-      ["algorithm.grpo.optimizer.learningRate"],
+      { algorithm: { policyGradient: { groupSize: 4, optimizer: { learningRate: 0 } } } },
+      ["algorithm.policyGradient.optimizer.learningRate"],
     ],
     [
       "a scale factor that nothing would read (I11)",
-      { algorithm: { grpo: { groupSize: 4, lossScaleFactor: 5 } } },
-      ["algorithm.grpo.lossScaleFactor"],
+      { algorithm: { policyGradient: { groupSize: 4, lossScaleFactor: 5 } } },
+      ["algorithm.policyGradient.lossScaleFactor"],
     ],
     [
       "a partial group larger than the group",
@@ -61,7 +65,7 @@ describe("validateJob", () => {
       "a batch whose manifest is too large for a message",
       {
         name: "n".repeat(52),
-        algorithm: { grpo: { groupSize: 8 } },
+        algorithm: { policyGradient: { groupSize: 8 } },
         loop: { steps: 3, batchGroups: 4096, groupPolicy: { complete: {} } },
       },
       ["loop.batchGroups"],
@@ -109,29 +113,41 @@ describe("validateJob", () => {
     ],
     ["a job's timeout of years", { timeout: "99999999s" }, ["timeout"]],
     ["a seed that is no exact number here", { seed: String(2 ** 60) }, ["seed"]],
-    ["warm-up steps of 4e9", optimizer({ warmupSteps: 4_000_000_000 }), ["algorithm.grpo.optimizer.warmupSteps"]],
-    ["a learning rate of 1e30", optimizer({ learningRate: 1e30 }), ["algorithm.grpo.optimizer.learningRate"]],
-    ["an infinite learning rate", optimizer({ learningRate: "Infinity" }), ["algorithm.grpo.optimizer.learningRate"]],
-    ["a clip that is no number", optimizer({ gradientClip: "NaN" }), ["algorithm.grpo.optimizer.gradientClip"]],
+    [
+      "warm-up steps of 4e9",
+      optimizer({ warmupSteps: 4_000_000_000 }),
+      ["algorithm.policyGradient.optimizer.warmupSteps"],
+    ],
+    ["a learning rate of 1e30", optimizer({ learningRate: 1e30 }), ["algorithm.policyGradient.optimizer.learningRate"]],
+    [
+      "an infinite learning rate",
+      optimizer({ learningRate: "Infinity" }),
+      ["algorithm.policyGradient.optimizer.learningRate"],
+    ],
+    [
+      "a clip that is no number",
+      optimizer({ gradientClip: "NaN" }),
+      ["algorithm.policyGradient.optimizer.gradientClip"],
+    ],
     [
       "an infinite dual clip",
-      { algorithm: { grpo: { groupSize: 4, clipDual: "Infinity" } } },
-      ["algorithm.grpo.clipDual"],
+      { algorithm: { policyGradient: { groupSize: 4, clipDual: "Infinity" } } },
+      ["algorithm.policyGradient.clipDual"],
     ],
     [
       "a dual clip that is no number",
-      { algorithm: { grpo: { groupSize: 4, clipDual: "NaN" } } },
-      ["algorithm.grpo.clipDual"],
+      { algorithm: { policyGradient: { groupSize: 4, clipDual: "NaN" } } },
+      ["algorithm.policyGradient.clipDual"],
     ],
     [
       "an algorithm that no step uses",
-      { loop: { steps: 0 }, validation: validated({}), algorithm: { grpo: {} } },
-      ["algorithm.grpo.groupSize"],
+      { loop: { steps: 0 }, validation: validated({}), algorithm: { policyGradient: {} } },
+      ["algorithm.policyGradient.groupSize"],
     ],
     [
       "a batch too large for its manifest",
-      { algorithm: { grpo: { groupSize: 1024 } }, loop: { steps: 3, batchGroups: 33 } },
-      ["algorithm.grpo.groupSize"],
+      { algorithm: { policyGradient: { groupSize: 1024 } }, loop: { steps: 3, batchGroups: 33 } },
+      ["algorithm.policyGradient.groupSize"],
     ],
     [
       "SFT with a group that must have two",

@@ -56,7 +56,7 @@ describe("what holds for every field", () => {
 
   it("looks at the enums that a job has", () => {
     expect(enums.map(({ path }) => path)).toEqual(
-      expect.arrayContaining(["loop.deadlinePolicy", "algorithm.grpo.lossAggregation", "roles[0].advantage"]),
+      expect.arrayContaining(["loop.deadlinePolicy", "algorithm.policyGradient.lossAggregation", "roles[0].advantage"]),
     );
   });
 

@@ -12,7 +12,7 @@ import type { EpisodeIndex, Ledger, TaskQueue } from "../ports.ts";
 const never = new AbortController().signal;
 const spec = create(JobSpecSchema, {
   name: "books",
-  algorithm: { kind: { case: "grpo", value: { groupSize: 2 } } },
+  algorithm: { kind: { case: "policyGradient", value: { groupSize: 2 } } },
   loop: { steps: 3, batchGroups: 2 },
 });
 

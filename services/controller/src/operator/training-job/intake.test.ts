@@ -50,7 +50,7 @@ function look(over: JsonObject = {}): Promise<Intake> {
     agent: { kind: "frozenlake" },
     environment: { kind: "frozenlake" },
     train: { seeds: { first: "1", count: "100" } },
-    algorithm: { grpo: { groupSize: 4, optimizer: { learningRate: 0.001 } } },
+    algorithm: { policyGradient: { groupSize: 4, optimizer: { learningRate: 0.001 } } },
     loop: { steps: 3, batchGroups: 2, maxPolicyLag: 1 },
     sampling: { temperature: 1, maxTokens: 2 },
     limits: { maxSteps: 6, maxPromptTokens: 64, maxResponseTokens: 8, episodeTimeout: "60s" },

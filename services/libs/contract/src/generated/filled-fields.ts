@@ -12,7 +12,7 @@ export interface FilledFields {
   "whetstone.jobs.v1.Optimizer":
     "learningRate" | "beta1" | "beta2" | "weightDecay" | "gradientClip" | "warmupSteps" | "finalRateShare";
   "whetstone.jobs.v1.Batching": "miniBatches" | "epochs" | "microBatchTokens";
-  "whetstone.jobs.v1.Grpo":
+  "whetstone.jobs.v1.PolicyGradient":
     | "normalizeByStd"
     | "clipLow"
     | "clipHigh"
@@ -21,7 +21,11 @@ export interface FilledFields {
     | "lossAggregation"
     | "optimizer"
     | "batching"
-    | "importanceCap";
+    | "importanceCap"
+    | "advantage"
+    | "loss"
+    | "lossDenominator"
+    | "gamma";
   "whetstone.jobs.v1.Loop":
     "maxPolicyLag" | "checkpointEvery" | "checkpointsKept" | "deadlinePolicy" | "onMismatch" | "mismatchBound";
   "whetstone.types.v1.RolloutLimits":
@@ -35,5 +39,4 @@ export interface FilledFields {
     | "overlongFilter"
     | "accumulateThinking"
     | "disableThinking";
-  "whetstone.types.v1.Role": "advantage";
 }

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { FrozenLakeEnv } from "../frozenlake/environment.ts";
 import { readModule } from "../read-module.ts";
-import { grpo } from "./algorithm.ts";
+import { grpo } from "./recipes.ts";
 import { AgentTrainer, type AgentTrainerSettings } from "./agent-trainer.ts";
 import { defineJob } from "./define-job.ts";
 
@@ -31,7 +31,7 @@ describe("AgentTrainer", () => {
       environment: { kind: "FrozenLakeEnv", args: { size: 4 } },
       train: { seeds: { first: "1", count: "10" } },
       validation: { dataset: { seeds: { first: "100", count: "5" } }, everySteps: 2 },
-      algorithm: { grpo: { groupSize: 4 } },
+      algorithm: { policyGradient: { groupSize: 4 } },
       loop: { steps: 3, batchGroups: 2 },
     });
   });

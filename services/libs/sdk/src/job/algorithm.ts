@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type JobDocument, present } from "./document.ts";
 import { MESSAGES } from "./generated/fields.ts";
-import type { GrpoSettings, SftSettings } from "./generated/settings.ts";
+import type { PolicyGradientSettings, SftSettings } from "./generated/settings.ts";
 import { readOrThrow } from "./read-settings.ts";
 
-/** What `grpo` and `sft` give; `defineJob` takes it. */
+/** What `policyGradient`, its recipes and `sft` give; `defineJob` takes it. */
 export interface AlgorithmSettings {
   readonly form: "algorithm";
-  readonly kind: "grpo" | "sft";
-  /** `{ grpo: { groupSize: 8, … } }`, as in a job file. */
+  readonly kind: "policyGradient" | "sft";
+  /** `{ policyGradient: { groupSize: 8, … } }`, as in a job file. */
   readonly document: JobDocument;
 }
 
-/** @throws ConfigError with paths such as "algorithm.grpo.groupSize". */
-export function grpo(settings: GrpoSettings): AlgorithmSettings {
-  return algorithm("grpo", "Grpo", settings);
+/** An advantage estimator and a policy loss, by name. @throws ConfigError with paths such as "algorithm.policyGradient.groupSize". */
+export function policyGradient(settings: PolicyGradientSettings): AlgorithmSettings {
+  return algorithm("policyGradient", "PolicyGradient", settings);
 }
 
 /** @throws ConfigError with paths such as "algorithm.sft.batching.epochs". */
@@ -22,7 +22,7 @@ export function sft(settings: SftSettings = {}): AlgorithmSettings {
   return algorithm("sft", "Sft", settings);
 }
 
-function algorithm(kind: "grpo" | "sft", message: string, settings: object): AlgorithmSettings {
+function algorithm(kind: "policyGradient" | "sft", message: string, settings: object): AlgorithmSettings {
   return { form: "algorithm", kind, document: { [kind]: readOrThrow(message, nested(settings), `algorithm.${kind}`) } };
 }
 

@@ -10,7 +10,8 @@ import { BaseEnv } from "../base-env.ts";
 import { Dataset } from "@whetstone/datasets";
 import { readModule } from "../read-module.ts";
 import { defineEnvironment, defineRollout } from "../define.ts";
-import { grpo, sft } from "./algorithm.ts";
+import { sft } from "./algorithm.ts";
+import { grpo } from "./recipes.ts";
 import { defineJob, type JobOptions } from "./define-job.ts";
 import { durationText } from "./duration.ts";
 
@@ -145,7 +146,7 @@ describe("defineJob", () => {
         variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 2 }, attempts: 4 }],
       },
       algorithm: {
-        grpo: {
+        policyGradient: {
           groupSize: 8,
           normalizeByStd: false,
           clipLow: 0.2,
@@ -208,7 +209,7 @@ describe("defineJob", () => {
       agent: { kind: "EchoAgent" },
       environment: { kind: "EchoEnv" },
       train: { seeds: { first: "1", count: "10" } },
-      algorithm: { grpo: { groupSize: 8 } },
+      algorithm: { policyGradient: { groupSize: 8 } },
       loop: { steps: 2, batchGroups: 4 },
     });
   });
@@ -286,9 +287,9 @@ describe("unknown and wrong settings", () => {
     expect(wrong({ validation: { dataset: seeds, every: 2 } })).toEqual(["validation.every: unknown setting"]);
     expect(wrong({ limits: { episodeTimeout: "soon" } })[0]).toMatch(/^limits\.episodeTimeout: must be milliseconds/);
     expect(wrong({ name: "Not A Label" })[0]).toMatch(/^name: must be a DNS label/);
-    expect(wrong({ algorithm: { grpo: {} } })[0]).toMatch(/^algorithm: must be made by grpo/);
+    expect(wrong({ algorithm: { policyGradient: {} } })[0]).toMatch(/^algorithm: must be made by grpo/);
     expect(violations(() => grpo({ groupSize: 8, learnRate: 1 } as never))).toEqual([
-      "algorithm.grpo.learnRate: unknown setting",
+      "algorithm.policyGradient.learnRate: unknown setting",
     ]);
     expect(violations(() => sft({ groupSize: 8 } as never))).toEqual(["algorithm.sft.groupSize: unknown setting"]);
   });

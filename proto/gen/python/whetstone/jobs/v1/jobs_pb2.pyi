@@ -24,6 +24,21 @@ class LossAggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: _ClassVar[LossAggregation]
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: _ClassVar[LossAggregation]
 
+class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    POLICY_LOSS_UNSPECIFIED: _ClassVar[PolicyLoss]
+    POLICY_LOSS_CLIPPED: _ClassVar[PolicyLoss]
+    POLICY_LOSS_GSPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_CISPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_SAPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_REINFORCE: _ClassVar[PolicyLoss]
+
+class LossDenominator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOSS_DENOMINATOR_UNSPECIFIED: _ClassVar[LossDenominator]
+    LOSS_DENOMINATOR_BATCH: _ClassVar[LossDenominator]
+    LOSS_DENOMINATOR_SIGNAL: _ClassVar[LossDenominator]
+
 class DeadlinePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DEADLINE_POLICY_UNSPECIFIED: _ClassVar[DeadlinePolicy]
@@ -66,6 +81,15 @@ LOSS_AGGREGATION_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: LossAggregation
+POLICY_LOSS_UNSPECIFIED: PolicyLoss
+POLICY_LOSS_CLIPPED: PolicyLoss
+POLICY_LOSS_GSPO: PolicyLoss
+POLICY_LOSS_CISPO: PolicyLoss
+POLICY_LOSS_SAPO: PolicyLoss
+POLICY_LOSS_REINFORCE: PolicyLoss
+LOSS_DENOMINATOR_UNSPECIFIED: LossDenominator
+LOSS_DENOMINATOR_BATCH: LossDenominator
+LOSS_DENOMINATOR_SIGNAL: LossDenominator
 DEADLINE_POLICY_UNSPECIFIED: DeadlinePolicy
 DEADLINE_POLICY_VOID: DeadlinePolicy
 DEADLINE_POLICY_SCORE: DeadlinePolicy
@@ -197,8 +221,8 @@ class Sft(_message.Message):
     batching: Batching
     def __init__(self, optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
 
-class Grpo(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap")
+class PolicyGradient(_message.Message):
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +234,10 @@ class Grpo(_message.Message):
     BATCHING_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
     IMPORTANCE_CAP_FIELD_NUMBER: _ClassVar[int]
+    ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_DENOMINATOR_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -221,15 +249,19 @@ class Grpo(_message.Message):
     batching: Batching
     loss_scale_factor: float
     importance_cap: float
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ...) -> None: ...
+    advantage: _types_pb2.AdvantageEstimator
+    loss: PolicyLoss
+    loss_denominator: LossDenominator
+    gamma: float
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ...) -> None: ...
 
 class Algorithm(_message.Message):
-    __slots__ = ("sft", "grpo")
+    __slots__ = ("sft", "policy_gradient")
     SFT_FIELD_NUMBER: _ClassVar[int]
-    GRPO_FIELD_NUMBER: _ClassVar[int]
+    POLICY_GRADIENT_FIELD_NUMBER: _ClassVar[int]
     sft: Sft
-    grpo: Grpo
-    def __init__(self, sft: _Optional[_Union[Sft, _Mapping]] = ..., grpo: _Optional[_Union[Grpo, _Mapping]] = ...) -> None: ...
+    policy_gradient: PolicyGradient
+    def __init__(self, sft: _Optional[_Union[Sft, _Mapping]] = ..., policy_gradient: _Optional[_Union[PolicyGradient, _Mapping]] = ...) -> None: ...
 
 class GroupPolicy(_message.Message):
     __slots__ = ("complete", "partial", "drop")

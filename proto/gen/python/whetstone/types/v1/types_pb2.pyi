@@ -56,6 +56,8 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_REINFORCE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_RLOO: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_OPO: _ClassVar[AdvantageEstimator]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -84,6 +86,8 @@ ADVANTAGE_ESTIMATOR_GRPO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_RLOO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_OPO: AdvantageEstimator
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")

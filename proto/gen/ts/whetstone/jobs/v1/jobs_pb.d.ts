@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Episode, EpisodeSummary, Module, Purpose, ReplayDifference, Role, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
+import type { AdvantageEstimator, Episode, EpisodeSummary, Module, Purpose, ReplayDifference, Role, RolloutLimits, Sampling } from "../../types/v1/types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -385,11 +385,12 @@ export declare type Sft = Message<"whetstone.jobs.v1.Sft"> & {
 export declare const SftSchema: GenMessage<Sft>;
 
 /**
- * Group relative policy optimization. Sources: arXiv 2402.03300 (GRPO), 2503.14476 (clip-higher, token mean).
+ * Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO,
+ * Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md.
  *
- * @generated from message whetstone.jobs.v1.Grpo
+ * @generated from message whetstone.jobs.v1.PolicyGradient
  */
-export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
+export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient"> & {
   /**
    * Episodes a task. Times batch_groups, a batch has at most 32,768 episodes, and its manifest must fit into 8 MB.
    *
@@ -464,13 +465,41 @@ export declare type Grpo = Message<"whetstone.jobs.v1.Grpo"> & {
    * @generated from field: optional double importance_cap = 11;
    */
   importanceCap?: number | undefined;
+
+  /**
+   * How advantages are made from rewards. Roles may have another: roles[].advantage.
+   *
+   * @generated from field: whetstone.types.v1.AdvantageEstimator advantage = 12;
+   */
+  advantage: AdvantageEstimator;
+
+  /**
+   * What a token's advantage does to its probability.
+   *
+   * @generated from field: whetstone.jobs.v1.PolicyLoss loss = 13;
+   */
+  loss: PolicyLoss;
+
+  /**
+   * What loss_aggregation divides by.
+   *
+   * @generated from field: whetstone.jobs.v1.LossDenominator loss_denominator = 14;
+   */
+  lossDenominator: LossDenominator;
+
+  /**
+   * What a reward one token later is worth. Only for REINFORCE_PLUS_PLUS.
+   *
+   * @generated from field: optional double gamma = 15;
+   */
+  gamma?: number | undefined;
 };
 
 /**
- * Describes the message whetstone.jobs.v1.Grpo.
- * Use `create(GrpoSchema)` to create a new message.
+ * Describes the message whetstone.jobs.v1.PolicyGradient.
+ * Use `create(PolicyGradientSchema)` to create a new message.
  */
-export declare const GrpoSchema: GenMessage<Grpo>;
+export declare const PolicyGradientSchema: GenMessage<PolicyGradient>;
 
 /**
  * What the trainer does with a batch.
@@ -489,10 +518,10 @@ export declare type Algorithm = Message<"whetstone.jobs.v1.Algorithm"> & {
     case: "sft";
   } | {
     /**
-     * @generated from field: whetstone.jobs.v1.Grpo grpo = 2;
+     * @generated from field: whetstone.jobs.v1.PolicyGradient policy_gradient = 2;
      */
-    value: Grpo;
-    case: "grpo";
+    value: PolicyGradient;
+    case: "policyGradient";
   } | { case: undefined; value?: undefined };
 };
 
@@ -560,7 +589,7 @@ export declare const GroupPolicy_CompleteSchema: GenMessage<GroupPolicy_Complete
  */
 export declare type GroupPolicy_Partial = Message<"whetstone.jobs.v1.GroupPolicy.Partial"> & {
   /**
-   * 2 to the group's size with GRPO, 1 with SFT.
+   * 1 to the group's size, 1 with SFT. An advantage that compares members needs 2.
    *
    * @generated from field: uint32 min_size = 1;
    */
@@ -2217,6 +2246,93 @@ export enum LossAggregation {
  * Describes the enum whetstone.jobs.v1.LossAggregation.
  */
 export declare const LossAggregationSchema: GenEnum<LossAggregation>;
+
+/**
+ * The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md.
+ *
+ * @generated from enum whetstone.jobs.v1.PolicyLoss
+ */
+export enum PolicyLoss {
+  /**
+   * CLIPPED.
+   *
+   * @generated from enum value: POLICY_LOSS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * PPO's clipped surrogate, with dual clip. arXiv 1707.06347.
+   *
+   * @generated from enum value: POLICY_LOSS_CLIPPED = 1;
+   */
+  CLIPPED = 1,
+
+  /**
+   * One ratio a sequence: the geometric mean of its tokens' ratios. arXiv 2507.18071.
+   *
+   * @generated from enum value: POLICY_LOSS_GSPO = 2;
+   */
+  GSPO = 2,
+
+  /**
+   * A clipped ratio as the weight of A * log-probability, so that no token is without gradient. arXiv 2506.13585.
+   *
+   * @generated from enum value: POLICY_LOSS_CISPO = 3;
+   */
+  CISPO = 3,
+
+  /**
+   * A soft gate on the ratio instead of a clip. arXiv 2511.20347.
+   *
+   * @generated from enum value: POLICY_LOSS_SAPO = 4;
+   */
+  SAPO = 4,
+
+  /**
+   * A * log-probability, without a ratio. Williams 1992.
+   *
+   * @generated from enum value: POLICY_LOSS_REINFORCE = 5;
+   */
+  REINFORCE = 5,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.PolicyLoss.
+ */
+export declare const PolicyLossSchema: GenEnum<PolicyLoss>;
+
+/**
+ * What the denominators of a loss aggregation count.
+ *
+ * @generated from enum whetstone.jobs.v1.LossDenominator
+ */
+export enum LossDenominator {
+  /**
+   * BATCH.
+   *
+   * @generated from enum value: LOSS_DENOMINATOR_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Every row of the batch, as verl and TRL do: a batch of which little can be learned moves the weights little.
+   *
+   * @generated from enum value: LOSS_DENOMINATOR_BATCH = 1;
+   */
+  BATCH = 1,
+
+  /**
+   * Only rows with an advantage other than 0.
+   *
+   * @generated from enum value: LOSS_DENOMINATOR_SIGNAL = 2;
+   */
+  SIGNAL = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.LossDenominator.
+ */
+export declare const LossDenominatorSchema: GenEnum<LossDenominator>;
 
 /**
  * What becomes of an episode that ran into its deadline.

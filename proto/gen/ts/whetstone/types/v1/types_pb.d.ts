@@ -225,6 +225,8 @@ export declare type Role = Message<"whetstone.types.v1.Role"> & {
   name: string;
 
   /**
+   * Absent: the job's own.
+   *
    * @generated from field: whetstone.types.v1.AdvantageEstimator advantage = 2;
    */
   advantage: AdvantageEstimator;
@@ -1440,6 +1442,20 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE = 4;
    */
   REINFORCE_PLUS_PLUS_BASELINE = 4,
+
+  /**
+   * Each token's discounted return, whitened over the batch. arXiv 2501.03262.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS = 5;
+   */
+  REINFORCE_PLUS_PLUS = 5,
+
+  /**
+   * r - the mean weighted by lengths. arXiv 2505.23585.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_OPO = 6;
+   */
+  OPO = 6,
 }
 
 /**

@@ -84,8 +84,11 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     },
   },
   Algorithm: {
-    fields: { sft: { type: "message", message: "Sft" }, grpo: { type: "message", message: "Grpo" } },
-    oneofs: [{ members: ["sft", "grpo"], isNeeded: true }],
+    fields: {
+      sft: { type: "message", message: "Sft" },
+      policyGradient: { type: "message", message: "PolicyGradient" },
+    },
+    oneofs: [{ members: ["sft", "policyGradient"], isNeeded: true }],
     isChoice: true,
   },
   Sft: {
@@ -112,14 +115,9 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       microBatchTokens: { type: "uint32", range: { min: 16, max: 100000000 } },
     },
   },
-  Grpo: {
+  PolicyGradient: {
     fields: {
-      groupSize: {
-        type: "uint32",
-        isRequired: true,
-        range: { min: 2, max: 1024 },
-        hint: "GRPO compares the members of a group",
-      },
+      groupSize: { type: "uint32", isRequired: true, range: { min: 1, max: 1024 }, hint: "episodes of one task" },
       normalizeByStd: { type: "bool" },
       clipLow: { type: "double", range: { min: 0, max: 1 } },
       clipHigh: { type: "double", range: { min: 0, max: 100 } },
@@ -134,6 +132,14 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       batching: { type: "message", message: "Batching" },
       lossScaleFactor: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
       importanceCap: { type: "double", range: { min: 0, max: 1000 } },
+      advantage: {
+        type: "enum",
+        prefix: "ADVANTAGE_ESTIMATOR_",
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo"],
+      },
+      loss: { type: "enum", prefix: "POLICY_LOSS_", choices: ["clipped", "gspo", "cispo", "sapo", "reinforce"] },
+      lossDenominator: { type: "enum", prefix: "LOSS_DENOMINATOR_", choices: ["batch", "signal"] },
+      gamma: { type: "double", range: { min: 0, max: 1, isAbove: true } },
     },
   },
   Loop: {
@@ -202,7 +208,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
-        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline"],
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo"],
       },
       frozen: { type: "bool" },
       model: { type: "message", message: "ExternalModel" },

@@ -6,14 +6,20 @@ import type { Duration } from "../duration.ts";
 export type LossAggregation =
   "token-mean" | "token-sum" | "seq-mean-token-sum" | "seq-mean-token-sum-norm" | "seq-mean-token-mean";
 
+/** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
+export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo";
+
+/** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
+export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce";
+
+/** What the denominators of a loss aggregation count. */
+export type LossDenominator = "batch" | "signal";
+
 /** What becomes of an episode that ran into its deadline. */
 export type DeadlinePolicy = "void" | "score" | "mask";
 
 /** What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is further off than the bound. */
 export type MismatchPolicy = "warn" | "stop";
-
-/** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
-export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline";
 
 /** All a user says. Immutable after submission except where UpdateJob says otherwise. */
 export interface JobSettings {
@@ -100,9 +106,9 @@ export interface BatchingSettings {
   readonly microBatchTokens?: number | undefined;
 }
 
-/** Group relative policy optimization. Sources: arXiv 2402.03300 (GRPO), 2503.14476 (clip-higher, token mean). */
-export interface GrpoSettings extends OptimizerSettings, BatchingSettings {
-  /** Episodes a task. Times batchGroups, a batch has at most 32,768 episodes, and its manifest must fit into 8 MB. From 2 to 1024. */
+/** Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO, Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md. */
+export interface PolicyGradientSettings extends OptimizerSettings, BatchingSettings {
+  /** Episodes a task. Times batchGroups, a batch has at most 32,768 episodes, and its manifest must fit into 8 MB. From 1 to 1024. */
   readonly groupSize: number;
   /** Divide the advantage by the group's standard deviation (ddof 1, + 1e-6). False: Dr.GRPO's advantage. Default true. */
   readonly normalizeByStd?: boolean | undefined;
@@ -110,7 +116,7 @@ export interface GrpoSettings extends OptimizerSettings, BatchingSettings {
   readonly clipLow?: number | undefined;
   /** See clipLow. From 0 to 100. Default 0.2. */
   readonly clipHigh?: number | undefined;
-  /** Bound of the loss of a negative advantage (dual clip), above 1, or 0 for off. From 0 to 1,000,000. Default 0. */
+  /** Bound of the loss of a negative advantage (dual clip), above 1, or 0 for off. From 0 to 1,000,000. Default 3. */
   readonly clipDual?: number | undefined;
   /** Weight of the entropy bonus. From 0 to 10. Default 0. */
   readonly entropyCoefficient?: number | undefined;
@@ -120,6 +126,14 @@ export interface GrpoSettings extends OptimizerSettings, BatchingSettings {
   readonly lossScaleFactor?: number | undefined;
   /** Decoupled PPO for tokens of an older version (maxPolicyLag above 0): they are clipped around the policy at the batch's start and weighted by min(that policy / the one that sampled, importanceCap). 0: off, the ratio is taken to the policy that sampled. Source: arXiv 2505.24298. From 0 to 1000. Default 2. */
   readonly importanceCap?: number | undefined;
+  /** How advantages are made from rewards. Roles may have another: roles[].advantage. Default "grpo". */
+  readonly advantage?: AdvantageEstimator | undefined;
+  /** What a token's advantage does to its probability. Default "clipped". */
+  readonly loss?: PolicyLoss | undefined;
+  /** What lossAggregation divides by. Default "batch". */
+  readonly lossDenominator?: LossDenominator | undefined;
+  /** What a reward one token later is worth. Only for REINFORCE_PLUS_PLUS. Above 0 and at most 1. Default 1. */
+  readonly gamma?: number | undefined;
 }
 
 /** The sample, train, sync loop. */
@@ -149,7 +163,7 @@ export type GroupPolicy = "complete" | { readonly partial: PartialSettings } | "
 
 /** The members that exist are trained if there are enough of them. */
 export interface PartialSettings {
-  /** 2 to the group's size with GRPO, 1 with SFT. At least 1. */
+  /** 1 to the group's size, 1 with SFT. An advantage that compares members needs 2. At least 1. */
   readonly minSize: number;
 }
 
@@ -197,7 +211,7 @@ export interface PhaseTimeoutSettings {
 export interface RoleSettings {
   /** As trajectories are named: "solver". It is part of metric names. 1 to 64 characters: letters, digits, - _ . */
   readonly name: string;
-  /** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. Default "grpo". */
+  /** Absent: the job's own. */
   readonly advantage?: AdvantageEstimator | undefined;
   /** Its tokens are context, never trained. Always so with `model`. */
   readonly frozen?: boolean | undefined;

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""REINFORCE: the log-derivative alone, whatever policy sampled. Williams 1992; verl `compute_policy_loss_gpg`."""
+
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput, unclipped
+
+
+def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutput:
+    """-A · log-probability. Importance weights, if any, correct for the policy that sampled."""
+    return unclipped(-given.advantages_N * given.logprobs_N, given.ratio_N())
+
+
+REINFORCE = TokenLoss("reinforce", losses, jobs.POLICY_LOSS_REINFORCE)

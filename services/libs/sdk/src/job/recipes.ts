@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What papers call an algorithm: settings of the policy gradient that stand for those which are not given. Sources and
+// formulas: docs/algorithms.md.
+import { type AlgorithmSettings, policyGradient } from "./algorithm.ts";
+import type { PolicyGradientSettings } from "./generated/settings.ts";
+
+type Recipe = (settings: PolicyGradientSettings) => AlgorithmSettings;
+
+/** Group relative policy optimization: the defaults. arXiv 2402.03300. */
+export const grpo: Recipe = policyGradient;
+
+/** GRPO without its two divisions; set `lossScaleFactor` to the longest response. arXiv 2503.20783. */
+export const drGrpo = recipe({ normalizeByStd: false, lossAggregation: "seq-mean-token-sum-norm" });
+
+/** One ratio a sequence. arXiv 2507.18071. */
+export const gspo = recipe({
+  loss: "gspo",
+  clipLow: 3e-4,
+  clipHigh: 4e-4,
+  lossAggregation: "seq-mean-token-mean",
+});
+
+/** Every token keeps its gradient. arXiv 2506.13585. */
+export const cispo = recipe({ loss: "cispo", clipLow: 1, clipHigh: 4 });
+
+/** A soft gate on the ratio. arXiv 2511.20347. */
+export const sapo = recipe({ loss: "sapo", lossAggregation: "seq-mean-token-mean" });
+
+/** Each member beside the mean of the others. arXiv 2402.14740. */
+export const rloo = recipe({ advantage: "rloo" });
+
+/** The reward itself. Williams 1992. */
+export const reinforce = recipe({ advantage: "reinforce", loss: "reinforce" });
+
+/** Returns, whitened over the batch. arXiv 2501.03262. */
+export const reinforcePlusPlus = recipe({ advantage: "reinforce++" });
+
+/** Rewards beside their group's mean, whitened over the batch. arXiv 2501.03262. */
+export const reinforcePlusPlusBaseline = recipe({ advantage: "reinforce++-baseline" });
+
+/** A baseline weighted by lengths. arXiv 2505.23585. */
+export const opo = recipe({ advantage: "opo" });
+
+function recipe(own: Partial<PolicyGradientSettings>): Recipe {
+  return (settings) => policyGradient({ ...own, ...settings });
+}
