@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """I4, measured every step: log-probabilities recomputed by the trainer beside those that the engine reported.
 
-Each sampled token is scored with the weights of the version that its label names. A wrong label, ids that were
-re-tokenised or an engine that computes something else show as a difference far above rounding. The worst token is
+A share of the rows is scored with the weights of the version that their tokens' labels name. A wrong label, ids that
+were re-tokenised or an engine that computes something else show as a difference far above rounding. The worst token is
 judged by the job's bound: training on it would be trained to be wrong, at any ratio.
 """
 
@@ -17,6 +17,8 @@ import numpy as np
 from whetstone_trainer.batch.rows import UNSAMPLED, Row
 
 TOLERANCE = 1e-4
+# Of each version, if there are so many: a small batch is checked whole.
+FEWEST_ROWS = 32
 
 # Of the trained tokens [K] of each row under a version; None if its weights are gone.
 LogProbabilities = Callable[[Sequence[Row], int, Callable[[float], None]], Sequence[np.ndarray] | None]
@@ -84,10 +86,18 @@ class _Tally:
 
 
 def check_logprobs(
-    rows: Sequence[Row], log_probabilities: LogProbabilities, on_share: Callable[[float], None], bound: float
+    rows: Sequence[Row],
+    log_probabilities: LogProbabilities,
+    on_share: Callable[[float], None],
+    bound: float,
+    share: float = 1.0,
+    seed: Sequence[int] = (0,),
 ) -> tuple[dict[str, float], Mismatch | None]:
-    """Metrics logprob_diff/*, and the token that is furthest off. `bound`: nats."""
-    tally, chosen_rows, done = _Tally(bound), _rows_by_version(rows), 0
+    """Metrics logprob_diff/*, and the token that is furthest off. `bound`: nats. `share`: of the rows of a version."""
+    tally, done = _Tally(bound), 0
+    chosen_rows = {
+        version: _sampled(of_version, share, (*seed, version)) for version, of_version in _rows_by_version(rows).items()
+    }
     asked = sum(map(len, chosen_rows.values()))
     for version, chosen in sorted(chosen_rows.items()):
 
@@ -109,6 +119,14 @@ def check_logprobs(
         "logprob_diff/tokens_unchecked": float(sampled - tally.count),
     }
     return metrics, tally.worst
+
+
+def _sampled(rows: list[Row], share: float, seed: Sequence[int]) -> list[Row]:
+    count = max(FEWEST_ROWS, math.ceil(share * len(rows)))
+    if count >= len(rows):
+        return rows
+    chosen = np.random.Generator(np.random.PCG64(list(seed))).choice(len(rows), count, replace=False)
+    return [rows[index] for index in sorted(chosen)]
 
 
 def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:

@@ -70,6 +70,8 @@ class TrainSettings:
     fewest_members: int = 1
     # Nats; a token further off fails the step, or only shows.
     mismatch_bound: float = 1.0
+    # Of the rows of each version.
+    mismatch_share: float = 1.0
     stop_on_mismatch: bool = True
 
 
@@ -94,6 +96,7 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         mask_deadline=loop.deadline_policy == jobs.DEADLINE_POLICY_MASK,
         fewest_members=_fewest_members(spec),
         mismatch_bound=loop.mismatch_bound,
+        mismatch_share=loop.mismatch_share,
         stop_on_mismatch=loop.on_mismatch == jobs.MISMATCH_POLICY_STOP,
         algorithm=algorithm,
         optimizer=chosen.optimizer,

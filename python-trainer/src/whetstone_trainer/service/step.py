@@ -61,6 +61,8 @@ class StepCompute:
     published: Callable[[int], PolicyVersion | None]
     on_progress: OnProgress
     clock: Clock = field(default_factory=lambda: Clock({}))
+    # Log-probabilities of a row's tokens under a version.
+    scored: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def run(self, request: StepRequest) -> Trained:
         """Raises TrainerError; the model may be half trained then."""
@@ -69,8 +71,7 @@ class StepCompute:
         with self.clock.part("time/check"):
             given = (request.manifest, request.bodies, request.dropped_before, self.settings, self.vocab_size)
             batch = usable_episodes(*given)
-            bound = self.settings.mismatch_bound
-            metrics, worst = check_logprobs(batch.rows, self._log_probabilities, self._shares("checking"), bound)
+            metrics, worst = self._checked(step, batch)
             notices = notices_of(step, batch) + self._judged(step, worst, batch)
         self.on_progress("training", 0.0)
         with self.clock.part("time/train"):
@@ -87,8 +88,22 @@ class StepCompute:
         return lambda share: self.on_progress(phase, share)
 
     def _log_probabilities(self, rows: Sequence[Row], version: int, on_share: OnShare) -> Sequence[np.ndarray] | None:
+        """As the backend's; what was computed for the check is not computed again for the anchor."""
         policy = self.published(version)
-        return None if policy is None else self.backend.log_probabilities(rows, policy, on_share)
+        if policy is None:
+            return None
+        missing = [row for row in rows if _scored_as(row, version) not in self.scored]
+        found = self.backend.log_probabilities(missing, policy, on_share) if missing else []
+        if found is None:
+            return None
+        for row, logprobs_K in zip(missing, found, strict=True):
+            self.scored[_scored_as(row, version)] = logprobs_K
+        return [self.scored[_scored_as(row, version)] for row in rows]
+
+    def _checked(self, step: int, batch: Batch) -> tuple[dict[str, float], Mismatch | None]:
+        settings = self.settings
+        limits = (settings.mismatch_bound, settings.mismatch_share, (settings.seed, step))
+        return check_logprobs(batch.rows, self._log_probabilities, self._shares("checking"), *limits)
 
     def _judged(self, step: int, worst: Mismatch | None, batch: Batch) -> list[wire.Notice]:
         """Raises TrainerError for a token beyond the bound, or says it, as the job's `on_mismatch` wants."""
@@ -115,3 +130,8 @@ class StepCompute:
         anchored, metrics = anchor(learned, step, algorithm.options.importance_cap, present)
         found = iter(anchored)
         return [next(found) if id(row) in computed else row for row in rows], anchored, metrics
+
+
+def _scored_as(row: Row, version: int) -> tuple[int, int]:
+    """Rows are copied when they get a column; their ids are not."""
+    return id(row.token_ids), version

@@ -27,7 +27,13 @@ export interface FilledFields {
     | "lossDenominator"
     | "gamma";
   "whetstone.jobs.v1.Loop":
-    "maxPolicyLag" | "checkpointEvery" | "checkpointsKept" | "deadlinePolicy" | "onMismatch" | "mismatchBound";
+    | "maxPolicyLag"
+    | "checkpointEvery"
+    | "checkpointsKept"
+    | "deadlinePolicy"
+    | "onMismatch"
+    | "mismatchBound"
+    | "mismatchShare";
   "whetstone.types.v1.RolloutLimits":
     | "maxSteps"
     | "maxPromptTokens"

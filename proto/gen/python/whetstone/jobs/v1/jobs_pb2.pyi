@@ -285,7 +285,7 @@ class GroupPolicy(_message.Message):
     def __init__(self, complete: _Optional[_Union[GroupPolicy.Complete, _Mapping]] = ..., partial: _Optional[_Union[GroupPolicy.Partial, _Mapping]] = ..., drop: _Optional[_Union[GroupPolicy.Drop, _Mapping]] = ...) -> None: ...
 
 class Loop(_message.Message):
-    __slots__ = ("steps", "batch_groups", "max_policy_lag", "checkpoint_every", "checkpoints_kept", "group_policy", "deadline_policy", "on_mismatch", "mismatch_bound")
+    __slots__ = ("steps", "batch_groups", "max_policy_lag", "checkpoint_every", "checkpoints_kept", "group_policy", "deadline_policy", "on_mismatch", "mismatch_bound", "mismatch_share")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BATCH_GROUPS_FIELD_NUMBER: _ClassVar[int]
     MAX_POLICY_LAG_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +295,7 @@ class Loop(_message.Message):
     DEADLINE_POLICY_FIELD_NUMBER: _ClassVar[int]
     ON_MISMATCH_FIELD_NUMBER: _ClassVar[int]
     MISMATCH_BOUND_FIELD_NUMBER: _ClassVar[int]
+    MISMATCH_SHARE_FIELD_NUMBER: _ClassVar[int]
     steps: int
     batch_groups: int
     max_policy_lag: int
@@ -304,7 +305,8 @@ class Loop(_message.Message):
     deadline_policy: DeadlinePolicy
     on_mismatch: MismatchPolicy
     mismatch_bound: float
-    def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ...) -> None: ...
+    mismatch_share: float
+    def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ..., mismatch_share: _Optional[float] = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight")

@@ -681,6 +681,14 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
    * @generated from field: optional double mismatch_bound = 9;
    */
   mismatchBound?: number | undefined;
+
+  /**
+   * Share of a batch's rows whose log-probabilities are computed again, chosen anew each step, at least 32 of each version;
+   * 1: all.
+   *
+   * @generated from field: optional double mismatch_share = 10;
+   */
+  mismatchShare?: number | undefined;
 };
 
 /**

@@ -153,6 +153,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       deadlinePolicy: { type: "enum", prefix: "DEADLINE_POLICY_", choices: ["void", "score", "mask"] },
       onMismatch: { type: "enum", prefix: "MISMATCH_POLICY_", choices: ["warn", "stop"] },
       mismatchBound: { type: "double", range: { min: 0.000001, max: 1000 } },
+      mismatchShare: { type: "double", range: { min: 0, max: 1, isAbove: true } },
     },
   },
   GroupPolicy: {
