@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +14,11 @@ from trainer_kit import agg_loss
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.folder import load_model
+from whetstone_models.init import init_model
+from whetstone_trainer.backends.local import tree_attention
 from whetstone_trainer.backends.local.learner import Tally, accumulate, train_rows
 from whetstone_trainer.backends.local.memory import TokenBudget
-from whetstone_trainer.backends.local.micro_batches import mini_batches, row_weights
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.backends.local.sequences import of_several_rows
@@ -118,28 +120,58 @@ def test_a_rollout_counts_once_however_many_rows_it_has(aggregation: str) -> Non
     assert weights[id(whole)] == pytest.approx(alone[id(whole)] / 2)
 
 
-def test_packed_trees_score_as_plain_causal_sequences(
-    policy: TransformerPolicy, monkeypatch: pytest.MonkeyPatch
+class RowByRow(TransformerPolicy):
+    """The definition: every sequence alone, all logits."""
+
+    def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
+        return micro_batches(rows, token_budget, CPU, packed=False)
+
+    def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        found = []
+        for row in (branch.first for tree in batch.trees for branch in tree.branches):
+            logits_TV = self.module(torch.from_numpy(row.token_ids)[None])[0][row.positions - 1]
+            log_softmax_KV = (logits_TV / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
+            logprobs_K = log_softmax_KV.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0]
+            found.append((logprobs_K, -(log_softmax_KV.exp() * log_softmax_KV).sum(-1)))
+        return torch.cat([logprobs for logprobs, _ in found]), torch.cat([entropies for _, entropies in found])
+
+
+@pytest.mark.parametrize(
+    ("masked_tokens", "branch_tokens", "budget"),
+    [(256, 256, 10**6), (0, 256, 10**6), (0, 4, 10**6), (12, 1, 10**6), (0, 4, 30), (0, 4, 1)],
+    ids=["masked", "long trees", "their branches in parts", "one by one", "trees cut by the budget", "chains"],
+)
+@pytest.mark.parametrize("kv_heads", [4, 2], ids=["own keys", "grouped"])
+def test_packed_trees_score_and_train_as_rows_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    masked_tokens: int,
+    branch_tokens: int,
+    budget: int,
+    kv_heads: int,
 ) -> None:
-    rows = make_rows(30)
-    trees = packing.build_trees(rows)
-    assert len(trees) < 30
-    assert max(len(tree.branches) for tree in trees) > 2
-    packed, packed_gradient = scores(policy, rows), gradient(policy, [rows], GRPO)
-    monkeypatch.setattr(packing, "TREE_TOKENS", 0)
-    monkeypatch.setattr("whetstone_trainer.backends.local.micro_batches.TREE_TOKENS", 0)
-    plain, plain_gradient = scores(policy, rows), gradient(policy, [rows], GRPO)
-    for index, row in enumerate(rows):
-        assert packed[index].shape == (len(row.positions),)
-        np.testing.assert_allclose(packed[index], plain[index], atol=1e-5)
-        np.testing.assert_allclose(plain[index], alone(policy.module, row), atol=1e-5)
-    assert (packed_gradient - plain_gradient).abs().max() < 1e-6
+    init_model(tmp_path / "model", seed=3, num_key_value_heads=kv_heads)
+    module, rows = load_model(tmp_path / "model"), make_rows(30)
+    # A prompt that is longer than the rest, and a row of it that predicts just the token after it.
+    longer = [replace(row, token_ids=np.concatenate([np.arange(40), row.token_ids])) for row in rows[:9]]
+    rows += [replace(row, positions=row.positions + 40, episode=row.episode + 30) for row in longer]
+    columns = {name: one for name, one in vars(rows[-1]).items() if name != "token_ids" and isinstance(one, np.ndarray)}
+    rows[-1] = replace(rows[-1], **{name: one[:1] for name, one in columns.items()})
+    monkeypatch.setattr(tree_attention, "MASKED_TOKENS", masked_tokens)
+    monkeypatch.setattr(tree_attention, "BRANCH_TOKENS", branch_tokens)
+    packed, plain = TransformerPolicy(module), RowByRow(module)
+    trees = packing.build_trees(rows, budget)
+    assert (max(len(tree.branches) for tree in trees) > 2) == (budget > 1)
+    for row, found in scores(packed, rows, budget).items():
+        np.testing.assert_allclose(found, scores(plain, [one for one in rows if one.episode == row])[row], atol=1e-5)
+    expected = gradient(plain, [rows], GRPO)
+    assert (gradient(packed, [rows], GRPO, budget) - expected).abs().max() < 1e-6 * max(1, float(expected.abs().max()))
 
 
-def scores(policy: Policy, rows: list[Row]) -> dict[int, np.ndarray]:
+def scores(policy: Policy, rows: list[Row], budget: int = 64) -> dict[int, np.ndarray]:
     found = {}
     with torch.no_grad():
-        for micro in policy.cut(rows, 64):
+        for micro in policy.cut(rows, budget):
             logprobs_N = policy.score(micro)[0][micro.token_of_N].numpy()
             for index, row in enumerate(micro.rows):
                 found[row.episode] = logprobs_N[micro.row_of_N == index]

@@ -19,7 +19,7 @@ from whetstone_models.transformer import Transformer
 
 
 def long_answers(sampler: Sampler) -> list[types.Episode]:
-    """Four rows of 300 ids and more: too long to share a tree, so each is a sequence of its own."""
+    """Four rows of 300 ids and more, which share a short prompt."""
     turns = [[Turn(PROMPT, [70 + i, *([65] * (300 + i)), 260])] for i in range(4)]
     return [sampler.episode(0, i, turn, float(i % 2)) for i, turn in enumerate(turns)]
 
@@ -32,11 +32,11 @@ def limit_memory(
     `in_backward`: only the pass back needs it, so that the check before it goes well. `spared`: so many passes back
     find room all the same, so that a part of the gradient is there when memory runs out.
     """
-    hidden, tried, back = Transformer.hidden, [], []
+    run, tried, back = Transformer.run, [], []
 
     def limited(self: Transformer, token_ids: torch.Tensor, *arguments: Any) -> torch.Tensor:
         tried.append(token_ids.numel())
-        out = hidden(self, token_ids, *arguments)
+        out = run(self, token_ids, *arguments)
         if token_ids.numel() > tokens and not in_backward:
             raise torch.OutOfMemoryError("out of memory")
         if token_ids.numel() > tokens and out.requires_grad and len(back) >= spared:
@@ -45,7 +45,7 @@ def limit_memory(
             back.append(token_ids.numel())
         return out
 
-    monkeypatch.setattr(Transformer, "hidden", limited)
+    monkeypatch.setattr(Transformer, "run", limited)
     return tried
 
 

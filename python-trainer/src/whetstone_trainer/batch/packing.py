@@ -5,7 +5,7 @@ Members of a group start from the same prompt, and short answers are often the s
 tree: the prompt, then every distinct continuation as a branch that sees the prompt and itself but not its neighbours.
 Each token is computed as if its sequence stood alone; rows with equal ids even share their branch.
 
-Trees need a mask of T x T, so they stay short. What is longer is a chain of its own: causal attention, no mask.
+Trees follow one another in one flat pass without padding; which tokens attend to which is `tree_attention`'s.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from whetstone_trainer.batch.rows import Row
-
-# Longest tree, in tokens. Beyond, a dense mask costs more than the shared prompt saves.
-TREE_TOKENS = 256
 
 
 @dataclass
@@ -49,35 +46,25 @@ class Tree:
     branches: list[Branch] = field(default_factory=list)
     length: int = 0
 
-    def fits(self, branch: Branch) -> bool:
-        return self.length + len(branch.own_ids) <= TREE_TOKENS
-
     def add(self, branch: Branch) -> None:
         branch.start = self.length
         self.branches.append(branch)
         self.length += len(branch.own_ids)
 
-    def fill(self, token_ids_T: np.ndarray, positions_T: np.ndarray, allowed_TT: np.ndarray | None) -> None:
-        """Writes ids, positions and who may see whom; `allowed_TT` comes with its diagonal set."""
+    def token_ids(self) -> np.ndarray:
+        return np.concatenate([self.prompt, *(branch.own_ids for branch in self.branches)])
+
+    def positions(self) -> np.ndarray:
+        """Of each token in its sequence."""
         prompt = len(self.prompt)
-        token_ids_T[:prompt] = self.prompt
-        positions_T[:prompt] = np.arange(prompt)
-        if allowed_TT is not None:
-            allowed_TT[:prompt, :prompt] = _lower(prompt)
-        for branch in self.branches:
-            own = branch.own_ids
-            span = slice(branch.start, branch.start + len(own))
-            token_ids_T[span] = own
-            positions_T[span] = np.arange(prompt, prompt + len(own))
-            if allowed_TT is not None:
-                allowed_TT[span, :prompt] = True
-                allowed_TT[span, span] = _lower(len(own))
+        own = [np.arange(prompt, prompt + len(branch.own_ids)) for branch in self.branches]
+        return np.concatenate([np.arange(prompt), *own])
 
 
-def build_trees(rows: Sequence[Row], share_prompts: bool = True) -> list[Tree]:
+def build_trees(rows: Sequence[Row], most_tokens: int) -> list[Tree]:
     """Trees of all rows, shortest first; the order depends only on the rows and their order.
 
-    Without `share_prompts` each tree has one branch: a plain sequence.
+    A tree has at most `most_tokens`, so that it fits into one pass; with 0 each has one branch: a plain sequence.
     """
     open_trees: dict[bytes, Tree] = {}
     trees: list[Tree] = []
@@ -85,21 +72,22 @@ def build_trees(rows: Sequence[Row], share_prompts: bool = True) -> list[Tree]:
         prompt = branch.first.token_ids[: branch.first.positions[0]]
         key = prompt.tobytes()
         tree = open_trees.get(key)
-        if tree is None or not share_prompts or not tree.fits(branch):
+        if tree is None or tree.length + len(branch.own_ids) > most_tokens:
             tree = open_trees[key] = Tree(prompt, length=len(prompt))
             trees.append(tree)
         tree.add(branch)
     return sorted(trees, key=lambda tree: tree.length)
 
 
-def cut_by_tokens(trees: Sequence[Tree], budget: int) -> Iterator[list[Tree]]:
-    """Forward passes of at most `budget` tokens, padding included; at least one tree each; never trees with chains."""
+def cut_by_tokens(trees: Sequence[Tree], budget: int, padded: bool = False) -> Iterator[list[Tree]]:
+    """Forward passes of at most `budget` tokens, at least one tree each. `padded`: each counts as the longest."""
     chosen: list[Tree] = []
+    tokens = 0
     for tree in trees:
-        is_full = (len(chosen) + 1) * tree.length > budget
-        if chosen and (is_full or chosen[0].length <= TREE_TOKENS < tree.length):
+        tokens = (len(chosen) + 1) * tree.length if padded else tokens + tree.length
+        if chosen and tokens > budget:
             yield chosen
-            chosen = []
+            chosen, tokens = [], tree.length
         chosen.append(tree)
     if chosen:
         yield chosen
@@ -117,7 +105,3 @@ def _distinct(rows: Sequence[Row]) -> list[Branch]:
         else:
             branch.rows.append(row)
     return list(branches.values())
-
-
-def _lower(size: int) -> np.ndarray:
-    return np.tri(size, dtype=bool)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
@@ -46,18 +47,22 @@ class HuggingFacePolicy:
         return micro_batches(rows, token_budget, self.module.device, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-        ids_BT, width = batch.token_ids_BT, batch.token_ids_BT.shape[1]
+        lengths = [tree.length for tree in batch.trees]
+        ids_BT = pad_sequence(list(batch.token_ids_T.split(lengths)), batch_first=True)
+        lengths_B = torch.tensor(lengths, device=batch.device)
+        row_T = torch.repeat_interleave(torch.arange(len(lengths), device=batch.device), lengths_B)
+        row_M, column_M = row_T[batch.predictors_M], batch.positions_T[batch.predictors_M]
         # Positions that any of the sequences is asked for.
-        asked_A, which_M = torch.unique(batch.predictors_M % width, return_inverse=True)
+        asked_A, which_M = torch.unique(column_M, return_inverse=True)
         given: dict[str, Tensor] = {"input_ids": ids_BT}
         if "attention_mask" in self._accepts:
-            mask_BT = torch.arange(width, device=ids_BT.device) < batch.lengths_B.unsqueeze(1)
+            mask_BT = torch.arange(ids_BT.shape[1], device=batch.device) < lengths_B.unsqueeze(1)
             given["attention_mask"] = mask_BT.long()
         if "logits_to_keep" in self._accepts:
             logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
         else:
             logits_BAV = self.module(**given).logits[:, asked_A]
-        logits_MV = logits_BAV[batch.predictors_M // width, which_M]
+        logits_MV = logits_BAV[row_M, which_M]
         return score_logits(logits_MV, batch.targets_M, batch.temperatures_M, entropy_gradient)
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:

@@ -156,7 +156,7 @@ def accumulate(
 
 def _per_token(micro: MicroBatch, per_row: Sequence[float]) -> Tensor:
     values_N = np.asarray(per_row, dtype=np.float32)[micro.row_of_N]
-    return torch.from_numpy(values_N).to(micro.token_ids_BT.device)
+    return torch.from_numpy(values_N).to(micro.device)
 
 
 def _add(tally: Tally, sums: list[float], tokens: int) -> None:

@@ -31,18 +31,18 @@ class TokenBudget:
 
     def halve(self, micro: MicroBatch) -> None:
         """After `micro` did not fit. Raises TrainerError if it is a single sequence, which cannot be cut."""
-        sequences, width = micro.token_ids_BT.shape
-        if sequences == 1:
+        tokens = len(micro.token_ids_T)
+        if sum(len(tree.branches) for tree in micro.trees) == 1:
             raise TrainerError(
                 "TRAINER_FAILED",
-                f"a sequence of {width} tokens alone does not fit into the memory of {micro.token_ids_BT.device}: "
+                f"a sequence of {tokens} tokens alone does not fit into the memory of {micro.device}: "
                 "lower limits.maxPromptTokens, limits.maxResponseTokens or limits.maxSteps, or take a larger device",
                 reason="OutOfMemory",
             )
-        self.tokens = max(1, min(self.tokens, sequences * width) // 2)
+        self.tokens = max(1, min(self.tokens, tokens) // 2)
         self._halved += 1
-        log.warning("out_of_memory", extra={"tokens": sequences * width, "micro_batch_tokens": self.tokens})
-        if micro.token_ids_BT.device.type == "cuda":
+        log.warning("out_of_memory", extra={"tokens": tokens, "micro_batch_tokens": self.tokens})
+        if micro.device.type == "cuda":
             torch.cuda.empty_cache()
 
 

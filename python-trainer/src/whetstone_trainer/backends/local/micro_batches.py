@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows → mini-batches → micro-batches of padded tensors.
+"""Rows → mini-batches → micro-batches: one flat tensor of tokens each, without padding.
 
 I10: micro-batches only bound memory. Each trained token carries its weight, taken from the whole mini-batch.
 """
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from whetstone_trainer.algorithms.aggregation import token_weights
-from whetstone_trainer.batch.packing import TREE_TOKENS, Tree, build_trees, cut_by_tokens
+from whetstone_trainer.batch.packing import Tree, build_trees, cut_by_tokens
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
@@ -24,15 +24,13 @@ CPU_TOKENS = 4096
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """B packed sequences of up to T ids with M trained tokens; N trained tokens of the rows that they stand for."""
+    """T ids with M trained tokens of one forward pass; N trained tokens of the rows that they stand for."""
 
-    token_ids_BT: Tensor
-    positions_BT: Tensor
-    # Who may see whom; absent: causal.
-    allowed_BTT: Tensor | None
-    # Ids of each sequence; padding stands on the right.
-    lengths_B: Tensor
-    # Index into the flattened [B·T] of the token before each trained one.
+    # The trees of the pass, one after the other.
+    trees: list[Tree]
+    token_ids_T: Tensor
+    positions_T: Tensor
+    # Index into the T of the token before each trained one.
     predictors_M: Tensor
     targets_M: Tensor
     temperatures_M: Tensor
@@ -42,33 +40,31 @@ class MicroBatch:
     rows: list[Row]
     row_of_N: np.ndarray
 
+    @property
+    def device(self) -> torch.device:
+        return self.token_ids_T.device
+
     def gather(self, values: Sequence[np.ndarray]) -> Tensor:
         """Joins one array [K] a row to [N] on this batch's device."""
-        return torch.from_numpy(np.concatenate(values)).to(self.token_ids_BT.device)
+        return torch.from_numpy(np.concatenate(values)).to(self.device)
 
 
 def micro_batches(
     rows: Sequence[Row], token_budget: int, device: torch.device, packed: bool = True
 ) -> Iterator[MicroBatch]:
-    """Cuts rows into forward passes of at most `token_budget` ids, padding included; at least one sequence each.
+    """Cuts rows into forward passes of at most `token_budget` ids; at least one sequence each.
 
-    Not `packed`: each distinct row is a sequence of its own, causal.
+    Not `packed`: each distinct row is a sequence of its own, which is going to be padded.
     """
+    trees = build_trees(rows, token_budget if packed else 0)
     budget = min(token_budget, CPU_TOKENS) if device.type == "cpu" else token_budget
-    for trees in cut_by_tokens(build_trees(rows, share_prompts=packed), budget):
-        yield _assemble(trees, device, packed)
+    for chosen in cut_by_tokens(trees, budget, padded=not packed):
+        yield _assemble(chosen, device)
 
 
-def _assemble(trees: list[Tree], device: torch.device, packed: bool) -> MicroBatch:
-    width = trees[-1].length
-    token_ids_BT = np.zeros((len(trees), width), dtype=np.int64)
-    positions_BT = np.zeros((len(trees), width), dtype=np.int64)
-    # The diagonal keeps padding from attending to nothing, which would be NaN.
-    masked = packed and width <= TREE_TOKENS
-    allowed_BTT = np.tile(np.eye(width, dtype=bool), (len(trees), 1, 1)) if masked else None
-    for index, tree in enumerate(trees):
-        tree.fill(token_ids_BT[index], positions_BT[index], None if allowed_BTT is None else allowed_BTT[index])
-    branches = [(index * width, branch) for index, tree in enumerate(trees) for branch in tree.branches]
+def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
+    starts = np.cumsum([0, *(tree.length for tree in trees)]).tolist()
+    branches = [(start, branch) for start, tree in zip(starts, trees, strict=False) for branch in tree.branches]
     firsts = [branch.first for _, branch in branches]
     tokens_of_rows, next_token = [], 0
     for _, branch in branches:
@@ -80,10 +76,9 @@ def _assemble(trees: list[Tree], device: torch.device, packed: bool) -> MicroBat
         return torch.from_numpy(array).to(device)
 
     return MicroBatch(
-        tensor(token_ids_BT),
-        tensor(positions_BT),
-        None if allowed_BTT is None else tensor(allowed_BTT),
-        tensor(np.array([tree.length for tree in trees])),
+        trees,
+        tensor(np.concatenate([tree.token_ids() for tree in trees])),
+        tensor(np.concatenate([tree.positions() for tree in trees])),
         tensor(np.concatenate([offset + branch.predictors() for offset, branch in branches])),
         tensor(np.concatenate([row.token_ids[row.positions] for row in firsts])),
         tensor(np.concatenate([row.temperatures for row in firsts])),

@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.tree_attention import TreeAttention
 
 # Logits of at most this many elements at a time (256 MiB as float32); more are recomputed in the backward pass.
 MAX_LOGITS = 64 * 1024 * 1024
@@ -34,41 +35,9 @@ def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False)
 
 def _hidden(model: Transformer, batch: MicroBatch) -> Tensor:
     """Final hidden states [M, H] of the tokens before the trained ones."""
-    if batch.allowed_BTT is None:
-        return model.hidden(batch.token_ids_BT, batch.positions_BT).flatten(0, 1)[batch.predictors_M]
     asked_S, which_M = torch.unique(batch.predictors_M, return_inverse=True)
-    attend = TreeAttend(batch.allowed_BTT, asked_S, last_layer=model.config.num_layers - 1)
-    return model.run(batch.token_ids_BT.flatten(), batch.positions_BT.flatten(), attend, asked_S)[which_M]
-
-
-class TreeAttend:
-    """Attention within packed trees [B·T, heads, head_dim]. The last layer is asked for the tokens `asked_S` only."""
-
-    def __init__(self, allowed_BTT: Tensor, asked_S: Tensor, last_layer: int) -> None:
-        self._shape, self._last_layer = allowed_BTT.shape[:2], last_layer
-        self._allowed = allowed_BTT.unsqueeze(1)
-        width = allowed_BTT.shape[1]
-        self._tree_S, token_S = asked_S // width, asked_S % width
-        counts_B = torch.bincount(self._tree_S, minlength=allowed_BTT.shape[0])
-        self._slot_S = torch.arange(len(asked_S), device=asked_S.device) - (counts_B.cumsum(0) - counts_B)[self._tree_S]
-        self._slots = int(counts_B.max())
-        asked_BQT = allowed_BTT.new_ones(allowed_BTT.shape[0], self._slots, width)
-        asked_BQT[self._tree_S, self._slot_S] = allowed_BTT[self._tree_S, token_S]
-        self._asked_allowed = asked_BQT.unsqueeze(1)
-
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        key, value = key.unflatten(0, self._shape), value.unflatten(0, self._shape)
-        if layer != self._last_layer:
-            return _masked_attention(query.unflatten(0, self._shape), key, value, self._allowed).flatten(0, 1)
-        slots_BQ = query.new_zeros(self._shape[0], self._slots, *query.shape[1:])
-        slots_BQ = slots_BQ.index_put((self._tree_S, self._slot_S), query)
-        return _masked_attention(slots_BQ, key, value, self._asked_allowed)[self._tree_S, self._slot_S]
-
-
-def _masked_attention(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
-    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    grouped = query.shape[1] != key.shape[1]
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, enable_gqa=grouped).transpose(1, 2)
+    attend = TreeAttention(batch.trees, asked_S, model.config.num_layers - 1)
+    return model.run(batch.token_ids_T, batch.positions_T, attend, asked_S)[which_M]
 
 
 def _score(
