@@ -16,7 +16,8 @@ CPU_INDEX=https://download.pytorch.org/whl/cpu
 has_torch() { "$1" -c 'import torch, sys; sys.exit(not torch.__version__.startswith("2.13."))' 2>/dev/null; }
 cpu_index_answers() { "$PYTHON" -c "import urllib.request as u; u.urlopen('$CPU_INDEX/torch/', timeout=5)" 2>/dev/null; }
 
-if [ ! -x .venv/bin/python ]; then
+# pip comes last: an environment whose making was interrupted lacks it.
+if [ ! -x .venv/bin/pip ]; then
   echo "setup: Python environment"
   if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages .venv; else "$PYTHON" -m venv .venv; fi
 fi

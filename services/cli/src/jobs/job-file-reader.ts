@@ -16,11 +16,11 @@ export function jobFolder(path: string): string {
 /** The document as it stands, to be changed by options and then checked. Throws bad input naming the file and line. */
 export function parseFile(path: string): Record<string, unknown> {
   const lines = new LineCounter();
-  const document = parseDocument(readText(path), { lineCounter: lines });
+  const document = parseDocument(readText(path), { lineCounter: lines, prettyErrors: false });
   const [error] = document.errors;
   if (error) {
     const { line, col } = lines.linePos(error.pos[0]);
-    throw badInput([{ path: `${path}:${line}:${col}`, reason: error.message.split("\n")[0] ?? "cannot be parsed" }]);
+    throw badInput([{ path: `${path}:${line}:${col}`, reason: error.message }]);
   }
   const value: unknown = document.toJS();
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import type { RunProgram } from "./python-setup.ts";
@@ -49,6 +52,17 @@ describe("setupPython", () => {
 
   it("uses a PyTorch that the system has", async () => {
     expect(await record({}, /never/)).toEqual(["py -m venv --system-site-packages /nowhere/python", PINNED]);
+  });
+
+  it("makes an environment again whose making was interrupted", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "python-setup-"));
+    const isMade = async () => (await record({ folder }, /never/)).some((words) => words.includes("-m venv"));
+    mkdirSync(join(folder, "bin"));
+    writeFileSync(join(folder, "bin/python"), "");
+    expect(await isMade()).toBe(true);
+    writeFileSync(join(folder, "bin/pip"), "");
+    expect(await isMade()).toBe(false);
+    rmSync(folder, { recursive: true });
   });
 
   it("says what is missing", async () => {

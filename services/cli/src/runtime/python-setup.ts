@@ -28,7 +28,8 @@ export type RunProgram = (program: string, args: readonly string[], quiet: boole
 export async function setupPython(setup: PythonSetup, run: RunProgram, say: (line: string) => void): Promise<void> {
   const own = join(setup.folder, "bin", "python");
   const pip = [...PIP, "install", "-q", "--disable-pip-version-check"];
-  if (!existsSync(own)) {
+  // pip comes last: an environment whose making was interrupted lacks it.
+  if (!existsSync(join(setup.folder, "bin", "pip"))) {
     say(`making ${setup.folder}`);
     await makeEnvironment(setup, run);
   }
