@@ -21,8 +21,7 @@ from whetstone_trainer.service.server import ServerConfig, start_server
 log = logging.getLogger("whetstone_trainer")
 # Of services/libs/telemetry.
 LEVELS = {"trace": 5, "debug": 10, "info": 20, "warn": 30, "error": 40, "fatal": 50, "silent": 100}
-# Not bfloat16: small steps of AdamW vanish in its 8 bits, so it needs a float32 copy of the weights beside it.
-DTYPES = {"float32": torch.float32}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -38,7 +37,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--dtype",
         choices=tuple(DTYPES),
         default="float32",
-        help="of weights and activations; bfloat16 is not supported yet",
+        help="of matrix products; weights, optimizer state, log-probabilities and losses are float32 always",
     )
     return parser.parse_args(arguments)
 

@@ -14,7 +14,6 @@ from trainer_kit import grpo_spec, sft_spec
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.__main__ import parse_arguments
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.estimator import member
 from whetstone_trainer.contract.errors import SettingsError
@@ -112,13 +111,6 @@ def test_bad_values_are_named(damage: Callable[[jobs.JobSpec], None], path: str)
     with pytest.raises(SettingsError) as caught:
         parse_settings(spec)
     assert caught.value.violations[0]["path"] == path
-
-
-def test_bfloat16_is_refused_until_there_are_float32_weights_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments(["--dtype", "bfloat16"])
-    assert "bfloat16" in capsys.readouterr().err
-    assert parse_arguments(["--dtype", "float32"]).dtype == "float32"
 
 
 GRPO = AlgorithmSettings(

@@ -191,12 +191,12 @@ export const SUBMISSION: readonly Mend[] = [
   },
   {
     row: "the trainer with `--dtype bfloat16`",
-    without: "the list of types",
-    file: "python-trainer/src/whetstone_trainer/__main__.py",
-    find: 'DTYPES = {"float32": torch.float32}',
-    replace: 'DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}',
-    test: "python-trainer/tests/trainer/test_settings.py",
-    only: "bfloat16_is_refused",
+    without: "float32 weights beside products in bfloat16",
+    file: "python-trainer/src/whetstone_trainer/backends/local/policy.py",
+    find: "load_model(directory, device=device, on_bytes=on_bytes), compute)",
+    replace: "load_model(directory, compute, device, on_bytes=on_bytes), compute)",
+    test: "python-trainer/tests/trainer/test_precision.py",
+    only: "less_than_bfloat16_can_hold",
   },
   {
     row: "weights that every engine refuses",

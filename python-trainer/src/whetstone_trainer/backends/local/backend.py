@@ -57,8 +57,9 @@ class _Job:
 class LocalBackend:
     """A TrainerBackend on a CPU or one GPU."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
-        self._device, self._dtype = device, dtype
+    def __init__(self, device: torch.device, compute: torch.dtype = torch.float32) -> None:
+        """`compute`: the type of matrix products. Weights, optimizer and what is published stay float32."""
+        self._device, self._compute = device, compute
         self._job: _Job | None = None
 
     @property
@@ -68,7 +69,7 @@ class LocalBackend:
     def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
         self._job = None
         try:
-            policy = load_policy(model, self._dtype, self._device, on_bytes)
+            policy = load_policy(model, self._compute, self._device, on_bytes)
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
         optimizer = make_optimizer(policy.module, settings.optimizer)
@@ -129,7 +130,7 @@ class LocalBackend:
             return job.policy
         if policy.version not in job.older:
             try:
-                job.older[policy.version] = load_policy(policy.weights, self._dtype, self._device)
+                job.older[policy.version] = load_policy(policy.weights, self._compute, self._device)
             except ModelError as error:
                 raise _unreadable(policy.weights, error) from error
         return job.older[policy.version]

@@ -20,24 +20,24 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
-from whetstone_trainer.backends.local.scoring import score_logits
+from whetstone_trainer.backends.local.scoring import computing_in, score_logits
 from whetstone_trainer.batch.rows import Row
 
 
 class HuggingFacePolicy:
     """Any causal language model of transformers. `why`: what our own transformer lacks for it."""
 
-    def __init__(self, module: Any, why: str = "") -> None:
-        self.module = module
+    def __init__(self, module: Any, compute: torch.dtype = torch.float32, why: str = "") -> None:
+        self.module, self._compute = module, compute
         self.notices = [_not_packed(type(module).__name__, why)]
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
 
     @staticmethod
     def load(
-        directory: Path, dtype: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard, why: str = ""
+        directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard, why: str = ""
     ) -> HuggingFacePolicy:
         """Raises ModelError."""
-        return HuggingFacePolicy(load_causal_lm(directory, dtype, device, on_bytes), why)
+        return HuggingFacePolicy(load_causal_lm(directory, torch.float32, device, on_bytes), compute, why)
 
     @property
     def vocab_size(self) -> int:
@@ -58,10 +58,11 @@ class HuggingFacePolicy:
         if "attention_mask" in self._accepts:
             mask_BT = torch.arange(ids_BT.shape[1], device=batch.device) < lengths_B.unsqueeze(1)
             given["attention_mask"] = mask_BT.long()
-        if "logits_to_keep" in self._accepts:
-            logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
-        else:
-            logits_BAV = self.module(**given).logits[:, asked_A]
+        with computing_in(self._compute, batch.device):
+            if "logits_to_keep" in self._accepts:
+                logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
+            else:
+                logits_BAV = self.module(**given).logits[:, asked_A]
         logits_MV = logits_BAV[row_M, which_M]
         return score_logits(logits_MV, batch.targets_M, batch.temperatures_M, entropy_gradient)
 

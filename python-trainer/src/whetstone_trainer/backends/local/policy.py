@@ -18,7 +18,7 @@ from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
-from whetstone_trainer.backends.local.scoring import score
+from whetstone_trainer.backends.local.scoring import computing_in, score
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
@@ -61,8 +61,8 @@ class TransformerPolicy:
 
     notices: Sequence[wire.Notice] = ()
 
-    def __init__(self, module: Transformer) -> None:
-        self.module = module
+    def __init__(self, module: Transformer, compute: torch.dtype = torch.float32) -> None:
+        self.module, self._compute = module, compute
 
     @property
     def vocab_size(self) -> int:
@@ -72,7 +72,8 @@ class TransformerPolicy:
         return micro_batches(rows, token_budget, self.module.model.norm.weight.device)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-        return score(self.module, batch, entropy_gradient)
+        with computing_in(self._compute, batch.device):
+            return score(self.module, batch, entropy_gradient)
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         load_into(self.module, directory, on_bytes)
@@ -81,13 +82,16 @@ class TransformerPolicy:
         save_weights(self.module, directory, version, source)
 
 
-def load_policy(directory: Path, dtype: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> Policy:
-    """Raises ModelError if the folder cannot be trained, TrainerError if its weights are not finite."""
+def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> Policy:
+    """With float32 weights, whatever the folder holds; `compute` is the type of its matrix products.
+
+    Raises ModelError if the folder cannot be trained, TrainerError if its weights are not finite.
+    """
     policy: Policy
     try:
-        policy = TransformerPolicy(load_model(directory, dtype, device, on_bytes=on_bytes))
+        policy = TransformerPolicy(load_model(directory, device=device, on_bytes=on_bytes), compute)
     except UnsupportedModelError as error:
-        policy = HuggingFacePolicy.load(directory, dtype, device, on_bytes, str(error))
+        policy = HuggingFacePolicy.load(directory, compute, device, on_bytes, str(error))
         log.warning("model_not_packed", extra={"model": str(directory), "reason": str(error)})
     require_finite(policy, str(directory), "the trainer cannot start from them; use a model folder that is whole")
     return policy

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log-probabilities and entropies of trained tokens. Logits, and the last layer, only where a token is trained."""
+"""Log-probabilities and entropies of trained tokens. Logits, and the last layer, only where a token is trained.
+
+Weights are float32 always. Matrix products may be computed in bfloat16; the softmax and all after it never are.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,11 @@ def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False)
         given = (model, hidden_MH[part], batch.targets_M[part], batch.temperatures_M[part], entropy_gradient)
         parts.append(checkpoint(_score, *given, use_reentrant=False) if torch.is_grad_enabled() else _score(*given))
     return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropies for _, entropies in parts])
+
+
+def computing_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
+    """Where matrix products take `dtype`: the weights are cast on the way in, gradients come back as float32."""
+    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 def _hidden(model: Transformer, batch: MicroBatch) -> Tensor:
