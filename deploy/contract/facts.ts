@@ -20,7 +20,7 @@ export function choicesOf(desc: DescEnum): string[] {
 }
 
 function choiceName(name: string, { sharedPrefix = "" }: DescEnum): string {
-  return name.slice(sharedPrefix.length).toLowerCase().replaceAll("_plus_plus", "++").replaceAll("_", "-");
+  return name.slice(sharedPrefix.length).toLowerCase().replaceAll("_plus", "+").replaceAll("_", "-");
 }
 
 export function isDuration(field: DescField): boolean {

@@ -19,8 +19,10 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
 from whetstone_trainer.algorithms.estimates import estimate_advantages
-from whetstone_trainer.algorithms.estimator import Member, member
+from whetstone_trainer.algorithms.estimator import Member, lowered, member
+from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
+from whetstone_trainer.algorithms.reference import adapted
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.batch.rows import episode_rows
 from whetstone_trainer.contract.errors import ContractError
@@ -87,6 +89,26 @@ def check_sft(vector: dict[str, Any]) -> None:
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 
 
+def check_kl(vector: dict[str, Any]) -> None:
+    kl = jobs.KlPenalty(coefficient=vector.get("coefficient", 1))
+    if "next" in vector:
+        kl.MergeFrom(jobs.KlPenalty(target=vector["target"], horizon=vector["horizon"]))
+        found = adapted(kl, kl.coefficient, vector["divergence"], vector["trajectories"])
+        return np.testing.assert_allclose(found, vector["next"], rtol=1e-9)
+    name = vector["estimator"].upper().replace("+", "_PLUS")
+    estimator = DIVERGENCE_OF[jobs.KlEstimator.Value(f"KL_ESTIMATOR_{name}")]
+    logprobs, reference = doubles(vector["probabilities"]).log(), doubles(vector["referenceProbabilities"]).log()
+    divergences = estimator(logprobs.requires_grad_(), reference)
+    if "reward" in vector:
+        penalties_K = kl.coefficient * divergences.detach().numpy()
+        found = lowered(member("a", vector["reward"], len(penalties_K)), penalties_K).rewards_K
+        return np.testing.assert_allclose(found, vector["rewards"], **TOLERANCE)
+    np.testing.assert_allclose(divergences.detach(), vector["divergences"], **TOLERANCE)
+    (gradient,) = torch.autograd.grad(divergences.sum(), logprobs)
+    np.testing.assert_allclose(gradient, vector["gradient"], **TOLERANCE)
+    return None
+
+
 def check_trainable(vector: dict[str, Any]) -> None:
     episode = ParseDict(vector["episode"], types.Episode())
     if vector["notTrainable"]:
@@ -102,6 +124,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "policy_loss.json": check_policy_loss,
     "agg_loss.json": check_agg_loss,
     "sft.json": check_sft,
+    "kl.json": check_kl,
     "trainable.json": check_trainable,
 }
 

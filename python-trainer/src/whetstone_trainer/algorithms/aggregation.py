@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
+from whetstone_trainer.algorithms.kl import in_loss
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
@@ -27,7 +28,8 @@ def counted_rows(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[
 
 def with_gradient(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[Row]:
     """Those of the counted rows that must be computed: the others weigh in the denominators only."""
-    return rows if algorithm.options.entropy_coefficient > 0 else with_signal(rows)
+    is_pulled = algorithm.options.entropy_coefficient > 0 or in_loss(algorithm.options)
+    return rows if is_pulled else with_signal(rows)
 
 
 def with_signal(rows: Sequence[Row]) -> list[Row]:

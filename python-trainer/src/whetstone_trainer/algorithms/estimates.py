@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
-from whetstone_trainer.algorithms.estimator import Member, member
+from whetstone_trainer.algorithms.estimator import Member, lowered, member
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
@@ -34,6 +34,7 @@ def with_advantages(
     for row in rows:
         tokens_J[row.trajectory] += len(row.positions)
     members = [member(one.group, one.reward, int(tokens)) for one, tokens in zip(trajectories, tokens_J, strict=True)]
+    members = _penalized(members, rows)
     advantages_J = [np.zeros(one.tokens) for one in members]
     for role, of_role in _trained_by_role(trajectories).items():
         own = roles.get(role, RoleSettings(algorithm.advantage, algorithm.min_group))
@@ -77,6 +78,18 @@ def _whitened(values_N: np.ndarray) -> np.ndarray:
     if len(values_N) <= 1 or bool((values_N == values_N[0]).all()):
         return np.zeros_like(values_N)
     return (values_N - values_N.mean()) / np.sqrt(values_N.var(ddof=1) + VARIANCE_EPSILON)
+
+
+def _penalized(members: Sequence[Member], rows: Sequence[Row]) -> list[Member]:
+    """Members whose tokens' rewards are lowered by their rows' penalties."""
+    penalties: dict[int, list[np.ndarray]] = {}
+    for row in rows:
+        if len(row.penalties):
+            penalties.setdefault(row.trajectory, []).append(row.penalties)
+    return [
+        lowered(one, np.concatenate(penalties[index])) if index in penalties else one
+        for index, one in enumerate(members)
+    ]
 
 
 def _shared_out(rows: Sequence[Row], advantages_J: Sequence[np.ndarray]) -> list[Row]:

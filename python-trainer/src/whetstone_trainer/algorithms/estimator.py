@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -31,6 +31,11 @@ def member(group: Hashable, reward: float, tokens: int) -> Member:
     rewards_K = np.zeros(tokens)
     rewards_K[-1:] = reward
     return Member(group, reward, rewards_K)
+
+
+def lowered(one: Member, penalties_K: np.ndarray) -> Member:
+    """The member with so much less reward of each token."""
+    return replace(one, reward=one.reward - float(penalties_K.sum()), rewards_K=one.rewards_K - penalties_K)
 
 
 # Of each member of one group: a number for all its tokens, or one a token [K].

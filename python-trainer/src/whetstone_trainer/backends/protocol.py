@@ -46,6 +46,13 @@ class PolicyVersion:
 
 
 @dataclass(frozen=True)
+class ReferencePolicy:
+    """What divergences are measured from: a folder in Hugging Face layout, the same for the whole job."""
+
+    weights: Path
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A version to go back to."""
 
@@ -89,7 +96,8 @@ class TrainerBackend(Protocol):
         """Loads a job's model folder as version 0, with a new optimizer; what it held for another job is let go first.
 
         `on_bytes` is told how many bytes were read since the last call, and may raise to stop.
-        Raises SettingsError at model.path for a model that cannot be trained, TrainerError for weights that are not
+        Raises SettingsError at model.path for a model that cannot be trained, at algorithm.policyGradient.kl.model for
+        a reference (`settings.reference_path`) that cannot be asked, TrainerError for weights that are not
         finite.
         """
         ...
@@ -99,11 +107,12 @@ class TrainerBackend(Protocol):
         ...
 
     def log_probabilities(
-        self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare
+        self, rows: Sequence[Row], policy: PolicyVersion | ReferencePolicy, on_share: OnShare
     ) -> Sequence[np.ndarray] | None:
         """Of the trained tokens [K] of each row, float32, nats: log softmax(logits / temperature).
 
-        None: it has no way to compute them under that version any more. The present one it always has.
+        None: it has no way to compute them under that version any more. The present one and the
+        job's reference it always has.
         Raises TrainerError if a row alone does not fit into memory.
         """
         ...

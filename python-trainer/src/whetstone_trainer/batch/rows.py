@@ -58,6 +58,9 @@ class Row:
     advantages: np.ndarray = field(default_factory=not_computed)
     # Of the policy that ratios are taken to, nats. Set by `algorithms.proximal`.
     old_logprobs: np.ndarray = field(default_factory=not_computed)
+    # Of the reference, nats, and what it takes from each token's reward. Set by `algorithms.reference`.
+    reference: np.ndarray = field(default_factory=not_computed)
+    penalties: np.ndarray = field(default_factory=not_computed)
 
 
 @dataclass

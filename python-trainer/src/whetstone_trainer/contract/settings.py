@@ -10,6 +10,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
+from whetstone_trainer.algorithms.kl import has_reference
 from whetstone_trainer.algorithms.losses import LOSS_OF
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.rules import check, with_defaults
@@ -73,6 +74,8 @@ class TrainSettings:
     # Of the rows of each version.
     mismatch_share: float = 1.0
     stop_on_mismatch: bool = True
+    # Folder of what divergences are measured from; empty: there is no such policy.
+    reference_path: str = ""
 
 
 def parse_settings(given: jobs.JobSpec) -> TrainSettings:
@@ -102,7 +105,13 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         optimizer=chosen.optimizer,
         batching=chosen.batching,
         roles=_roles(given, algorithm),
+        reference_path=_reference_path(spec),
     )
+
+
+def _reference_path(spec: jobs.JobSpec) -> str:
+    options = spec.algorithm.policy_gradient
+    return options.kl.model or spec.model.path if has_reference(options) else ""
 
 
 def _fewest_members(spec: jobs.JobSpec) -> int:

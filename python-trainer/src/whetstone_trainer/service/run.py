@@ -139,7 +139,9 @@ class JobRun:
         if step != self.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {step} was asked for, step {self.step} is next")
         clock = Clock({"time/read": request.read_seconds})
-        compute = StepCompute(self._backend, settings, self.model.vocab_size, self._published, on_progress, clock)
+        before = (self.state.last_result or {}).get("metrics", {})
+        given = (self._backend, settings, self.model.vocab_size, self._published, on_progress, clock, before)
+        compute = StepCompute(*given)
         trained = compute.run(request)
         on_progress("saving", 0.0)
         commit = StepCommit(self._backend, self.folder, settings, on_progress)

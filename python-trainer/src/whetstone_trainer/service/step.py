@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from whetstone.events.v1 import events_pb2 as events
@@ -13,8 +14,17 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.estimates import with_advantages
+from whetstone_trainer.algorithms.kl import has_reference, in_reward
 from whetstone_trainer.algorithms.proximal import anchor
-from whetstone_trainer.backends.protocol import OnShare, PolicyVersion, StepBatch, StepReport, TrainerBackend
+from whetstone_trainer.algorithms.reference import with_reference
+from whetstone_trainer.backends.protocol import (
+    OnShare,
+    PolicyVersion,
+    ReferencePolicy,
+    StepBatch,
+    StepReport,
+    TrainerBackend,
+)
 from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
@@ -61,6 +71,8 @@ class StepCompute:
     published: Callable[[int], PolicyVersion | None]
     on_progress: OnProgress
     clock: Clock = field(default_factory=lambda: Clock({}))
+    # Metrics of the step before, as its checkpoint has them.
+    before: Mapping[str, float] = field(default_factory=dict)
     # Log-probabilities of a row's tokens under a version.
     scored: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
@@ -117,19 +129,39 @@ class StepCompute:
 
     def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
         """The batch's rows with all that their losses read, and those of them that have a gradient."""
-        algorithm = self.settings.algorithm
-        rows = with_advantages(batch.rows, batch.trajectories, algorithm, self.settings.roles)
+        algorithm, metrics = self.settings.algorithm, dict[str, float]()
+        rows, is_early = batch.rows, in_reward(algorithm.options)
+        if is_early:
+            rows, metrics = self._compared(step, rows)
+        rows = with_advantages(rows, batch.trajectories, algorithm, self.settings.roles)
         computed = {id(row) for row in with_gradient(counted_rows(rows, algorithm), algorithm)}
+        learned = [row for row in rows if id(row) in computed]
+        if is_early:
+            return rows, learned, metrics
+        compared, metrics = self._compared(step, learned)
+        found = iter(compared)
+        return [next(found) if id(row) in computed else row for row in rows], compared, metrics
+
+    def _compared(self, step: int, rows: Sequence[Row]) -> tuple[list[Row], dict[str, float]]:
+        """Rows beside the policy that enters the step, and beside the reference if there is one."""
+        options = self.settings.algorithm.options
 
         def present(stale: Sequence[Row]) -> Sequence[np.ndarray]:
             logprobs = self._log_probabilities(stale, step, lambda _: None)
             assert logprobs is not None, "a backend always has its present version"
             return logprobs
 
-        learned = [row for row in rows if id(row) in computed]
-        anchored, metrics = anchor(learned, step, algorithm.options.importance_cap, present)
-        found = iter(anchored)
-        return [next(found) if id(row) in computed else row for row in rows], anchored, metrics
+        def reference(of: Sequence[Row]) -> Sequence[np.ndarray]:
+            policy = ReferencePolicy(Path(self.settings.reference_path))
+            logprobs = self.backend.log_probabilities(of, policy, lambda _: None)
+            assert logprobs is not None, "a backend always has the reference"
+            return logprobs
+
+        anchored, metrics = anchor(rows, step, options.importance_cap, present)
+        if not has_reference(options):
+            return anchored, metrics
+        referred, of_reference = with_reference(anchored, options, self.before, reference)
+        return referred, metrics | of_reference
 
 
 def _scored_as(row: Row, version: int) -> tuple[int, int]:

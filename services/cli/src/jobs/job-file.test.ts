@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 
-import { LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
+import { KlEstimator, LossAggregation } from "@whetstone/proto/jobs/v1/jobs";
 
 import { CliError } from "../cli-error.ts";
 import { readJobSpec } from "./job-file.ts";
@@ -44,6 +44,11 @@ describe("readJobSpec", () => {
     expect(spec.train?.source.value).toMatchObject({ first: 0n, count: 100n });
     expect(spec.limits?.episodeTimeout?.seconds).toBe(30n);
     expect(spec.algorithm?.kind.value).toMatchObject({ groupSize: 8, lossAggregation: LossAggregation.TOKEN_MEAN });
+  });
+
+  it("takes the reference's folder from the job file's", () => {
+    const spec = readJobSpec(changed(["algorithm.policyGradient.kl", { estimator: "k3+", model: "base" }]), "/jobs");
+    expect(spec.algorithm?.kind.value).toMatchObject({ kl: { model: "/jobs/base", estimator: KlEstimator.K3_PLUS } });
   });
 
   it("leaves absolute paths alone", () => {

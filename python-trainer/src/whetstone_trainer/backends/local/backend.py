@@ -24,6 +24,7 @@ from whetstone_trainer.backends.protocol import (
     LoadedModel,
     OnShare,
     PolicyVersion,
+    ReferencePolicy,
     StepBatch,
     StepReport,
 )
@@ -45,6 +46,8 @@ class _Job:
     version: int = 0
     # Versions that tokens may still be labelled with.
     older: dict[int, Policy] = field(default_factory=dict)
+    # What divergences are measured from: never trained, in memory once.
+    reference: Policy | None = None
 
     def keep_present(self, max_policy_lag: int) -> None:
         """Before training changes it: later batches may hold tokens that this version sampled."""
@@ -72,11 +75,27 @@ class LocalBackend:
             policy = load_policy(model, self._compute, self._device, on_bytes)
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
+        reference = self._reference(settings, policy, on_bytes)
         optimizer = make_optimizer(policy.module, settings.optimizer)
         budget = TokenBudget(settings.batching.micro_batch_tokens)
-        self._job = _Job(settings, model, policy, optimizer, budget)
+        self._job = _Job(settings, model, policy, optimizer, budget, reference=reference)
         parameters = sum(one.numel() for one in policy.module.parameters())
         return LoadedModel(parameters, policy.vocab_size, tuple(policy.notices))
+
+    def _reference(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Policy | None:
+        if not settings.reference_path:
+            return None
+        folder, path = Path(settings.reference_path).absolute(), "algorithm.policyGradient.kl.model"
+        try:
+            reference = load_policy(folder, self._dtype, self._device, on_bytes)
+        except ModelError as error:
+            raise SettingsError(path, f"{folder}: {error}") from error
+        if reference.vocab_size != policy.vocab_size:
+            raise SettingsError(
+                path, f"{folder}: has {reference.vocab_size} token ids, the job's model has {policy.vocab_size}"
+            )
+        reference.module.requires_grad_(False)
+        return reference
 
     def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
         job = self._held()
@@ -87,7 +106,9 @@ class LocalBackend:
         job.optimizer, job.version = optimizer, checkpoint.policy.version
         job.older.clear()
 
-    def log_probabilities(self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare) -> list[np.ndarray]:
+    def log_probabilities(
+        self, rows: Sequence[Row], policy: PolicyVersion | ReferencePolicy, on_share: OnShare
+    ) -> list[np.ndarray]:
         scorer, found = self._policy_of(policy), dict[int, np.ndarray]()
         with torch.inference_mode():
             for micro, (logprobs_M, _) in each_that_fits(rows, self._held().budget, scorer.cut, scorer.score):
@@ -106,6 +127,8 @@ class LocalBackend:
         metrics = train_rows(*given, on_share, job.budget)
         job.version = batch.step + 1
         halved = job.budget.take_halved()
+        if job.reference is not None:
+            metrics["kl/reference_bytes"] = float(_tensor_bytes(job.reference.module.parameters()))
         return StepReport(
             {**metrics, "micro_batch_tokens": float(job.budget.tokens), "out_of_memory": float(halved)},
             [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
@@ -123,9 +146,12 @@ class LocalBackend:
     def adopt(self, policy: PolicyVersion) -> None:
         _read(self._held().policy, policy.weights)
 
-    def _policy_of(self, policy: PolicyVersion) -> Policy:
+    def _policy_of(self, policy: PolicyVersion | ReferencePolicy) -> Policy:
         """An older one is read from its folder after a restart."""
         job = self._held()
+        if isinstance(policy, ReferencePolicy):
+            assert job.reference is not None, "it is loaded when the job is configured"
+            return job.reference
         if policy.version == job.version:
             return job.policy
         if policy.version not in job.older:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
+from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_loss
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
@@ -144,6 +145,9 @@ def accumulate(
     policy_loss = (out.losses_N * importance_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()
     loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss
+    if in_loss(algorithm.options):
+        kl, reference_N = algorithm.options.kl, micro.gather([row.reference for row in micro.rows])
+        loss = loss + kl.coefficient * (DIVERGENCE_OF[kl.estimator](logprobs_N, reference_N) * weights_N).sum()
     loss.backward()
     with torch.no_grad():
         sums = (loss, policy_loss, entropies_N.sum(), out.clipped_N.sum(), out.ratio_N.sum(), out.ratio_N.max())

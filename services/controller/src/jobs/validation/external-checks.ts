@@ -32,7 +32,7 @@ export interface WorldDeps {
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
 export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
   const { config } = deps;
-  const found = await checkModel(spec.model?.path ?? "", config);
+  const found = await checkModels(spec, config);
   const { train, validation } = await checkDatasets(spec, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
@@ -64,9 +64,18 @@ async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Viola
   return await rehearseReset(host, rehearsal);
 }
 
-async function checkModel(path: string, config: WorldDeps["config"]): Promise<Violation[]> {
-  if (!isAbsolute(path)) return [{ path: "model.path", reason: `must be an absolute path, got "${path}"` }];
-  const at = (reason: string): Violation[] => [{ path: "model.path", reason, curable: true }];
+/** The job's model and its reference, if that is another folder. */
+async function checkModels(spec: JobSpec, config: WorldDeps["config"]): Promise<Violation[]> {
+  const found = await checkModel("model.path", spec.model?.path ?? "", config);
+  const algorithm = spec.algorithm?.kind;
+  const reference = algorithm?.case === "policyGradient" ? algorithm.value.kl?.model : undefined;
+  if (!reference) return found;
+  return [...found, ...(await checkModel("algorithm.policyGradient.kl.model", reference, config))];
+}
+
+async function checkModel(field: string, path: string, config: WorldDeps["config"]): Promise<Violation[]> {
+  if (!isAbsolute(path)) return [{ path: field, reason: `must be an absolute path, got "${path}"` }];
+  const at = (reason: string): Violation[] => [{ path: field, reason, curable: true }];
   const files = await readdir(path).catch(() => undefined);
   if (!files) return at(`folder ${path} does not exist or cannot be read${await whereLooked(config)}`);
   for (const needed of ["config.json", "tokenizer.json"])

@@ -26,6 +26,7 @@ export interface FilledFields {
     | "loss"
     | "lossDenominator"
     | "gamma";
+  "whetstone.jobs.v1.KlPenalty": "coefficient" | "estimator" | "appliedTo";
   "whetstone.jobs.v1.Loop":
     | "maxPolicyLag"
     | "checkpointEvery"

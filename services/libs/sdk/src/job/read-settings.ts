@@ -196,7 +196,7 @@ function isBare(field: FieldRules | undefined): boolean {
 
 /** "reinforce++-baseline" → "REINFORCE_PLUS_PLUS_BASELINE". */
 function longName(choice: string): string {
-  return choice.replaceAll("++", "_PLUS_PLUS").replaceAll("-", "_").toUpperCase();
+  return choice.replaceAll("+", "_PLUS").replaceAll("-", "_").toUpperCase();
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -39,6 +39,21 @@ class LossDenominator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOSS_DENOMINATOR_BATCH: _ClassVar[LossDenominator]
     LOSS_DENOMINATOR_SIGNAL: _ClassVar[LossDenominator]
 
+class KlEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KL_ESTIMATOR_UNSPECIFIED: _ClassVar[KlEstimator]
+    KL_ESTIMATOR_K1: _ClassVar[KlEstimator]
+    KL_ESTIMATOR_ABS: _ClassVar[KlEstimator]
+    KL_ESTIMATOR_K2: _ClassVar[KlEstimator]
+    KL_ESTIMATOR_K3: _ClassVar[KlEstimator]
+    KL_ESTIMATOR_K3_PLUS: _ClassVar[KlEstimator]
+
+class KlPlace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KL_PLACE_UNSPECIFIED: _ClassVar[KlPlace]
+    KL_PLACE_LOSS: _ClassVar[KlPlace]
+    KL_PLACE_REWARD: _ClassVar[KlPlace]
+
 class DeadlinePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DEADLINE_POLICY_UNSPECIFIED: _ClassVar[DeadlinePolicy]
@@ -90,6 +105,15 @@ POLICY_LOSS_REINFORCE: PolicyLoss
 LOSS_DENOMINATOR_UNSPECIFIED: LossDenominator
 LOSS_DENOMINATOR_BATCH: LossDenominator
 LOSS_DENOMINATOR_SIGNAL: LossDenominator
+KL_ESTIMATOR_UNSPECIFIED: KlEstimator
+KL_ESTIMATOR_K1: KlEstimator
+KL_ESTIMATOR_ABS: KlEstimator
+KL_ESTIMATOR_K2: KlEstimator
+KL_ESTIMATOR_K3: KlEstimator
+KL_ESTIMATOR_K3_PLUS: KlEstimator
+KL_PLACE_UNSPECIFIED: KlPlace
+KL_PLACE_LOSS: KlPlace
+KL_PLACE_REWARD: KlPlace
 DEADLINE_POLICY_UNSPECIFIED: DeadlinePolicy
 DEADLINE_POLICY_VOID: DeadlinePolicy
 DEADLINE_POLICY_SCORE: DeadlinePolicy
@@ -221,8 +245,24 @@ class Sft(_message.Message):
     batching: Batching
     def __init__(self, optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
 
+class KlPenalty(_message.Message):
+    __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model")
+    COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATOR_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_TO_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    coefficient: float
+    estimator: KlEstimator
+    applied_to: KlPlace
+    target: float
+    horizon: float
+    model: str
+    def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ...) -> None: ...
+
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma", "kl")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +278,7 @@ class PolicyGradient(_message.Message):
     LOSS_FIELD_NUMBER: _ClassVar[int]
     LOSS_DENOMINATOR_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
+    KL_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -253,7 +294,8 @@ class PolicyGradient(_message.Message):
     loss: PolicyLoss
     loss_denominator: LossDenominator
     gamma: float
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ...) -> None: ...
+    kl: KlPenalty
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

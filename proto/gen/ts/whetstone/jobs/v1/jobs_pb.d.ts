@@ -385,6 +385,58 @@ export declare type Sft = Message<"whetstone.jobs.v1.Sft"> & {
 export declare const SftSchema: GenMessage<Sft>;
 
 /**
+ * Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md.
+ *
+ * @generated from message whetstone.jobs.v1.KlPenalty
+ */
+export declare type KlPenalty = Message<"whetstone.jobs.v1.KlPenalty"> & {
+  /**
+   * What it weighs; 0: there is no reference. With target, where it starts.
+   *
+   * @generated from field: optional double coefficient = 1;
+   */
+  coefficient?: number | undefined;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.KlEstimator estimator = 2;
+   */
+  estimator: KlEstimator;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.KlPlace applied_to = 3;
+   */
+  appliedTo: KlPlace;
+
+  /**
+   * The divergence, in nats a token, that the coefficient is adapted towards after each step. Absent: it stays.
+   *
+   * @generated from field: optional double target = 4;
+   */
+  target?: number | undefined;
+
+  /**
+   * Trajectories in which the coefficient changes by a fifth at most. Absent: 10,000. Source: arXiv 1909.08593.
+   *
+   * @generated from field: optional double horizon = 5;
+   */
+  horizon?: number | undefined;
+
+  /**
+   * A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary. Absent: model.path, the
+   * weights that the job starts from.
+   *
+   * @generated from field: string model = 6;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.KlPenalty.
+ * Use `create(KlPenaltySchema)` to create a new message.
+ */
+export declare const KlPenaltySchema: GenMessage<KlPenalty>;
+
+/**
  * Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO,
  * Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md.
  *
@@ -493,6 +545,13 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: optional double gamma = 15;
    */
   gamma?: number | undefined;
+
+  /**
+   * Absent: there is no reference.
+   *
+   * @generated from field: whetstone.jobs.v1.KlPenalty kl = 16;
+   */
+  kl?: KlPenalty | undefined;
 };
 
 /**
@@ -2341,6 +2400,94 @@ export enum LossDenominator {
  * Describes the enum whetstone.jobs.v1.LossDenominator.
  */
 export declare const LossDenominatorSchema: GenEnum<LossDenominator>;
+
+/**
+ * An estimate of the divergence from the reference at one token. l: log-probability under the trained policy, f: under the
+ * reference. Source: Schulman, "Approximating KL divergence", 2020.
+ *
+ * @generated from enum whetstone.jobs.v1.KlEstimator
+ */
+export enum KlEstimator {
+  /**
+   * K3.
+   *
+   * @generated from enum value: KL_ESTIMATOR_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * l - f: unbiased, of either sign.
+   *
+   * @generated from enum value: KL_ESTIMATOR_K1 = 1;
+   */
+  K1 = 1,
+
+  /**
+   * |l - f|.
+   *
+   * @generated from enum value: KL_ESTIMATOR_ABS = 2;
+   */
+  ABS = 2,
+
+  /**
+   * (l - f)^2 / 2: its gradient is the divergence's.
+   *
+   * @generated from enum value: KL_ESTIMATOR_K2 = 3;
+   */
+  K2 = 3,
+
+  /**
+   * exp(f - l) - (f - l) - 1: unbiased, never negative.
+   *
+   * @generated from enum value: KL_ESTIMATOR_K3 = 4;
+   */
+  K3 = 4,
+
+  /**
+   * The value of K3 with the gradient of K2.
+   *
+   * @generated from enum value: KL_ESTIMATOR_K3_PLUS = 5;
+   */
+  K3_PLUS = 5,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.KlEstimator.
+ */
+export declare const KlEstimatorSchema: GenEnum<KlEstimator>;
+
+/**
+ * What the divergence from the reference is added to.
+ *
+ * @generated from enum whetstone.jobs.v1.KlPlace
+ */
+export enum KlPlace {
+  /**
+   * LOSS.
+   *
+   * @generated from enum value: KL_PLACE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The loss, aggregated as the job's loss_aggregation says.
+   *
+   * @generated from enum value: KL_PLACE_LOSS = 1;
+   */
+  LOSS = 1,
+
+  /**
+   * The reward: each token's is lowered by it, before advantages are taken.
+   *
+   * @generated from enum value: KL_PLACE_REWARD = 2;
+   */
+  REWARD = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.KlPlace.
+ */
+export declare const KlPlaceSchema: GenEnum<KlPlace>;
 
 /**
  * What becomes of an episode that ran into its deadline.

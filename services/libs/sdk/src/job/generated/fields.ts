@@ -140,6 +140,17 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       loss: { type: "enum", prefix: "POLICY_LOSS_", choices: ["clipped", "gspo", "cispo", "sapo", "reinforce"] },
       lossDenominator: { type: "enum", prefix: "LOSS_DENOMINATOR_", choices: ["batch", "signal"] },
       gamma: { type: "double", range: { min: 0, max: 1, isAbove: true } },
+      kl: { type: "message", message: "KlPenalty" },
+    },
+  },
+  KlPenalty: {
+    fields: {
+      coefficient: { type: "double", range: { min: 0, max: 1000 } },
+      estimator: { type: "enum", prefix: "KL_ESTIMATOR_", choices: ["k1", "abs", "k2", "k3", "k3+"] },
+      appliedTo: { type: "enum", prefix: "KL_PLACE_", choices: ["loss", "reward"] },
+      target: { type: "double", range: { min: 0, max: 1000, isAbove: true } },
+      horizon: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      model: { type: "string", hint: "a folder in Hugging Face layout" },
     },
   },
   Loop: {

@@ -15,6 +15,12 @@ export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce";
 /** What the denominators of a loss aggregation count. */
 export type LossDenominator = "batch" | "signal";
 
+/** An estimate of the divergence from the reference at one token. l: log-probability under the trained policy, f: under the reference. Source: Schulman, "Approximating KL divergence", 2020. */
+export type KlEstimator = "k1" | "abs" | "k2" | "k3" | "k3+";
+
+/** What the divergence from the reference is added to. */
+export type KlPlace = "loss" | "reward";
+
 /** What becomes of an episode that ran into its deadline. */
 export type DeadlinePolicy = "void" | "score" | "mask";
 
@@ -134,6 +140,24 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly lossDenominator?: LossDenominator | undefined;
   /** What a reward one token later is worth. Only for REINFORCE_PLUS_PLUS. Above 0 and at most 1. Default 1. */
   readonly gamma?: number | undefined;
+  /** Absent: there is no reference. */
+  readonly kl?: KlPenaltySettings | undefined;
+}
+
+/** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
+export interface KlPenaltySettings {
+  /** What it weighs; 0: there is no reference. With target, where it starts. From 0 to 1000. Default 0.001. */
+  readonly coefficient?: number | undefined;
+  /** An estimate of the divergence from the reference at one token. l: log-probability under the trained policy, f: under the reference. Source: Schulman, "Approximating KL divergence", 2020. Default "k3". */
+  readonly estimator?: KlEstimator | undefined;
+  /** What the divergence from the reference is added to. Default "loss". */
+  readonly appliedTo?: KlPlace | undefined;
+  /** The divergence, in nats a token, that the coefficient is adapted towards after each step. Absent: it stays. Above 0 and at most 1000. */
+  readonly target?: number | undefined;
+  /** Trajectories in which the coefficient changes by a fifth at most. Absent: 10,000. Source: arXiv 1909.08593. Above 0 and at most 1,000,000,000. */
+  readonly horizon?: number | undefined;
+  /** A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary. Absent: model.path, the weights that the job starts from. A folder in Hugging Face layout. */
+  readonly model?: string | undefined;
 }
 
 /** The sample, train, sync loop. */

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch beside its reference: how far the policy has gone, what that costs each token's reward, and what the next
+step's coefficient is. The loss takes its own part from `Row.reference`.
+
+The coefficient that adapts follows from the metrics of the step before, which its checkpoint holds: a trainer that
+starts again goes on from the very same number. Sources: arXiv 1909.08593; verl `apply_kl_penalty`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_reward
+from whetstone_trainer.batch.rows import Row
+
+# Of the coefficient, in one horizon.
+LARGEST_CHANGE, DEFAULT_HORIZON = 0.2, 10_000.0
+NEXT = "kl/coefficient_next"
+
+
+def coefficient_of(kl: jobs.KlPenalty, before: Mapping[str, float]) -> float:
+    """`before`: metrics of the step before this one."""
+    return before.get(NEXT, kl.coefficient) if kl.HasField("target") else kl.coefficient
+
+
+def adapted(kl: jobs.KlPenalty, coefficient: float, divergence: float, trajectories: int) -> float:
+    """The next step's coefficient: it grows while the policy is further off than the target, by a fifth a horizon."""
+    if not kl.HasField("target"):
+        return coefficient
+    error = min(max(divergence / kl.target - 1, -LARGEST_CHANGE), LARGEST_CHANGE)
+    return coefficient * (1 + error * trajectories / (kl.horizon or DEFAULT_HORIZON))
+
+
+def with_reference(
+    rows: Sequence[Row],
+    options: jobs.PolicyGradient,
+    before: Mapping[str, float],
+    log_probabilities: Callable[[Sequence[Row]], Sequence[np.ndarray]],
+) -> tuple[list[Row], dict[str, float]]:
+    """The rows with their reference, and with what it takes from each token's reward; metrics kl/*.
+
+    `log_probabilities`: of the trained tokens [K] of each row under the reference. The rows have `old_logprobs`.
+    """
+    kl, scored = options.kl, log_probabilities(rows) if rows else []
+    rows = [replace(row, reference=reference_K) for row, reference_K in zip(rows, scored, strict=True)]
+    divergences = [_divergence(row, kl.estimator) for row in rows]
+    of_trajectories = _by_trajectory(rows, divergences)
+    mean = float(np.mean([values.mean() for values in of_trajectories])) if rows else 0.0
+    coefficient = coefficient_of(kl, before)
+    if in_reward(options):
+        rows = [replace(row, penalties=coefficient * one) for row, one in zip(rows, divergences, strict=True)]
+    return rows, {
+        "kl/reference": mean,
+        "kl/coefficient": coefficient,
+        NEXT: adapted(kl, coefficient, mean, len(of_trajectories)),
+    }
+
+
+def _divergence(row: Row, estimator: jobs.KlEstimator) -> np.ndarray:
+    """Of each trained token [K], float64, of the policy at the batch's start."""
+    old, reference = (torch.from_numpy(values.astype(np.float64)) for values in (row.old_logprobs, row.reference))
+    return DIVERGENCE_OF[estimator](old, reference).numpy()
+
+
+def _by_trajectory(rows: Sequence[Row], values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    found = defaultdict[int, list[np.ndarray]](list)
+    for row, values_K in zip(rows, values, strict=True):
+        found[row.trajectory].append(values_K)
+    return [np.concatenate(parts) for parts in found.values()]
