@@ -2,22 +2,17 @@
 // Runs every test runner of the repository and prints the sum of what they counted, alone on the last line.
 //   --cluster             also those that need a cluster (KUBECONFIG) and a container engine (DOCKER_HOST)
 //   --rotate              of these the core of e2e, and the stages whose turn it is (tests/ci/stages.ts)
-//   WHETSTONE_TEST_UNTIL  seconds since 1970: of these, what would not be through by then is left out, with a line
+//   WHETSTONE_TEST_AIM    seconds since 1970: of several such stages, those which would not be through by then are left out
+//   WHETSTONE_TEST_UNTIL  seconds since 1970: what would not be through by then is left out, and what runs then is ended
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { type Due, dueStages, readLastGreen, ROTATING, type StageName } from "./ci/stages.ts";
+import { CORE, type E2eStage, type FileStage, ROTATING, type Stage } from "./ci/rotating.ts";
+import { chooseStages, type Due, dueStages, readLastGreen } from "./ci/stages.ts";
 import { type Outcome, readE2e, readPytest, readVitest } from "./support/test-reports.ts";
 
-type Runner = (minutes?: number) => Outcome;
-
-/** What is always done of the end-to-end tests: it trains, and survives one fault of each kind. */
-const CORE = {
-  E2E_PARTS: "chart,train,apply,faults",
-  E2E_FAULTS: "^(pod deleted: controller|kill -9: engine|kill -9: trainer|NATS restarted|leader deleted)$",
-};
-const CORE_MINUTES = 15;
+type Runner = (minutes: number) => Outcome;
 
 const reports = resolve(".whetstone/test-reports");
 rmSync(reports, { recursive: true, force: true });
@@ -25,10 +20,10 @@ mkdirSync(reports, { recursive: true });
 const NOTHING: Outcome = { passed: 0, failures: [] };
 /** Said once more before the last line. */
 const leftOut: string[] = [];
-const green: StageName[] = [];
+const green: string[] = [];
 
-const results = [within("unit", 0, () => vitest("unit")), within("pytest", 0, () => pytest())];
-if (process.argv.includes("--cluster")) results.push(...onCluster(stages()));
+const results = [within("unit", 0, (minutes) => vitest("unit", [], minutes)), within("pytest", 0, pytest)];
+if (process.argv.includes("--cluster")) results.push(...onCluster());
 writeFileSync(`${reports}/green-stages.json`, JSON.stringify(green));
 const passed = results.reduce((total, outcome) => total + outcome.passed, 0);
 const failures = results.flatMap((outcome) => outcome.failures);
@@ -39,23 +34,65 @@ console.log(`${passed} passed, ${failures.length} failed`);
 process.exitCode = failures.length > 0 || passed === 0 ? 1 : 0;
 
 /** The images first: without them nothing of the rest can be. */
-function onCluster(due: readonly Due[]): Outcome[] {
-  const built = within("make images", 25, images);
+function onCluster(): Outcome[] {
+  const built = within("make images", 15, images);
   if (built.passed === 0) return [built];
-  const whole = stage("e2e: every part and fault", due, (minutes) => e2e(minutes, {}));
-  return [
-    built,
-    whole ?? within("e2e: core", CORE_MINUTES, (minutes) => e2e(minutes, CORE)),
-    stage("kube", due, (minutes) => vitest("kube", minutes)) ?? NOTHING,
-    stage("containers", due, (minutes) => vitest("containers", minutes)) ?? NOTHING,
-  ];
+  const stages = chosenStages();
+  const inE2e = stages.filter((stage) => "parts" in stage);
+  return [built, e2eWith(inE2e), ...stages.flatMap((stage) => ("tests" in stage ? [onItsOwn(stage)] : []))];
 }
 
-function stages(): Due[] {
-  if (!process.argv.includes("--rotate"))
-    return ROTATING.map(({ name }) => ({ name, because: "all of them are to run", lastGreen: undefined }));
+/** Core and stages share one installation: what was green is known of all of them together only. */
+function e2eWith(stages: readonly E2eStage[]): Outcome {
+  const all = [CORE, ...stages];
+  const which = {
+    E2E_PARTS: [...new Set(all.flatMap(({ parts }) => parts))].join(),
+    E2E_FAULTS: all.flatMap(({ faults }) => faults ?? []).join("|"),
+  };
+  const minutes = all.reduce((total, stage) => total + stage.minutes, 0);
+  const outcome = within(["e2e: core", ...stages.map(({ name }) => name)].join(" + "), minutes, (limit) =>
+    e2e(limit, which),
+  );
+  noteGreen(stages, outcome);
+  return outcome;
+}
+
+function onItsOwn(stage: FileStage): Outcome {
+  const outcome = within(stage.name, stage.minutes, (limit) => vitest(stage.project, stage.tests, limit));
+  noteGreen([stage], outcome);
+  return outcome;
+}
+
+function noteGreen(stages: readonly Stage[], { passed, failures }: Outcome): void {
+  if (failures.length === 0 && passed > 0) green.push(...stages.map(({ name }) => name));
+}
+
+/** Says why each is run, or is not. */
+function chosenStages(): Stage[] {
+  const due = process.argv.includes("--rotate") ? dueToday() : everyStage();
+  const [toAim, toLimit] = [minutesUntil("AIM") - CORE.minutes, minutesUntil("UNTIL") - CORE.minutes];
+  const chosen = chooseStages(due, Math.min(toAim, toLimit), toLimit);
+  for (const { stage, because, lastGreen } of due) {
+    const last = lastGreen ? `last green ${lastGreen.date} at ${lastGreen.commit}` : "never recorded as green";
+    if (because === undefined) leftOut.push(`NOT RUN ${stage.name}: not its turn, ${last}`);
+    else if (chosen.includes(stage)) console.log(`--- ${stage.name}: is run, ${because}`);
+    else leftOut.push(`NOT RUN ${stage.name}: no time for its ${stage.minutes} min, though ${because}; ${last}`);
+  }
+  return chosen;
+}
+
+function everyStage(): Due[] {
+  return ROTATING.map((stage) => ({ stage, because: "all of them are to run", lastGreen: undefined }));
+}
+
+function dueToday(): Due[] {
   const recorded = readLastGreen(readFileSync("docs/STATUS.md", "utf8"));
   return dueStages(Math.floor(Date.now() / 86_400_000), recorded, changedSince);
+}
+
+/** Infinity: no such time is set. */
+function minutesUntil(name: "AIM" | "UNTIL"): number {
+  return Number(process.env[`WHETSTONE_TEST_${name}`] || Infinity) / 60 - Date.now() / 60_000;
 }
 
 function changedSince(commit: string): string[] | undefined {
@@ -63,41 +100,26 @@ function changedSince(commit: string): string[] | undefined {
   return status === 0 ? stdout.split("\n").filter(Boolean) : undefined;
 }
 
-/** @returns undefined when it is not the stage's turn, or there is no time for it */
-function stage(name: StageName, due: readonly Due[], runner: Runner): Outcome | undefined {
-  const { because, lastGreen } = due.find((one) => one.name === name) as Due;
-  const last = lastGreen ? `last green ${lastGreen.date} at ${lastGreen.commit}` : "never recorded as green";
-  if (because === undefined) {
-    leftOut.push(`NOT RUN ${name}: not its turn, ${last}`);
-    return undefined;
-  }
-  console.log(`--- ${name}: ${because}`);
-  const { minutes } = ROTATING.find((one) => one.name === name) as (typeof ROTATING)[number];
-  const outcome = within(name, minutes, runner);
-  if (outcome === NOTHING) return undefined;
-  if (outcome.failures.length === 0 && outcome.passed > 0) green.push(name);
-  return outcome;
-}
-
+/** @param minutes  what it takes when all is well: it is ended after three times that; 0: it has no limit of its own */
 function within(name: string, minutes: number, runner: Runner): Outcome {
-  const left = Number(process.env["WHETSTONE_TEST_UNTIL"] || Infinity) / 60 - Date.now() / 60_000;
+  const left = minutesUntil("UNTIL");
   const startedAt = Date.now();
   console.log(`--- ${name}`);
   if (left < minutes) {
     leftOut.push(`NOT RUN ${name}: it may take ${minutes} min and ${left.toFixed(0)} were left`);
     return NOTHING;
   }
-  const outcome = runner(minutes);
+  const outcome = runner(Math.min(3 * minutes || Infinity, left));
   console.log(`--- ${name}: ${((Date.now() - startedAt) / 60_000).toFixed(1)} min`);
   return outcome;
 }
 
-function images(minutes?: number): Outcome {
+function images(minutes: number): Outcome {
   const status = run("make", ["images"], { minutes });
   return status === 0 ? { passed: 1, failures: [] } : { passed: 0, failures: ["make images"] };
 }
 
-function e2e(minutes: number | undefined, which: Record<string, string>): Outcome {
+function e2e(minutes: number, which: Record<string, string>): Outcome {
   const file = `${reports}/e2e.json`;
   // `make images` has loaded them; what a node says it has may be minutes old.
   const env = { E2E_REPORT: file, E2E_LOAD_IMAGE: "", ...which };
@@ -105,16 +127,16 @@ function e2e(minutes: number | undefined, which: Record<string, string>): Outcom
   return outcome("make e2e", status, file, readE2e);
 }
 
-function vitest(project: string, minutes?: number): Outcome {
-  const file = `${reports}/vitest-${project}.json`;
+function vitest(project: string, tests: readonly string[], minutes: number): Outcome {
+  const file = `${reports}/vitest-${tests[0]?.replaceAll("/", "-") ?? project}.json`;
   const report = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const status = run("vitest", ["run", "--project", project, ...report], { minutes });
+  const status = run("vitest", ["run", "--project", project, ...tests, ...report], { minutes });
   return outcome(`vitest --project ${project}`, status, file, readVitest);
 }
 
-function pytest(): Outcome {
+function pytest(minutes: number): Outcome {
   const file = `${reports}/pytest.xml`;
-  const status = run("python", ["-m", "pytest", "-q", `--junitxml=${file}`], { cwd: "python-trainer" });
+  const status = run("python", ["-m", "pytest", "-q", `--junitxml=${file}`], { cwd: "python-trainer", minutes });
   return outcome("pytest", status, file, readPytest);
 }
 
@@ -127,13 +149,13 @@ function outcome(name: string, status: number, file: string, read: (report: stri
 
 interface RunOptions {
   readonly cwd?: string;
-  readonly minutes?: number | undefined;
+  readonly minutes: number;
   readonly env?: Record<string, string>;
 }
 
 /** @returns the exit status; 1 when it took longer than `minutes` and was ended */
-function run(command: string, args: string[], { cwd = ".", minutes, env = {} }: RunOptions = {}): number {
+function run(command: string, args: string[], { cwd = ".", minutes, env = {} }: RunOptions): number {
   const all = { ...process.env, OMP_NUM_THREADS: "1", OMP_WAIT_POLICY: "PASSIVE", ...env };
-  const limit = minutes === undefined ? {} : { timeout: minutes * 60_000 };
+  const limit = Number.isFinite(minutes) ? { timeout: Math.ceil(minutes * 60_000) } : {};
   return spawnSync(command, args, { cwd, stdio: "inherit", env: all, ...limit }).status ?? 1;
 }

@@ -1,44 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which stages of CI run. Those that set up much take turns by day, and run whenever their files changed since they were
 // last green. docs/STATUS.md holds when that was, in a table that `node tests/ci/record.ts` writes after a run.
+import { dirname } from "node:path";
 
-/** A stage that does not run every time. */
-export interface Stage {
-  readonly name: string;
-  /** The longest it may take; it is not begun when less time is left. */
-  readonly minutes: number;
-  /** It runs when a file below one of these has changed. */
-  readonly paths: readonly string[];
-}
-
-const IMAGES = ["deploy/images", "package-lock.json", "python-trainer/requirements.txt"];
-
-export const ROTATING = [
-  {
-    name: "e2e: every part and fault",
-    minutes: 30,
-    paths: [
-      "tests/e2e",
-      "charts",
-      "services/controller/src",
-      "services/libs/messaging/src",
-      "services/cli/src/commands/install.ts",
-      ...IMAGES,
-    ],
-  },
-  {
-    name: "kube",
-    minutes: 25,
-    paths: ["tests/kube", "tests/support", "charts", "deploy/crds", "services/libs/kube", "services/controller/src"],
-  },
-  {
-    name: "containers",
-    minutes: 15,
-    paths: ["tests/faults/images.containers.test.ts", "tests/support", ...IMAGES],
-  },
-] as const satisfies readonly Stage[];
-
-export type StageName = (typeof ROTATING)[number]["name"];
+import { ROTATING, type Stage } from "./rotating.ts";
 
 /** When a stage was last green, as docs/STATUS.md says. */
 export interface LastGreen {
@@ -48,40 +13,63 @@ export interface LastGreen {
 }
 
 export interface Due {
-  readonly name: StageName;
-  /** Why it runs; undefined: it does not. */
+  readonly stage: Stage;
+  /** Why it is to run; undefined: it is not. */
   readonly because: string | undefined;
   readonly lastGreen: LastGreen | undefined;
 }
+
+type ChangedSince = (commit: string) => readonly string[] | undefined;
 
 /**
  * @param day  days since 1970, of today
  * @param lastGreen  by stage
  * @param changedSince  files that changed since a commit; undefined when the commit is not known here
  */
-export function dueStages(
-  day: number,
-  lastGreen: ReadonlyMap<string, LastGreen>,
-  changedSince: (commit: string) => readonly string[] | undefined,
-): Due[] {
-  return ROTATING.map(({ name, paths }, i) => {
-    const green = lastGreen.get(name);
-    return { name, lastGreen: green, because: reason(paths, day % ROTATING.length === i, green, changedSince) };
+export function dueStages(day: number, lastGreen: ReadonlyMap<string, LastGreen>, changedSince: ChangedSince): Due[] {
+  return ROTATING.map((stage, i) => {
+    const green = lastGreen.get(stage.name);
+    const isItsDay = day % ROTATING.length === i;
+    return {
+      stage,
+      lastGreen: green,
+      because: reason(stage, green, changedSince) ?? (isItsDay ? "it is its day" : undefined),
+    };
   });
 }
 
-function reason(
-  paths: readonly string[],
-  isItsDay: boolean,
-  green: LastGreen | undefined,
-  changedSince: (commit: string) => readonly string[] | undefined,
-): string | undefined {
+function reason(stage: Stage, green: LastGreen | undefined, changedSince: ChangedSince): string | undefined {
   if (!green) return "it was never recorded as green";
   const changed = changedSince(green.commit);
   if (!changed) return `the commit of its last green run, ${green.commit}, is not known here`;
-  const file = changed.find((one) => paths.some((path) => one === path || one.startsWith(`${path}/`)));
-  if (file !== undefined) return `${file} has changed since it was last green`;
-  return isItsDay ? "it is its day" : undefined;
+  const paths = "tests" in stage ? [...stage.tests, ...stage.paths] : stage.paths;
+  const file = changed.find((one) => paths.some((path) => covers(path, one)));
+  return file === undefined ? undefined : `${file} has changed since it was last green`;
+}
+
+function covers(path: string, file: string): boolean {
+  return path.endsWith("/*") ? dirname(file) === dirname(path) : file === path || file.startsWith(`${path}/`);
+}
+
+/**
+ * What of the due stages is done: those not green for the longest first, as long as they are through by the aim.
+ * The first is done even past the aim, so that a slow day does not put all of them off.
+ */
+export function chooseStages(due: readonly Due[], minutesToAim: number, minutesToLimit: number): Stage[] {
+  const chosen: Stage[] = [];
+  let minutes = 0;
+  const wanted = due.filter(({ because }) => because !== undefined);
+  for (const { stage } of wanted.sort((a, b) => dateOf(a).localeCompare(dateOf(b)))) {
+    if (minutes + stage.minutes > (chosen.length === 0 ? minutesToLimit : minutesToAim)) continue;
+    chosen.push(stage);
+    minutes += stage.minutes;
+  }
+  return chosen;
+}
+
+/** Never green sorts before every date. */
+function dateOf({ lastGreen }: Due): string {
+  return lastGreen?.date ?? "";
 }
 
 const HEADER = "| stage | last green | commit |";
@@ -92,10 +80,11 @@ export function readLastGreen(status: string): Map<string, LastGreen> {
   return new Map(rows.map(([, name = "", date = "", commit = ""]) => [name, { date, commit }]));
 }
 
-/** The page with the rows of these stages replaced. @throws when it has no such table */
+/** The page with the rows of these stages replaced, and without rows of others than stages. @throws when it has no such table */
 export function writeLastGreen(status: string, greens: ReadonlyMap<string, LastGreen>): string {
   const all = new Map([...readLastGreen(status), ...greens]);
-  const rows = [...all].map(([name, { date, commit }]) => `| ${name} | ${date} | \`${commit}\` |`);
+  const known = [...all].filter(([name]) => ROTATING.some((stage) => stage.name === name));
+  const rows = known.map(([name, { date, commit }]) => `| ${name} | ${date} | \`${commit}\` |`);
   const lines = status.split("\n");
   const first = lines.indexOf(HEADER) + 2;
   lines.splice(first, tableRows(status).length, ...rows);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of CI that take turns. Each adds at most about ten minutes to a run.
+
+interface Turn {
+  readonly name: string;
+  /** What it adds to a run on a warm machine with two cores. */
+  readonly minutes: number;
+  /** It runs when one of its tests, or a file at or below one of these has changed; "folder/*": a file in that folder. */
+  readonly paths: readonly string[];
+}
+
+/** Parts and faults of the end-to-end tests, in the same installation as the core. */
+export interface E2eStage extends Turn {
+  readonly parts: readonly string[];
+  /** A regular expression. */
+  readonly faults?: string;
+}
+
+/** Test files of a vitest project. */
+export interface FileStage extends Turn {
+  readonly project: "kube" | "containers";
+  readonly tests: readonly string[];
+}
+
+export type Stage = E2eStage | FileStage;
+
+const IMAGES = ["deploy/images", "package-lock.json", "python-trainer/requirements.txt"];
+const CONTROLLER = "services/controller/src";
+const OPERATOR = `${CONTROLLER}/operator`;
+const KUBE = ["tests/support", "services/libs/kube/src", `${CONTROLLER}/*`, `${OPERATOR}/*`];
+
+/** Always done: it trains, and survives one fault of each kind. */
+export const CORE: Omit<E2eStage, "name" | "paths"> = {
+  parts: ["chart", "train", "apply", "faults"],
+  faults: "^(pod deleted: controller|kill -9: engine|kill -9: trainer|NATS restarted|leader deleted)$",
+  minutes: 7,
+};
+
+export const ROTATING: readonly Stage[] = [
+  {
+    name: "e2e: learning, own code, on demand",
+    parts: ["code", "learn", "demand"],
+    minutes: 7,
+    paths: [
+      "tests/e2e",
+      `${CONTROLLER}/datasets`,
+      `${CONTROLLER}/loop`,
+      `${OPERATOR}/on-demand`,
+      "services/libs/modules/src",
+      "services/cli/src/modules",
+      "python-trainer/src/whetstone_trainer",
+      ...IMAGES,
+    ],
+  },
+  {
+    name: "kube: jobs",
+    project: "kube",
+    tests: [
+      "deploy/crds/training-job.kube.test.ts",
+      "tests/faults/fencing.kube.test.ts",
+      "tests/integration/failing-job.kube.test.ts",
+      "tests/integration/kueue.kube.test.ts",
+      "tests/integration/training-job.kube.test.ts",
+    ],
+    minutes: 6,
+    paths: [
+      ...KUBE,
+      "deploy/crds",
+      `${CONTROLLER}/jobs`,
+      `${CONTROLLER}/leading`,
+      `${CONTROLLER}/loop`,
+      `${OPERATOR}/training-job`,
+      `${OPERATOR}/kueue`,
+    ],
+  },
+  {
+    name: "e2e: pods, processes, Helm",
+    parts: [],
+    faults: "^(pod deleted|kill -9|NATS restarted|helm|leader deleted|every pod evicted)",
+    minutes: 6,
+    paths: [
+      "tests/e2e",
+      "charts",
+      "services/cli/src/commands/install.ts",
+      "services/libs/messaging/src",
+      `${CONTROLLER}/*`,
+      `${CONTROLLER}/leading`,
+    ],
+  },
+  {
+    name: "kube: environments",
+    project: "kube",
+    tests: [
+      "services/controller/src/operator/environment-pool/reconciler.kube.test.ts",
+      "tests/kube/pool-evictions.kube.test.ts",
+      "tests/kube/pools.kube.test.ts",
+    ],
+    minutes: 7,
+    paths: [...KUBE, `${CONTROLLER}/pools`, `${OPERATOR}/environment-pool`, "services/env-runner/src"],
+  },
+  {
+    name: "e2e: node, network, three NATS servers",
+    parts: ["r3"],
+    faults: "^(node |kubelet|API server|engine's network|NATS's network)",
+    minutes: 9,
+    paths: [
+      "tests/e2e",
+      "charts/whetstone/templates/nats.yaml",
+      "services/libs/kube/src",
+      "services/libs/messaging/src",
+      "services/libs/rpc/src",
+      `${OPERATOR}/*`,
+    ],
+  },
+  {
+    name: "kube: engines",
+    project: "kube",
+    tests: [
+      "tests/kube/engine-departures.kube.test.ts",
+      "tests/kube/fleet-scale.kube.test.ts",
+      "tests/kube/inference-fleet.kube.test.ts",
+      "tests/kube/on-demand-kueue.kube.test.ts",
+      "tests/kube/on-demand.kube.test.ts",
+      "tests/kube/others.kube.test.ts",
+    ],
+    minutes: 7,
+    paths: [
+      ...KUBE,
+      `${CONTROLLER}/fleet`,
+      `${OPERATOR}/inference-fleet`,
+      `${OPERATOR}/kueue`,
+      `${OPERATOR}/on-demand`,
+      `${OPERATOR}/ray`,
+    ],
+  },
+  {
+    name: "e2e: volumes, certificates",
+    parts: [],
+    faults: "(volume full|optimizer file|^certificate deleted)",
+    minutes: 4,
+    paths: [
+      "tests/e2e",
+      `${CONTROLLER}/nats`,
+      `${OPERATOR}/certificates`,
+      "python-trainer/src/whetstone_trainer/weights",
+      "services/libs/rpc/src",
+    ],
+  },
+  {
+    name: "kube: API server, chart, certificates",
+    project: "kube",
+    tests: [
+      "services/cli/src/cluster/cluster.kube.test.ts",
+      "services/libs/kube/src/faults.kube.test.ts",
+      "services/libs/kube/src/kube.kube.test.ts",
+      "tests/kube/certificates.kube.test.ts",
+      "tests/kube/chart.kube.test.ts",
+      "tests/kube/nats-cluster.kube.test.ts",
+    ],
+    minutes: 5,
+    paths: [...KUBE, "charts", "services/cli/src/cluster", `${CONTROLLER}/nats`, `${OPERATOR}/certificates`],
+  },
+  {
+    name: "containers",
+    project: "containers",
+    tests: ["tests/faults/images.containers.test.ts"],
+    minutes: 5,
+    paths: ["tests/support", ...IMAGES],
+  },
+];
