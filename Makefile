@@ -10,6 +10,7 @@ TORCH_INDEX ?=
 SEED ?= 1
 QUICKSTART ?=
 BENCH ?=
+LEARN ?=
 FUZZ ?=
 PLANTED ?=
 KUBE ?=
@@ -23,7 +24,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
+.PHONY: help setup quickstart learn test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -40,6 +41,9 @@ $(PYTHON_STAMP): python-trainer/requirements.txt deploy/local/setup-python.sh
 
 quickstart: setup ## Train an agent from random weights on this machine and show what it learned (SEED=1)
 	@node examples/frozenlake/quickstart.ts --seed $(SEED) $(QUICKSTART)
+
+learn: setup ## What each algorithm learns from the same start, a JSON line and a table row a run (LEARN="--algorithms gspo --seeds 1")
+	@node examples/frozenlake/learn.ts $(LEARN)
 
 test: setup ## Run every test that needs no GPU and no cluster
 	@node tests/run-all.ts

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole loop on one machine: a random-weight model learns to cross frozen lakes. `make quickstart` runs it.
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { fromJson, type JsonObject } from "@bufbuild/protobuf";
-import { type Job, JobPhase, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import { writeDemonstrations } from "./src/demonstrations.ts";
+import { keepModel, prepare, runJob } from "./src/jobs.ts";
 import { parseOptions, type QuickstartOptions } from "./src/options.ts";
-import { Platform, whet } from "./src/platform.ts";
-import { progressPrinter } from "./src/progress.ts";
-import { DEMONSTRATIONS, GRPO_STEPS, grpoJob, sftJob, trainSeeds } from "./src/recipe.ts";
+import { Platform } from "./src/platform.ts";
+import { GRPO_STEPS, grpoJob, sftJob } from "./src/recipe.ts";
 import { writeReport } from "./src/report.ts";
 import { replaysOf } from "./src/replays.ts";
-import { type AuditCounts, type FinishedJob, type QuickstartResult, resultOf } from "./src/result.ts";
+import { type QuickstartResult, resultOf } from "./src/result.ts";
 
 const options = parseOptions(process.argv.slice(2), GRPO_STEPS);
 const data = resolve(options.data);
@@ -20,7 +17,7 @@ console.log(closingWords(result, data));
 
 async function quickstart(options: QuickstartOptions, data: string): Promise<QuickstartResult> {
   const startedAt = performance.now();
-  const { model, demonstrations } = prepare(options, data);
+  const { model, demonstrations } = prepare(options.seed, data);
   await using platform = await Platform.start(data, model, options.trainerThreads);
   const setupWallSeconds = (performance.now() - startedAt) / 1000;
   console.log(`services are up after ${setupWallSeconds.toFixed(1)} s; logs are in ${join(options.data, "logs")}`);
@@ -37,42 +34,6 @@ async function quickstart(options: QuickstartOptions, data: string): Promise<Qui
     replays: await replaysOf(platform, grpo.job, options.heldOut),
   });
   return result;
-}
-
-/** A fresh data folder with a random model and the demonstrations. */
-function prepare(options: QuickstartOptions, data: string): { model: string; demonstrations: string } {
-  rmSync(data, { recursive: true, force: true });
-  mkdirSync(data, { recursive: true });
-  const model = join(data, "models/start");
-  whet("models", "init", model, "--preset", "tiny", "--seed", String(options.seed));
-  const demonstrations = join(data, "demonstrations.jsonl");
-  writeDemonstrations(demonstrations, trainSeeds(options.seed).demonstrations, DEMONSTRATIONS);
-  return { model, demonstrations };
-}
-
-/** Copies a job's last weights to where they are easy to find. */
-function keepModel({ job }: FinishedJob, folder: string): string {
-  cpSync(job.status?.modelPath ?? "", folder, { recursive: true });
-  return folder;
-}
-
-async function runJob(platform: Platform, spec: JsonObject): Promise<FinishedJob> {
-  const name = spec["name"] as string;
-  await platform.jobs.submitJob({ spec: fromJson(JobSpecSchema, spec) });
-  const steps: StepRecord[] = [];
-  const printer = progressPrinter(name);
-  for await (const { event } of platform.jobs.streamMetrics({ name, follow: true })) {
-    if (event.case === "step") steps.push(event.value);
-    printer.show(event);
-  }
-  const { job } = await platform.jobs.getJob({ name });
-  if (job?.status?.phase !== JobPhase.SUCCEEDED)
-    throw new Error(`${name} ended as ${phaseOf(job)}: ${job?.status?.message}`);
-  return { job, steps, audit: platform.whet("jobs", "audit", name) as AuditCounts };
-}
-
-function phaseOf(job: Job | undefined): string {
-  return JobPhase[job?.status?.phase ?? JobPhase.UNSPECIFIED];
 }
 
 function closingWords(result: QuickstartResult, data: string): string {

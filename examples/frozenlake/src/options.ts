@@ -45,7 +45,8 @@ export function parseOptions(argv: readonly string[], defaultSteps: number): Qui
   };
 }
 
-function integer(name: string, text: string, low: number, high: number): number {
+/** @throws Error with the option's name and what it must be. */
+export function integer(name: string, text: string, low: number, high: number): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < low || value > high)
     throw new Error(`${name}: must be a whole number from ${low} to ${high}, got "${text}"`);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { JsonObject } from "@bufbuild/protobuf";
+import { type AlgorithmSettings, grpo } from "@whetstone/sdk";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
@@ -68,25 +69,40 @@ export function sftJob(options: QuickstartOptions, modelPath: string, demonstrat
   };
 }
 
+/** What every policy gradient here has; each algorithm adds its own. */
+export const POLICY_GRADIENT = {
+  groupSize: 8,
+  // Late in training most groups say nothing: counted, they would make steps small.
+  lossDenominator: "signal",
+  entropyCoefficient: 0.002,
+  learningRate: 0.0005,
+  beta2: 0.95,
+  warmupSteps: 1,
+  finalRateShare: 0.2,
+  miniBatches: 16,
+  epochs: 2,
+} as const;
+
 /** GRPO on random maps: teaches to reach the goal. */
 export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObject {
+  return rlJob(options, modelPath, `quickstart-grpo-${options.seed}`, grpo({ ...POLICY_GRADIENT, clipHigh: 0.28 }));
+}
+
+/** Training on random maps by one algorithm. */
+export function rlJob(
+  options: QuickstartOptions,
+  modelPath: string,
+  name: string,
+  algorithm: AlgorithmSettings,
+): JsonObject {
   return {
-    name: `quickstart-grpo-${options.seed}`,
+    name,
     model: { path: modelPath },
     agent: AGENT,
     environment: ENVIRONMENT,
     train: { seeds: { first: String(trainSeeds(options.seed).first), count: String(SEEDS_PER_RUN) } },
     validation: validation(options, false),
-    algorithm: {
-      policyGradient: {
-        groupSize: 8,
-        clipLow: 0.2,
-        clipHigh: 0.28,
-        entropyCoefficient: 0.002,
-        optimizer: { learningRate: 0.0005, beta2: 0.95, warmupSteps: 1, finalRateShare: 0.2 },
-        batching: { miniBatches: 16, epochs: 2 },
-      },
-    },
+    algorithm: algorithm.document as JsonObject,
     loop: { steps: options.steps, batchGroups: 64, maxPolicyLag: options.lag, checkpointsKept: 2 },
     sampling: SAMPLING,
     limits: LIMITS,

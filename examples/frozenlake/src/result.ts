@@ -66,7 +66,8 @@ export function resultOf(
   };
 }
 
-function success({ job }: FinishedJob, step: number): Success {
+/** Of the validation after `step`. @throws Error if there was none. */
+export function success({ job }: FinishedJob, step: number): Success {
   const of = (variant: string): number => {
     const result = job.status?.validations.find((v: ValidationResult) => v.step === step && v.variant === variant);
     if (!result) throw new Error(`job ${job.spec?.name} has no ${variant} validation of step ${step}`);
@@ -76,7 +77,7 @@ function success({ job }: FinishedJob, step: number): Success {
 }
 
 /** A job's wall time without what evaluation alone took: waiting for it before a weight switch, and the one at the end. */
-function trainSeconds({ job, steps }: FinishedJob): number {
+export function trainSeconds({ job, steps }: FinishedJob): number {
   const status = job.status;
   if (!status?.startedAt || !status.finishedAt) throw new Error(`job ${job.spec?.name} has no start or end`);
   const wall = (timestampMs(status.finishedAt) - timestampMs(status.startedAt)) / 1000;

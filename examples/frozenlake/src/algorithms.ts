@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+import {
+  type AlgorithmSettings,
+  cispo,
+  drGrpo,
+  grpo,
+  gspo,
+  opo,
+  reinforce,
+  reinforcePlusPlus,
+  reinforcePlusPlusBaseline,
+  rloo,
+  sapo,
+} from "@whetstone/sdk";
+import { POLICY_GRADIENT } from "./recipe.ts";
+
+/** Bounds of the ratio that all losses which clip tokens share here. */
+const CLIPPED = { ...POLICY_GRADIENT, clipHigh: 0.28 };
+
+/** Every algorithm, by its name on the command line. */
+export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
+  grpo: grpo(CLIPPED),
+  "dr-grpo": drGrpo({ ...CLIPPED, lossScaleFactor: 8 }),
+  gspo: gspo({ ...POLICY_GRADIENT, clipLow: 0.2, clipHigh: 0.28 }),
+  // Nothing stops a token that went too far, so each batch is gone through once.
+  cispo: cispo({ ...CLIPPED, epochs: 1 }),
+  sapo: sapo(POLICY_GRADIENT),
+  rloo: rloo(CLIPPED),
+  reinforce: reinforce(POLICY_GRADIENT),
+  "reinforce++": reinforcePlusPlus(CLIPPED),
+  "reinforce++-baseline": reinforcePlusPlusBaseline(CLIPPED),
+  opo: opo(CLIPPED),
+};
