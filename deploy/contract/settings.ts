@@ -29,6 +29,7 @@ const NOT_TYPED = new Set([
 ]);
 /** Their fields stand beside those of the algorithm. */
 const FLAT = new Set(["Optimizer", "Batching"]);
+const ALGORITHMS = new Set(["PolicyGradient", "Sft"]);
 const NAMES: Readonly<Record<string, string>> = {
   JobSpec: "Job",
   RolloutLimits: "Limit",
@@ -55,7 +56,8 @@ export function settingsTypes(messages: readonly DescMessage[]): string {
 function typeDeclaration(message: DescMessage, messages: readonly DescMessage[]): string {
   if (isChoice(message))
     return `${note(purposeOf(message, messages))}export type ${message.name} = ${choiceType(message)};`;
-  const flat = message.fields.filter(({ message: inner }) => inner && FLAT.has(inner.name));
+  const isFlat = (inner: DescMessage | undefined) => inner !== undefined && FLAT.has(inner.name);
+  const flat = ALGORITHMS.has(message.name) ? message.fields.filter((field) => isFlat(field.message)) : [];
   const own = message.fields.filter(
     (field) => !flat.includes(field) && !(OWN_FORM.has(field.name) && isOuter(message)),
   );

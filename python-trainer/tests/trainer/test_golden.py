@@ -17,13 +17,14 @@ from trainer_kit import agg_loss
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
+from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF, ESTIMATORS
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
 from whetstone_trainer.algorithms.reference import adapted
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
+from whetstone_trainer.algorithms.value_loss import value_losses
 from whetstone_trainer.batch.rows import episode_rows
 from whetstone_trainer.contract.errors import ContractError
 from whetstone_trainer.contract.rules import with_defaults
@@ -36,19 +37,28 @@ TOLERANCE = {"rtol": 0, "atol": 6e-7}
 
 
 def check_advantages(vector: dict[str, Any]) -> None:
-    options = {"normalize_by_std": vector.get("normalizeByStd", True), "gamma": vector.get("gamma", 1.0)}
-    settings = replace(GRPO, advantage=vector["estimator"], options=jobs.PolicyGradient(**options))
-    found = estimate_advantages(members_of(vector), settings)
+    options = jobs.PolicyGradient(
+        normalize_by_std=vector.get("normalizeByStd", True),
+        gamma=vector.get("gamma", 1.0),
+        gae_lambda=vector.get("gaeLambda", 1.0),
+    )
+    members = members_of(vector)
+    found = estimate_advantages(members, replace(GRPO, advantage=vector["estimator"], options=options))
     for advantages_K, expected in zip(found, vector["advantages"], strict=True):
         np.testing.assert_allclose(advantages_K, np.broadcast_to(expected, len(advantages_K)), **TOLERANCE)
+    returns = ESTIMATORS[vector["estimator"]].returns
+    assert (returns is not None) == ("returns" in vector)
+    for one, expected in zip(members, vector["returns"], strict=True) if returns is not None else ():
+        np.testing.assert_allclose(returns(one, options), expected, **TOLERANCE)
 
 
 def members_of(vector: dict[str, Any]) -> list[Member]:
     """Of vectors that give one reward a response, or one a token."""
     if "tokenRewards" in vector:
         rewards = [np.array(rewards_K, dtype=np.float64) for rewards_K in vector["tokenRewards"]]
-        groups = zip(vector["groups"], rewards, strict=True)
-        return [Member(group, float(rewards_K.sum()), rewards_K) for group, rewards_K in groups]
+        values = [np.array(values_K) for values_K in vector.get("tokenValues", [[]] * len(rewards))]
+        given = zip(vector["groups"], rewards, values, strict=True)
+        return [Member(group, float(rewards_K.sum()), rewards_K, values_K) for group, rewards_K, values_K in given]
     tokens = vector.get("tokens", [1] * len(vector["rewards"]))
     return [member(*one) for one in zip(vector["groups"], vector["rewards"], tokens, strict=True)]
 
@@ -80,6 +90,15 @@ def check_agg_loss(vector: dict[str, Any]) -> None:
     for mode, expected in vector["expected"].items():
         loss = agg_loss(losses, mask, mode, workers=vector.get("workers", 1), **totals)
         np.testing.assert_allclose(loss.item(), expected, **TOLERANCE)
+
+
+def check_value_loss(vector: dict[str, Any]) -> None:
+    given = [doubles(vector[name]) for name in ("values", "returns", "oldValues")]
+    losses, clipped = value_losses(*given, vector["valueClip"])
+    mask = doubles(vector["mask"])
+    for mode, expected in vector["losses"].items():
+        np.testing.assert_allclose(agg_loss(losses, mask, mode).item(), expected, **TOLERANCE)
+    assert float(clipped[mask.bool()].double().mean()) == vector["clipFraction"]
 
 
 def check_sft(vector: dict[str, Any]) -> None:
@@ -123,6 +142,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "advantages.json": check_advantages,
     "policy_loss.json": check_policy_loss,
     "agg_loss.json": check_agg_loss,
+    "value_loss.json": check_value_loss,
     "sft.json": check_sft,
     "kl.json": check_kl,
     "trainable.json": check_trainable,

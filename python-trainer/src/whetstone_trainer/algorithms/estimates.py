@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advantages, one number a trained token. Formulas: docs/algorithms.md.
+"""Advantages, and returns for a critic, one number a trained token. Formulas: docs/algorithms.md.
 
 A group is all trajectories of one role at one task. A sequence is a trajectory: the trained tokens of all its rows, in
 their order. Statistics of a group are taken once a trajectory, however many rows its calls make. They never see a
@@ -16,7 +16,7 @@ import numpy as np
 
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
-from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.rows import Row, not_computed
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
@@ -29,19 +29,25 @@ def with_advantages(
     algorithm: AlgorithmSettings,
     roles: Mapping[str, RoleSettings],
 ) -> list[Row]:
-    """The rows with the advantages of their tokens: each role by its own estimator."""
-    tokens_J = np.zeros(len(trajectories), dtype=np.int64)
-    for row in rows:
-        tokens_J[row.trajectory] += len(row.positions)
-    members = [member(one.group, one.reward, int(tokens)) for one, tokens in zip(trajectories, tokens_J, strict=True)]
-    members = _penalized(members, rows)
+    """The rows with the advantages of their tokens, and returns where values are: each role by its own estimator."""
+    members = _penalized(_members(rows, trajectories), rows)
     advantages_J = [np.zeros(one.tokens) for one in members]
+    returns_J = [not_computed() for _ in members]
     for role, of_role in _trained_by_role(trajectories).items():
-        own = roles.get(role, RoleSettings(algorithm.advantage, algorithm.min_group))
+        own = role_settings(role, algorithm, roles)
         found = estimate_advantages([members[index] for index in of_role], algorithm, own)
         for index, advantages_K in zip(of_role, found, strict=True):
             advantages_J[index] = advantages_K
-    return _shared_out(rows, advantages_J)
+        returns = ESTIMATORS[own.advantage].returns
+        for index in of_role if returns is not None else ():
+            returns_J[index] = returns(members[index], algorithm.options)
+    columns = zip(rows, _shared_out(rows, advantages_J), _shared_out(rows, returns_J), strict=True)
+    return [replace(row, advantages=advantages_K, returns=returns_K) for row, advantages_K, returns_K in columns]
+
+
+def role_settings(role: str, algorithm: AlgorithmSettings, roles: Mapping[str, RoleSettings]) -> RoleSettings:
+    """What the job lists of a role, or what holds for all others."""
+    return roles.get(role, RoleSettings(algorithm.advantage, algorithm.min_group))
 
 
 def estimate_advantages(
@@ -92,14 +98,26 @@ def _penalized(members: Sequence[Member], rows: Sequence[Row]) -> list[Member]:
     ]
 
 
-def _shared_out(rows: Sequence[Row], advantages_J: Sequence[np.ndarray]) -> list[Row]:
+def _members(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Member]:
     """A trajectory's tokens are those of its rows, one row after the other."""
-    taken = [0] * len(advantages_J)
-    found: list[Row] = []
+    tokens, values_J = [0] * len(trajectories), [[not_computed()] for _ in trajectories]
+    for row in rows:
+        tokens[row.trajectory] += len(row.positions)
+        values_J[row.trajectory].append(row.values)
+    found = [member(one.group, one.reward, count) for one, count in zip(trajectories, tokens, strict=True)]
+    return [
+        replace(one, values_K=np.concatenate(values).astype(np.float64))
+        for one, values in zip(found, values_J, strict=True)
+    ]
+
+
+def _shared_out(rows: Sequence[Row], values_J: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Of each row, the part of its trajectory's values that is its own tokens'."""
+    taken, found = [0] * len(values_J), list[np.ndarray]()
     for row in rows:
         start, end = taken[row.trajectory], taken[row.trajectory] + len(row.positions)
         taken[row.trajectory] = end
-        found.append(replace(row, advantages=advantages_J[row.trajectory][start:end].astype(np.float32)))
+        found.append(values_J[row.trajectory][start:end].astype(np.float32))
     return found
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
+
+from whetstone_trainer.batch.rows import not_computed
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Member:
     reward: float
     # Of each trained token [K], float64: they add up to the reward. K is 0 where a trajectory is masked.
     rewards_K: np.ndarray
+    # What a critic expects of the rewards from each trained token on [K], float64; [0] where none was asked.
+    values_K: np.ndarray = field(default_factory=not_computed)
 
     @property
     def tokens(self) -> int:
@@ -55,6 +59,8 @@ class Estimator:
     fewest_members: int
     # Advantages are whitened over the role's trained tokens of the batch.
     is_whitened: bool = False
+    # What a critic's values [K] are trained towards; None: the estimator uses none.
+    returns: Callable[[Member, jobs.PolicyGradient], np.ndarray] | None = None
 
     @property
     def compares(self) -> bool:

@@ -56,6 +56,10 @@ class Row:
     calls: tuple[tuple[str, int], ...] = ()
     # What a step computes of its trained tokens [K]. Set by `algorithms.estimates`.
     advantages: np.ndarray = field(default_factory=not_computed)
+    # The critic's at the batch's start, and what it is trained towards; empty for estimators that use no values. Set by
+    # `algorithms.values` and `algorithms.estimates`.
+    values: np.ndarray = field(default_factory=not_computed)
+    returns: np.ndarray = field(default_factory=not_computed)
     # Of the policy that ratios are taken to, nats. Set by `algorithms.proximal`.
     old_logprobs: np.ndarray = field(default_factory=not_computed)
     # Of the reference, nats, and what it takes from each token's reward. Set by `algorithms.reference`.

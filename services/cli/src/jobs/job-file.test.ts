@@ -46,6 +46,11 @@ describe("readJobSpec", () => {
     expect(spec.algorithm?.kind.value).toMatchObject({ groupSize: 8, lossAggregation: LossAggregation.TOKEN_MEAN });
   });
 
+  it("takes the critic's folder from the job file's", () => {
+    const spec = readJobSpec(changed(["algorithm.policyGradient.critic", { model: "base" }]), "/jobs");
+    expect(spec.algorithm?.kind.value).toMatchObject({ critic: { model: "/jobs/base" } });
+  });
+
   it("takes the reference's folder from the job file's", () => {
     const spec = readJobSpec(changed(["algorithm.policyGradient.kl", { estimator: "k3+", model: "base" }]), "/jobs");
     expect(spec.algorithm?.kind.value).toMatchObject({ kl: { model: "/jobs/base", estimator: KlEstimator.K3_PLUS } });

@@ -26,8 +26,8 @@ function resolvePaths(spec: JobSpec, folder: string): void {
   const absolute = (path: string): string => (path === "" || isAbsolute(path) ? path : resolve(folder, path));
   if (spec.model) spec.model.path = absolute(spec.model.path);
   const algorithm = spec.algorithm?.kind;
-  if (algorithm?.case === "policyGradient" && algorithm.value.kl)
-    algorithm.value.kl.model = absolute(algorithm.value.kl.model);
+  if (algorithm?.case === "policyGradient")
+    for (const part of [algorithm.value.kl, algorithm.value.critic]) if (part) part.model = absolute(part.model);
   for (const dataset of [spec.train, spec.validation?.dataset]) {
     if (dataset?.source.case === "jsonl") dataset.source.value = absolute(dataset.source.value);
   }

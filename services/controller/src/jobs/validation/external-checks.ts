@@ -64,13 +64,15 @@ async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Viola
   return await rehearseReset(host, rehearsal);
 }
 
-/** The job's model and its reference, if that is another folder. */
+/** The job's model, and those of its reference and its critic that are other folders. */
 async function checkModels(spec: JobSpec, config: WorldDeps["config"]): Promise<Violation[]> {
   const found = await checkModel("model.path", spec.model?.path ?? "", config);
-  const algorithm = spec.algorithm?.kind;
-  const reference = algorithm?.case === "policyGradient" ? algorithm.value.kl?.model : undefined;
-  if (!reference) return found;
-  return [...found, ...(await checkModel("algorithm.policyGradient.kl.model", reference, config))];
+  if (spec.algorithm?.kind.case !== "policyGradient") return found;
+  const { kl, critic } = spec.algorithm.kind.value;
+  const others = { kl: kl?.model, critic: critic?.model };
+  for (const [part, path] of Object.entries(others))
+    if (path) found.push(...(await checkModel(`algorithm.policyGradient.${part}.model`, path, config)));
+  return found;
 }
 
 async function checkModel(field: string, path: string, config: WorldDeps["config"]): Promise<Violation[]> {

@@ -57,6 +57,26 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.lossScaleFactor"],
     ],
     [
+      "GAE without a critic",
+      { algorithm: { policyGradient: { groupSize: 1, advantage: "ADVANTAGE_ESTIMATOR_GAE" } } },
+      ["algorithm.policyGradient.critic"],
+    ],
+    [
+      "a role's GAE without a critic",
+      { roles: [{ name: "a", advantage: "ADVANTAGE_ESTIMATOR_GAE" }] },
+      ["algorithm.policyGradient.critic"],
+    ],
+    [
+      "a critic that nothing would read (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, critic: {} } } },
+      ["algorithm.policyGradient.critic"],
+    ],
+    [
+      "a lambda that nothing would read (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, gaeLambda: 0.9 } } },
+      ["algorithm.policyGradient.gaeLambda"],
+    ],
+    [
       "a partial group larger than the group",
       { loop: { steps: 3, batchGroups: 2, groupPolicy: { partial: { minSize: 5 } } } },
       ["loop.groupPolicy.partial.minSize"],

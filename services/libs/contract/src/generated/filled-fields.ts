@@ -25,8 +25,10 @@ export interface FilledFields {
     | "advantage"
     | "loss"
     | "lossDenominator"
-    | "gamma";
+    | "gamma"
+    | "gaeLambda";
   "whetstone.jobs.v1.KlPenalty": "coefficient" | "estimator" | "appliedTo";
+  "whetstone.jobs.v1.Critic": "optimizer" | "valueClip" | "warmupSteps";
   "whetstone.jobs.v1.Loop":
     | "maxPolicyLag"
     | "checkpointEvery"

@@ -261,8 +261,20 @@ class KlPenalty(_message.Message):
     model: str
     def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ...) -> None: ...
 
+class Critic(_message.Message):
+    __slots__ = ("model", "optimizer", "value_clip", "warmup_steps")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    VALUE_CLIP_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    optimizer: Optimizer
+    value_clip: float
+    warmup_steps: int
+    def __init__(self, model: _Optional[str] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., value_clip: _Optional[float] = ..., warmup_steps: _Optional[int] = ...) -> None: ...
+
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma", "kl")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +291,8 @@ class PolicyGradient(_message.Message):
     LOSS_DENOMINATOR_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     KL_FIELD_NUMBER: _ClassVar[int]
+    GAE_LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    CRITIC_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -295,7 +309,9 @@ class PolicyGradient(_message.Message):
     loss_denominator: LossDenominator
     gamma: float
     kl: KlPenalty
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ...) -> None: ...
+    gae_lambda: float
+    critic: Critic
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

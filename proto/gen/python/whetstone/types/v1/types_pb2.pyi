@@ -58,6 +58,7 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_OPO: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_GAE: _ClassVar[AdvantageEstimator]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -88,6 +89,7 @@ ADVANTAGE_ESTIMATOR_RLOO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_OPO: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")

@@ -437,6 +437,47 @@ export declare type KlPenalty = Message<"whetstone.jobs.v1.KlPenalty"> & {
 export declare const KlPenaltySchema: GenMessage<KlPenalty>;
 
 /**
+ * The value function of advantage gae: a model of its own with a head that makes one number of a token's hidden state.
+ * Mini-batches and epochs are the policy's.
+ *
+ * @generated from message whetstone.jobs.v1.Critic
+ */
+export declare type Critic = Message<"whetstone.jobs.v1.Critic"> & {
+  /**
+   * A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary: what it starts from; the
+   * head starts at 0. Absent: model.path, the weights that the job starts from.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.Optimizer optimizer = 2;
+   */
+  optimizer?: Optimizer | undefined;
+
+  /**
+   * A value is trained no further than so from what it was at the batch's start. 0: off.
+   *
+   * @generated from field: optional double value_clip = 3;
+   */
+  valueClip?: number | undefined;
+
+  /**
+   * Steps at the job's start in which only the critic learns.
+   *
+   * @generated from field: optional uint32 warmup_steps = 4;
+   */
+  warmupSteps?: number | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Critic.
+ * Use `create(CriticSchema)` to create a new message.
+ */
+export declare const CriticSchema: GenMessage<Critic>;
+
+/**
  * Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO,
  * Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md.
  *
@@ -540,7 +581,7 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
   lossDenominator: LossDenominator;
 
   /**
-   * What a reward one token later is worth. Only for REINFORCE_PLUS_PLUS.
+   * What a reward one token later is worth. Only for advantages reinforce++ and gae.
    *
    * @generated from field: optional double gamma = 15;
    */
@@ -552,6 +593,20 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: whetstone.jobs.v1.KlPenalty kl = 16;
    */
   kl?: KlPenalty | undefined;
+
+  /**
+   * How far advantage gae looks beyond the next token's value: at 1 all rewards to come count, at 0 none but the next.
+   *
+   * @generated from field: optional double gae_lambda = 17;
+   */
+  gaeLambda?: number | undefined;
+
+  /**
+   * Only for advantage gae, which needs it.
+   *
+   * @generated from field: whetstone.jobs.v1.Critic critic = 18;
+   */
+  critic?: Critic | undefined;
 };
 
 /**

@@ -1456,6 +1456,13 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_OPO = 6;
    */
   OPO = 6,
+
+  /**
+   * Sums of temporal differences of a critic's values, whitened over the batch. arXiv 1506.02438.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_GAE = 8;
+   */
+  GAE = 8,
 }
 
 /**

@@ -135,12 +135,14 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
-        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo"],
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "gae"],
       },
       loss: { type: "enum", prefix: "POLICY_LOSS_", choices: ["clipped", "gspo", "cispo", "sapo", "reinforce"] },
       lossDenominator: { type: "enum", prefix: "LOSS_DENOMINATOR_", choices: ["batch", "signal"] },
       gamma: { type: "double", range: { min: 0, max: 1, isAbove: true } },
       kl: { type: "message", message: "KlPenalty" },
+      gaeLambda: { type: "double", range: { min: 0, max: 1 } },
+      critic: { type: "message", message: "Critic" },
     },
   },
   KlPenalty: {
@@ -151,6 +153,14 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       target: { type: "double", range: { min: 0, max: 1000, isAbove: true } },
       horizon: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
       model: { type: "string", hint: "a folder in Hugging Face layout" },
+    },
+  },
+  Critic: {
+    fields: {
+      model: { type: "string", hint: "a folder in Hugging Face layout" },
+      optimizer: { type: "message", message: "Optimizer" },
+      valueClip: { type: "double", range: { min: 0, max: 1000000 } },
+      warmupSteps: { type: "uint32", range: { min: 0, max: 1000000 } },
     },
   },
   Loop: {
@@ -220,7 +230,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
-        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo"],
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "gae"],
       },
       frozen: { type: "bool" },
       model: { type: "message", message: "ExternalModel" },

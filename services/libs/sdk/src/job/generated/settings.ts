@@ -7,7 +7,7 @@ export type LossAggregation =
   "token-mean" | "token-sum" | "seq-mean-token-sum" | "seq-mean-token-sum-norm" | "seq-mean-token-mean";
 
 /** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
-export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo";
+export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo" | "gae";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
 export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce";
@@ -138,10 +138,14 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly loss?: PolicyLoss | undefined;
   /** What lossAggregation divides by. Default "batch". */
   readonly lossDenominator?: LossDenominator | undefined;
-  /** What a reward one token later is worth. Only for REINFORCE_PLUS_PLUS. Above 0 and at most 1. Default 1. */
+  /** What a reward one token later is worth. Only for advantages reinforce++ and gae. Above 0 and at most 1. Default 1. */
   readonly gamma?: number | undefined;
   /** Absent: there is no reference. */
   readonly kl?: KlPenaltySettings | undefined;
+  /** How far advantage gae looks beyond the next token's value: at 1 all rewards to come count, at 0 none but the next. From 0 to 1. Default 1. */
+  readonly gaeLambda?: number | undefined;
+  /** Only for advantage gae, which needs it. */
+  readonly critic?: CriticSettings | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
@@ -158,6 +162,18 @@ export interface KlPenaltySettings {
   readonly horizon?: number | undefined;
   /** A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary. Absent: model.path, the weights that the job starts from. A folder in Hugging Face layout. */
   readonly model?: string | undefined;
+}
+
+/** The value function of advantage gae: a model of its own with a head that makes one number of a token's hidden state. Mini-batches and epochs are the policy's. */
+export interface CriticSettings {
+  /** A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary: what it starts from; the head starts at 0. Absent: model.path, the weights that the job starts from. A folder in Hugging Face layout. */
+  readonly model?: string | undefined;
+  /** AdamW. Source: Loshchilov and Hutter, arXiv 1711.05101. */
+  readonly optimizer?: OptimizerSettings | undefined;
+  /** A value is trained no further than so from what it was at the batch's start. 0: off. From 0 to 1,000,000. Default 0.5. */
+  readonly valueClip?: number | undefined;
+  /** Steps at the job's start in which only the critic learns. From 0 to 1,000,000. Default 0. */
+  readonly warmupSteps?: number | undefined;
 }
 
 /** The sample, train, sync loop. */
