@@ -37,7 +37,8 @@ const job = (): JsonObject => ({
       entropyCoefficient: 0,
       lossAggregation: "LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM",
       lossScaleFactor: 1,
-      importanceCap: 2,
+      correction: { cap: 1e9, floor: 1, reject: [{ statistic: "REJECTION_STATISTIC_TOKEN_K1", low: 1, high: 1e9 }] },
+      kl: { coefficient: 1, appliedTo: "KL_PLACE_REWARD", target: 1, horizon: 1 },
       optimizer: {
         learningRate: 1,
         beta1: 0,

@@ -270,7 +270,8 @@ export function soundJobs(model: string): JsonObject[] {
       policyGradient: {
         groupSize: 2,
         clipLow: 0.2,
-        importanceCap: 2,
+        correction: { cap: 2, floor: 0.5, reject: [{ statistic: "REJECTION_STATISTIC_SEQ_MEAN_K3", high: 0.01 }] },
+        kl: { coefficient: 0.01, appliedTo: "KL_PLACE_REWARD", target: 0.1, horizon: 1000 },
         optimizer,
         batching: { miniBatches: 1, epochs: 1 },
       },

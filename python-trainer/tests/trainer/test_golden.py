@@ -20,9 +20,11 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF, ESTIMATORS
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
+from whetstone_trainer.algorithms.importance import importance_weights, off_policy_metrics
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
 from whetstone_trainer.algorithms.reference import adapted
+from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.algorithms.value_loss import value_losses
 from whetstone_trainer.batch.rows import episode_rows
@@ -72,8 +74,9 @@ def check_policy_loss(vector: dict[str, Any]) -> None:
     of_sequence = ((logprobs - old).detach() * mask).sum(1, keepdim=True) / lengths
     given = TokenLossInput(logprobs, old, advantages, of_sequence.expand_as(logprobs))
     out = TOKEN_LOSSES[vector["loss"]].losses(given, jobs.PolicyGradient(**clips))
+    losses = out.losses_N * doubles(vector["weights"]) if "weights" in vector else out.losses_N
     for mode, expected in vector["losses"].items():
-        np.testing.assert_allclose(agg_loss(out.losses_N, mask, mode).item(), expected, **TOLERANCE)
+        np.testing.assert_allclose(agg_loss(losses, mask, mode).item(), expected, **TOLERANCE)
     if "gradient" in vector:
         mode = vector.get("gradientOf", "token-mean")
         (gradient,) = torch.autograd.grad(agg_loss(out.losses_N, mask, mode), logprobs)
@@ -128,6 +131,21 @@ def check_kl(vector: dict[str, Any]) -> None:
     return None
 
 
+def check_correction(vector: dict[str, Any]) -> None:
+    correction = ParseDict(vector["correction"], jobs.Correction())
+    log_ratios = [np.log(np.array(ratios)) for ratios in vector["ratios"]]
+    if "weights" in vector:
+        weights, _ = importance_weights(log_ratios, with_defaults(correction))
+        for found, expected in zip(weights, vector["weights"], strict=True):
+            np.testing.assert_allclose(found, expected, **TOLERANCE)
+    if "kept" in vector:
+        kept = kept_tokens(log_ratios, correction.reject)
+        assert [one.astype(int).tolist() for one in kept] == vector["kept"]
+    metrics = off_policy_metrics(log_ratios)
+    for name, expected in vector.get("metrics", {}).items():
+        assert metrics[f"importance/{name}"] == pytest.approx(expected, abs=5e-6)
+
+
 def check_trainable(vector: dict[str, Any]) -> None:
     episode = ParseDict(vector["episode"], types.Episode())
     if vector["notTrainable"]:
@@ -145,6 +163,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "value_loss.json": check_value_loss,
     "sft.json": check_sft,
     "kl.json": check_kl,
+    "correction.json": check_correction,
     "trainable.json": check_trainable,
 }
 

@@ -33,7 +33,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (settings.mismatch_bound, settings.stop_on_mismatch) == (1.0, True)
     algorithm, grpo = settings.algorithm, settings.algorithm.options
     assert (grpo.normalize_by_std, grpo.clip_low, grpo.clip_high, grpo.clip_dual) == (True, 0.2, 0.2, 3.0)
-    assert (algorithm.aggregation, algorithm.min_group, grpo.importance_cap) == ("token-mean", 2, 2.0)
+    assert (algorithm.aggregation, algorithm.min_group, grpo.correction.level) == (
+        "token-mean",
+        2,
+        jobs.CORRECTION_LEVEL_TOKEN,
+    )
 
 
 def test_sft_has_no_group_statistics() -> None:
@@ -99,7 +103,7 @@ def change(path: str, value: float) -> Callable[[jobs.JobSpec], None]:
             change("algorithm.policy_gradient.optimizer.gradient_clip", float("nan")),
             "algorithm.policyGradient.optimizer.gradientClip",
         ),
-        (change("algorithm.policy_gradient.importance_cap", float("inf")), "algorithm.policyGradient.importanceCap"),
+        (change("algorithm.policy_gradient.correction.cap", float("inf")), "algorithm.policyGradient.correction.cap"),
         (lambda spec: spec.roles.add(), "roles[0].name"),
         (lambda spec: spec.roles.extend([types.Role(name="a"), types.Role(name="a")]), "roles[1].name"),
         (lambda spec: spec.roles.append(types.Role(name="a", advantage=99)), "roles[0].advantage"),  # type: ignore

@@ -8,7 +8,6 @@ starts again goes on from the very same number. Sources: arXiv 1909.08593; verl 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_reward
-from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.rows import Row, joined_by_trajectory
 
 # Of the coefficient, in one horizon.
 LARGEST_CHANGE, DEFAULT_HORIZON = 0.2, 10_000.0
@@ -50,7 +49,7 @@ def with_reference(
     kl, scored = options.kl, log_probabilities(rows) if rows else []
     rows = [replace(row, reference=reference_K) for row, reference_K in zip(rows, scored, strict=True)]
     divergences = [_divergence(row, kl.estimator) for row in rows]
-    of_trajectories = _by_trajectory(rows, divergences)
+    of_trajectories, _ = joined_by_trajectory(rows, divergences)
     mean = float(np.mean([values.mean() for values in of_trajectories])) if rows else 0.0
     coefficient = coefficient_of(kl, before)
     if in_reward(options):
@@ -66,10 +65,3 @@ def _divergence(row: Row, estimator: jobs.KlEstimator) -> np.ndarray:
     """Of each trained token [K], float64, of the policy at the batch's start."""
     old, reference = (torch.from_numpy(values.astype(np.float64)) for values in (row.old_logprobs, row.reference))
     return DIVERGENCE_OF[estimator](old, reference).numpy()
-
-
-def _by_trajectory(rows: Sequence[Row], values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    found = defaultdict[int, list[np.ndarray]](list)
-    for row, values_K in zip(rows, values, strict=True):
-        found[row.trajectory].append(values_K)
-    return [np.concatenate(parts) for parts in found.values()]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from whetstone.types.v1 import types_pb2 as types
@@ -65,6 +65,44 @@ class Row:
     # Of the reference, nats, and what it takes from each token's reward. Set by `algorithms.reference`.
     reference: np.ndarray = field(default_factory=not_computed)
     penalties: np.ndarray = field(default_factory=not_computed)
+
+    def only(self, kept_K: np.ndarray) -> Row:
+        """The row with only these of its trained tokens, at least one; the others are context. Its share is not new."""
+        columns = {
+            name: value[kept_K]
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray) and name != "token_ids" and len(value)
+        }
+        ends = np.cumsum([count for _, count in self.calls])
+        counts = [int(part.sum()) for part in np.split(kept_K, ends[:-1])] if self.calls else []
+        calls = tuple((name, count) for (name, _), count in zip(self.calls, counts, strict=True))
+        return replace(self, **columns, calls=calls)
+
+
+def with_shares(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose shares are right again after some were shortened or left out."""
+    tokens = Counter[int]()
+    for row in rows:
+        tokens[row.trajectory] += len(row.positions)
+    return [replace(row, share=len(row.positions) / tokens[row.trajectory]) for row in rows]
+
+
+def joined_by_trajectory(
+    rows: Sequence[Row], values: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], Callable[[Sequence[np.ndarray]], list[np.ndarray]]]:
+    """Values [K] of each row as those of each trajectory [L], and how to cut such into those of the rows again."""
+    members: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        members.setdefault(row.trajectory, []).append(index)
+
+    def split(joined: Sequence[np.ndarray]) -> list[np.ndarray]:
+        found: dict[int, np.ndarray] = {}
+        for of, one in zip(members.values(), joined, strict=True):
+            ends = np.cumsum([len(rows[index].positions) for index in of])
+            found |= zip(of, np.split(one, ends[:-1]), strict=True)
+        return [found[index] for index in range(len(rows))]
+
+    return [np.concatenate([values[index] for index in of]) for of in members.values()], split
 
 
 @dataclass

@@ -130,7 +130,7 @@ class StepCompute:
     def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
         """The batch's rows with all that their losses read, and those of them that have a gradient."""
         algorithm, metrics = self.settings.algorithm, dict[str, float]()
-        rows, is_early = batch.rows, in_reward(algorithm.options)
+        rows, is_early = batch.rows, _is_of_all(algorithm.options)
         if is_early:
             rows, metrics = self._compared(step, rows)
         rows = with_advantages(rows, batch.trajectories, algorithm, self.settings.roles)
@@ -157,11 +157,16 @@ class StepCompute:
             assert logprobs is not None, "a backend always has the reference"
             return logprobs
 
-        anchored, metrics = anchor(rows, step, options.importance_cap, present)
+        anchored, metrics = anchor(rows, step, options.correction, present)
         if not has_reference(options):
             return anchored, metrics
         referred, of_reference = with_reference(anchored, options, self.before, reference)
         return referred, metrics | of_reference
+
+
+def _is_of_all(options: jobs.PolicyGradient) -> bool:
+    """Whether every row is compared, before advantages are made, or only those that have a gradient."""
+    return in_reward(options) or bool(options.correction.reject) or options.correction.normalize
 
 
 def _scored_as(row: Row, version: int) -> tuple[int, int]:

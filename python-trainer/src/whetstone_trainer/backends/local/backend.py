@@ -87,7 +87,7 @@ class LocalBackend:
             return None
         folder, path = Path(settings.reference_path).absolute(), "algorithm.policyGradient.kl.model"
         try:
-            reference = load_policy(folder, self._dtype, self._device, on_bytes)
+            reference = load_policy(folder, self._compute, self._device, on_bytes)
         except ModelError as error:
             raise SettingsError(path, f"{folder}: {error}") from error
         if reference.vocab_size != policy.vocab_size:

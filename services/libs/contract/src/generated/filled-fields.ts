@@ -21,14 +21,15 @@ export interface FilledFields {
     | "lossAggregation"
     | "optimizer"
     | "batching"
-    | "importanceCap"
     | "advantage"
     | "loss"
     | "lossDenominator"
     | "gamma"
-    | "gaeLambda";
+    | "gaeLambda"
+    | "correction";
   "whetstone.jobs.v1.KlPenalty": "coefficient" | "estimator" | "appliedTo";
   "whetstone.jobs.v1.Critic": "optimizer" | "valueClip" | "warmupSteps";
+  "whetstone.jobs.v1.Correction": "level";
   "whetstone.jobs.v1.Loop":
     | "maxPolicyLag"
     | "checkpointEvery"

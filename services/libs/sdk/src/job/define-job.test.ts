@@ -96,7 +96,7 @@ describe("defineJob", () => {
         entropyCoefficient: 0.002,
         lossAggregation: "seq-mean-token-sum-norm",
         lossScaleFactor: 64,
-        importanceCap: 4,
+        correction: { level: "sequence", cap: 4, reject: [{ statistic: "seq-mean-k1", high: 1.1 }] },
       }),
       loop: {
         steps: 200,
@@ -155,7 +155,11 @@ describe("defineJob", () => {
           entropyCoefficient: 0.002,
           lossAggregation: "LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM",
           lossScaleFactor: 64,
-          importanceCap: 4,
+          correction: {
+            level: "CORRECTION_LEVEL_SEQUENCE",
+            cap: 4,
+            reject: [{ statistic: "REJECTION_STATISTIC_SEQ_MEAN_K1", high: 1.1 }],
+          },
           optimizer: {
             learningRate: 0.001,
             beta1: 0.8,

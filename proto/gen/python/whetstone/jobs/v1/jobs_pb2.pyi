@@ -54,6 +54,29 @@ class KlPlace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KL_PLACE_LOSS: _ClassVar[KlPlace]
     KL_PLACE_REWARD: _ClassVar[KlPlace]
 
+class CorrectionLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CORRECTION_LEVEL_UNSPECIFIED: _ClassVar[CorrectionLevel]
+    CORRECTION_LEVEL_TOKEN: _ClassVar[CorrectionLevel]
+    CORRECTION_LEVEL_SEQUENCE: _ClassVar[CorrectionLevel]
+    CORRECTION_LEVEL_UNWEIGHTED: _ClassVar[CorrectionLevel]
+    CORRECTION_LEVEL_OFF: _ClassVar[CorrectionLevel]
+
+class RejectionStatistic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REJECTION_STATISTIC_UNSPECIFIED: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_TOKEN_K1: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_TOKEN_K2: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_TOKEN_K3: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_SUM_K1: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_SUM_K2: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_SUM_K3: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_MEAN_K1: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_MEAN_K2: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_MEAN_K3: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_MAX_K2: _ClassVar[RejectionStatistic]
+    REJECTION_STATISTIC_SEQ_MAX_K3: _ClassVar[RejectionStatistic]
+
 class DeadlinePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DEADLINE_POLICY_UNSPECIFIED: _ClassVar[DeadlinePolicy]
@@ -114,6 +137,23 @@ KL_ESTIMATOR_K3_PLUS: KlEstimator
 KL_PLACE_UNSPECIFIED: KlPlace
 KL_PLACE_LOSS: KlPlace
 KL_PLACE_REWARD: KlPlace
+CORRECTION_LEVEL_UNSPECIFIED: CorrectionLevel
+CORRECTION_LEVEL_TOKEN: CorrectionLevel
+CORRECTION_LEVEL_SEQUENCE: CorrectionLevel
+CORRECTION_LEVEL_UNWEIGHTED: CorrectionLevel
+CORRECTION_LEVEL_OFF: CorrectionLevel
+REJECTION_STATISTIC_UNSPECIFIED: RejectionStatistic
+REJECTION_STATISTIC_TOKEN_K1: RejectionStatistic
+REJECTION_STATISTIC_TOKEN_K2: RejectionStatistic
+REJECTION_STATISTIC_TOKEN_K3: RejectionStatistic
+REJECTION_STATISTIC_SEQ_SUM_K1: RejectionStatistic
+REJECTION_STATISTIC_SEQ_SUM_K2: RejectionStatistic
+REJECTION_STATISTIC_SEQ_SUM_K3: RejectionStatistic
+REJECTION_STATISTIC_SEQ_MEAN_K1: RejectionStatistic
+REJECTION_STATISTIC_SEQ_MEAN_K2: RejectionStatistic
+REJECTION_STATISTIC_SEQ_MEAN_K3: RejectionStatistic
+REJECTION_STATISTIC_SEQ_MAX_K2: RejectionStatistic
+REJECTION_STATISTIC_SEQ_MAX_K3: RejectionStatistic
 DEADLINE_POLICY_UNSPECIFIED: DeadlinePolicy
 DEADLINE_POLICY_VOID: DeadlinePolicy
 DEADLINE_POLICY_SCORE: DeadlinePolicy
@@ -273,8 +313,34 @@ class Critic(_message.Message):
     warmup_steps: int
     def __init__(self, model: _Optional[str] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., value_clip: _Optional[float] = ..., warmup_steps: _Optional[int] = ...) -> None: ...
 
+class Rejection(_message.Message):
+    __slots__ = ("statistic", "low", "high")
+    STATISTIC_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    statistic: RejectionStatistic
+    low: float
+    high: float
+    def __init__(self, statistic: _Optional[_Union[RejectionStatistic, str]] = ..., low: _Optional[float] = ..., high: _Optional[float] = ...) -> None: ...
+
+class Correction(_message.Message):
+    __slots__ = ("level", "cap", "floor", "normalize", "same_version", "reject")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
+    SAME_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REJECT_FIELD_NUMBER: _ClassVar[int]
+    level: CorrectionLevel
+    cap: float
+    floor: float
+    normalize: bool
+    same_version: bool
+    reject: _containers.RepeatedCompositeFieldContainer[Rejection]
+    def __init__(self, level: _Optional[_Union[CorrectionLevel, str]] = ..., cap: _Optional[float] = ..., floor: _Optional[float] = ..., normalize: _Optional[bool] = ..., same_version: _Optional[bool] = ..., reject: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
+
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "importance_cap", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -285,7 +351,6 @@ class PolicyGradient(_message.Message):
     OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     BATCHING_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    IMPORTANCE_CAP_FIELD_NUMBER: _ClassVar[int]
     ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     LOSS_DENOMINATOR_FIELD_NUMBER: _ClassVar[int]
@@ -293,6 +358,7 @@ class PolicyGradient(_message.Message):
     KL_FIELD_NUMBER: _ClassVar[int]
     GAE_LAMBDA_FIELD_NUMBER: _ClassVar[int]
     CRITIC_FIELD_NUMBER: _ClassVar[int]
+    CORRECTION_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -303,7 +369,6 @@ class PolicyGradient(_message.Message):
     optimizer: Optimizer
     batching: Batching
     loss_scale_factor: float
-    importance_cap: float
     advantage: _types_pb2.AdvantageEstimator
     loss: PolicyLoss
     loss_denominator: LossDenominator
@@ -311,7 +376,8 @@ class PolicyGradient(_message.Message):
     kl: KlPenalty
     gae_lambda: float
     critic: Critic
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., importance_cap: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ...) -> None: ...
+    correction: Correction
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

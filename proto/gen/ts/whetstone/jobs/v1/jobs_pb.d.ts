@@ -478,6 +478,91 @@ export declare type Critic = Message<"whetstone.jobs.v1.Critic"> & {
 export declare const CriticSchema: GenMessage<Critic>;
 
 /**
+ * Tokens whose statistic is out of bounds are not trained: no sum and no denominator sees them.
+ *
+ * @generated from message whetstone.jobs.v1.Rejection
+ */
+export declare type Rejection = Message<"whetstone.jobs.v1.Rejection"> & {
+  /**
+   * @generated from field: whetstone.jobs.v1.RejectionStatistic statistic = 1;
+   */
+  statistic: RejectionStatistic;
+
+  /**
+   * Only for K1. Absent: 1 / high.
+   *
+   * @generated from field: optional double low = 2;
+   */
+  low?: number | undefined;
+
+  /**
+   * @generated from field: optional double high = 3;
+   */
+  high?: number | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Rejection.
+ * Use `create(RejectionSchema)` to create a new message.
+ */
+export declare const RejectionSchema: GenMessage<Rejection>;
+
+/**
+ * Rollout correction: tokens that another policy sampled than the one that enters the step are clipped around the latter
+ * and weighed by what lies between the two (decoupled PPO, arXiv 2505.24298; verl's rollout correction).
+ *
+ * @generated from message whetstone.jobs.v1.Correction
+ */
+export declare type Correction = Message<"whetstone.jobs.v1.Correction"> & {
+  /**
+   * @generated from field: whetstone.jobs.v1.CorrectionLevel level = 1;
+   */
+  level: CorrectionLevel;
+
+  /**
+   * A weight is at most this. Absent: 2.
+   *
+   * @generated from field: optional double cap = 2;
+   */
+  cap?: number | undefined;
+
+  /**
+   * With it weights below floor and above cap are 0 (IcePop, the mask of decoupled PPO): such a token has no gradient but
+   * counts in the denominators. Absent: there is no floor, and weights above cap are cap.
+   *
+   * @generated from field: optional double floor = 3;
+   */
+  floor?: number | undefined;
+
+  /**
+   * Divide the weights by their mean over the batch. Absent: false.
+   *
+   * @generated from field: optional bool normalize = 4;
+   */
+  normalize?: boolean | undefined;
+
+  /**
+   * Also for tokens of the policy that enters the step: engine and trainer do not compute quite the same. Absent: false.
+   *
+   * @generated from field: optional bool same_version = 5;
+   */
+  sameVersion?: boolean | undefined;
+
+  /**
+   * A token has to pass all of them.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.Rejection reject = 6;
+   */
+  reject: Rejection[];
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Correction.
+ * Use `create(CorrectionSchema)` to create a new message.
+ */
+export declare const CorrectionSchema: GenMessage<Correction>;
+
+/**
  * Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO,
  * Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md.
  *
@@ -551,15 +636,6 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
   lossScaleFactor?: number | undefined;
 
   /**
-   * Decoupled PPO for tokens of an older version (max_policy_lag above 0): they are clipped around the policy at the
-   * batch's start and weighted by min(that policy / the one that sampled, importance_cap). 0: off, the ratio is taken to
-   * the policy that sampled. Source: arXiv 2505.24298.
-   *
-   * @generated from field: optional double importance_cap = 11;
-   */
-  importanceCap?: number | undefined;
-
-  /**
    * How advantages are made from rewards. Roles may have another: roles[].advantage.
    *
    * @generated from field: whetstone.types.v1.AdvantageEstimator advantage = 12;
@@ -607,6 +683,13 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: whetstone.jobs.v1.Critic critic = 18;
    */
   critic?: Critic | undefined;
+
+  /**
+   * For what the policy that enters a step did not sample itself.
+   *
+   * @generated from field: whetstone.jobs.v1.Correction correction = 19;
+   */
+  correction?: Correction | undefined;
 };
 
 /**
@@ -2543,6 +2626,127 @@ export enum KlPlace {
  * Describes the enum whetstone.jobs.v1.KlPlace.
  */
 export declare const KlPlaceSchema: GenEnum<KlPlace>;
+
+/**
+ * What an importance weight is of.
+ *
+ * @generated from enum whetstone.jobs.v1.CorrectionLevel
+ */
+export enum CorrectionLevel {
+  /**
+   * TOKEN.
+   *
+   * @generated from enum value: CORRECTION_LEVEL_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Each token has its own.
+   *
+   * @generated from enum value: CORRECTION_LEVEL_TOKEN = 1;
+   */
+  TOKEN = 1,
+
+  /**
+   * All tokens of a sequence have the product of theirs.
+   *
+   * @generated from enum value: CORRECTION_LEVEL_SEQUENCE = 2;
+   */
+  SEQUENCE = 2,
+
+  /**
+   * Weights are 1: tokens are only clipped around the policy that enters the step, and rejected.
+   *
+   * @generated from enum value: CORRECTION_LEVEL_UNWEIGHTED = 3;
+   */
+  UNWEIGHTED = 3,
+
+  /**
+   * Nothing is corrected: ratios are taken to the policy that sampled.
+   *
+   * @generated from enum value: CORRECTION_LEVEL_OFF = 4;
+   */
+  OFF = 4,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.CorrectionLevel.
+ */
+export declare const CorrectionLevelSchema: GenEnum<CorrectionLevel>;
+
+/**
+ * How far off a token, or a sequence as the sum, mean or maximum of its tokens, was sampled. r: log-probability under the
+ * policy that enters the step minus that of sampling. K1: exp(-r), bounded on both sides (of a sum the product, of a mean
+ * the geometric mean). K2: r^2 / 2, K3: exp(r) - 1 - r, both bounded above.
+ *
+ * @generated from enum whetstone.jobs.v1.RejectionStatistic
+ */
+export enum RejectionStatistic {
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_TOKEN_K1 = 1;
+   */
+  TOKEN_K1 = 1,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_TOKEN_K2 = 2;
+   */
+  TOKEN_K2 = 2,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_TOKEN_K3 = 3;
+   */
+  TOKEN_K3 = 3,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_SUM_K1 = 4;
+   */
+  SEQ_SUM_K1 = 4,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_SUM_K2 = 5;
+   */
+  SEQ_SUM_K2 = 5,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_SUM_K3 = 6;
+   */
+  SEQ_SUM_K3 = 6,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_MEAN_K1 = 7;
+   */
+  SEQ_MEAN_K1 = 7,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_MEAN_K2 = 8;
+   */
+  SEQ_MEAN_K2 = 8,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_MEAN_K3 = 9;
+   */
+  SEQ_MEAN_K3 = 9,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_MAX_K2 = 10;
+   */
+  SEQ_MAX_K2 = 10,
+
+  /**
+   * @generated from enum value: REJECTION_STATISTIC_SEQ_MAX_K3 = 11;
+   */
+  SEQ_MAX_K3 = 11,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.RejectionStatistic.
+ */
+export declare const RejectionStatisticSchema: GenEnum<RejectionStatistic>;
 
 /**
  * What becomes of an episode that ran into its deadline.

@@ -131,7 +131,6 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       optimizer: { type: "message", message: "Optimizer" },
       batching: { type: "message", message: "Batching" },
       lossScaleFactor: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
-      importanceCap: { type: "double", range: { min: 0, max: 1000 } },
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
@@ -143,6 +142,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       kl: { type: "message", message: "KlPenalty" },
       gaeLambda: { type: "double", range: { min: 0, max: 1 } },
       critic: { type: "message", message: "Critic" },
+      correction: { type: "message", message: "Correction" },
     },
   },
   KlPenalty: {
@@ -161,6 +161,46 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       optimizer: { type: "message", message: "Optimizer" },
       valueClip: { type: "double", range: { min: 0, max: 1000000 } },
       warmupSteps: { type: "uint32", range: { min: 0, max: 1000000 } },
+    },
+  },
+  Correction: {
+    fields: {
+      level: { type: "enum", prefix: "CORRECTION_LEVEL_", choices: ["token", "sequence", "unweighted", "off"] },
+      cap: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      floor: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      normalize: { type: "bool" },
+      sameVersion: { type: "bool" },
+      reject: { type: "message", message: "Rejection", isList: true },
+    },
+  },
+  Rejection: {
+    fields: {
+      statistic: {
+        type: "enum",
+        prefix: "REJECTION_STATISTIC_",
+        choices: [
+          "token-k1",
+          "token-k2",
+          "token-k3",
+          "seq-sum-k1",
+          "seq-sum-k2",
+          "seq-sum-k3",
+          "seq-mean-k1",
+          "seq-mean-k2",
+          "seq-mean-k3",
+          "seq-max-k2",
+          "seq-max-k3",
+        ],
+        isRequired: true,
+        hint: "what is bounded, such as seq-mean-k1",
+      },
+      low: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
+      high: {
+        type: "double",
+        isRequired: true,
+        range: { min: 0, max: 1000000000, isAbove: true },
+        hint: "what the statistic is at most",
+      },
     },
   },
   Loop: {

@@ -21,6 +21,23 @@ export type KlEstimator = "k1" | "abs" | "k2" | "k3" | "k3+";
 /** What the divergence from the reference is added to. */
 export type KlPlace = "loss" | "reward";
 
+/** What an importance weight is of. */
+export type CorrectionLevel = "token" | "sequence" | "unweighted" | "off";
+
+/** How far off a token, or a sequence as the sum, mean or maximum of its tokens, was sampled. r: log-probability under the policy that enters the step minus that of sampling. K1: exp(-r), bounded on both sides (of a sum the product, of a mean the geometric mean). K2: r^2 / 2, K3: exp(r) - 1 - r, both bounded above. */
+export type RejectionStatistic =
+  | "token-k1"
+  | "token-k2"
+  | "token-k3"
+  | "seq-sum-k1"
+  | "seq-sum-k2"
+  | "seq-sum-k3"
+  | "seq-mean-k1"
+  | "seq-mean-k2"
+  | "seq-mean-k3"
+  | "seq-max-k2"
+  | "seq-max-k3";
+
 /** What becomes of an episode that ran into its deadline. */
 export type DeadlinePolicy = "void" | "score" | "mask";
 
@@ -130,8 +147,6 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly lossAggregation?: LossAggregation | undefined;
   /** Only for seq-mean-token-sum-norm. Absent: the batch's longest row. Above 0 and at most 1,000,000,000. */
   readonly lossScaleFactor?: number | undefined;
-  /** Decoupled PPO for tokens of an older version (maxPolicyLag above 0): they are clipped around the policy at the batch's start and weighted by min(that policy / the one that sampled, importanceCap). 0: off, the ratio is taken to the policy that sampled. Source: arXiv 2505.24298. From 0 to 1000. Default 2. */
-  readonly importanceCap?: number | undefined;
   /** How advantages are made from rewards. Roles may have another: roles[].advantage. Default "grpo". */
   readonly advantage?: AdvantageEstimator | undefined;
   /** What a token's advantage does to its probability. Default "clipped". */
@@ -146,6 +161,8 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly gaeLambda?: number | undefined;
   /** Only for advantage gae, which needs it. */
   readonly critic?: CriticSettings | undefined;
+  /** For what the policy that enters a step did not sample itself. */
+  readonly correction?: CorrectionSettings | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
@@ -174,6 +191,32 @@ export interface CriticSettings {
   readonly valueClip?: number | undefined;
   /** Steps at the job's start in which only the critic learns. From 0 to 1,000,000. Default 0. */
   readonly warmupSteps?: number | undefined;
+}
+
+/** Rollout correction: tokens that another policy sampled than the one that enters the step are clipped around the latter and weighed by what lies between the two (decoupled PPO, arXiv 2505.24298; verl's rollout correction). */
+export interface CorrectionSettings {
+  /** What an importance weight is of. Default "token". */
+  readonly level?: CorrectionLevel | undefined;
+  /** A weight is at most this. Absent: 2. Above 0 and at most 1,000,000,000. */
+  readonly cap?: number | undefined;
+  /** With it weights below floor and above cap are 0 (IcePop, the mask of decoupled PPO): such a token has no gradient but counts in the denominators. Absent: there is no floor, and weights above cap are cap. Above 0 and at most 1,000,000,000. */
+  readonly floor?: number | undefined;
+  /** Divide the weights by their mean over the batch. Absent: false. */
+  readonly normalize?: boolean | undefined;
+  /** Also for tokens of the policy that enters the step: engine and trainer do not compute quite the same. Absent: false. */
+  readonly sameVersion?: boolean | undefined;
+  /** A token has to pass all of them. At most 16 members. */
+  readonly reject?: readonly RejectionSettings[] | undefined;
+}
+
+/** Tokens whose statistic is out of bounds are not trained: no sum and no denominator sees them. */
+export interface RejectionSettings {
+  /** How far off a token, or a sequence as the sum, mean or maximum of its tokens, was sampled. r: log-probability under the policy that enters the step minus that of sampling. K1: exp(-r), bounded on both sides (of a sum the product, of a mean the geometric mean). K2: r^2 / 2, K3: exp(r) - 1 - r, both bounded above. */
+  readonly statistic: RejectionStatistic;
+  /** Only for K1. Absent: 1 / high. Above 0 and at most 1,000,000,000. */
+  readonly low?: number | undefined;
+  /** Above 0 and at most 1,000,000,000. */
+  readonly high: number;
 }
 
 /** The sample, train, sync loop. */
