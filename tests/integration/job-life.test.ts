@@ -82,6 +82,26 @@ describe("a job's life", () => {
     expect(runtime.whet("jobs", "audit", "paused").json).toMatchObject(sound);
   }, 120_000);
 
+  it("with ReMax it counts a greedy episode beside each group apart, over a kill -9 of the controller", async () => {
+    const job = smallJob("remax", runtime.model, { steps: 4, lag: 1 });
+    const algorithm = { policyGradient: { groupSize: 1, advantage: "ADVANTAGE_ESTIMATOR_REMAX" } };
+    await submit({ ...job, algorithm });
+    await waitFor(async () => ((await get("remax")).status?.step ?? 0) >= 1, { timeoutMs: 60_000 });
+    const controller = runtime.services().find(({ name }) => name === "controller");
+    process.kill(controller?.pid ?? 0, "SIGKILL");
+    await waitFor(async () => (await get("remax").catch(() => undefined))?.status?.phase === JobPhase.SUCCEEDED, {
+      timeoutMs: 90_000,
+    });
+    const counts = { dispatched: 64, trained: 32, voided: 0, baseline: 32 };
+    expect(runtime.whet("jobs", "audit", "remax").json).toMatchObject({ ...sound, ...counts });
+    const { status } = await get("remax");
+    expect(status?.episodes).toMatchObject({ dispatched: 64n, trained: 32n, voided: 0n, baseline: 32n, inFlight: 0n });
+    expect(status?.lastStep).toMatchObject({ episodes: 8, baselines: 8, metrics: { "baseline/episodes": 8 } });
+    const { episode, trainedInStep } = await jobs.getEpisode({ episodeId: "remax/b0/s0" });
+    expect([episode?.purpose, trainedInStep]).toEqual([Purpose.BASELINE, undefined]);
+    expect(episode?.calls.every(({ sampling }) => sampling?.temperature === 0)).toBe(true);
+  }, 180_000);
+
   it("cancelled it voids what was in flight, and the books balance (I2)", async () => {
     await submit(smallJob("cancelled", runtime.model, { steps: 500, lag: 1 }));
     await waitFor(async () => ((await get("cancelled")).status?.step ?? 0) >= 1, { timeoutMs: 60_000 });

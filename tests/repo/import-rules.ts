@@ -135,7 +135,7 @@ export const PURE: readonly string[] = [
   "controller/src/jobs/{compiled-job,duration}.ts",
   "controller/src/jobs/validation/{manifest-size,validate-*,violation}.ts",
   "controller/src/loop/{admission,failure-reason,next-job,trained-batches}.ts",
-  "controller/src/loop/batch/{batch,batch-metrics,commonest-failure,episode-table,manifest-bytes,place-table,sealed-episode,tasks,word-table}.ts",
+  "controller/src/loop/batch/{batch,batch-metrics,commonest-failure,episode-table,manifest-bytes,members,place-table,sealed-episode,tasks,word-table}.ts",
   "controller/src/loop/validation/validation-result.ts",
   "controller/src/operator/custom-resource.ts",
   "controller/src/operator/*/{action,conditions,containers,deadlines,evictions,facts,messages,need,placement,plan,pods,scaler,schema,state,status,suspend,trainer-deployment,workload}.ts",

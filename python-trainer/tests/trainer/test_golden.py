@@ -44,7 +44,8 @@ def check_advantages(vector: dict[str, Any]) -> None:
         gamma=vector.get("gamma", 1.0),
         gae_lambda=vector.get("gaeLambda", 1.0),
     )
-    members = members_of(vector)
+    baselines = vector.get("baselines", [None] * len(vector["groups"]))
+    members = [replace(one, baseline=own) for one, own in zip(members_of(vector), baselines, strict=True)]
     found = estimate_advantages(members, replace(GRPO, advantage=vector["estimator"], options=options))
     for advantages_K, expected in zip(found, vector["advantages"], strict=True):
         np.testing.assert_allclose(advantages_K, np.broadcast_to(expected, len(advantages_K)), **TOLERANCE)

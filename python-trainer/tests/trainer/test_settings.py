@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trainer_kit import grpo_spec, sft_spec
+from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.estimator import member
-from whetstone_trainer.contract.errors import SettingsError
+from whetstone_trainer.batch.ingest import parse_manifest
+from whetstone_trainer.contract.errors import ContractError, SettingsError
 from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings, parse_settings
 
@@ -137,3 +140,18 @@ def test_grpo_ignores_order_and_a_shift_of_a_group(members: list[tuple[str, int]
         own = advantages[[i for i, (name, _) in enumerate(members) if name == group]]
         assert abs(own.sum()) < 1e-9
         assert len(own) != 1 or own[0] == 0
+
+
+def test_remax_without_a_baseline_is_refused() -> None:
+    remax = replace(GRPO, advantage="remax", min_group=1)
+    with pytest.raises(ContractError, match="lists no baseline"):
+        estimate_advantages([member("a", 1.0, 2)], remax)
+    (found,) = estimate_advantages([member("a", 1.0, 2, baseline=0.25)], remax)
+    assert found.tolist() == [0.75, 0.75]
+
+
+def test_a_baseline_that_is_trained_too_is_refused() -> None:
+    listed = {"episode_id": "j/b0/s0", "group": "g0"}
+    manifest = events.BatchManifest(entries=[listed], baselines=[listed])
+    with pytest.raises(ContractError, match="listed twice"):
+        parse_manifest(manifest.SerializeToString())

@@ -104,7 +104,9 @@ def _members(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Me
     for row in rows:
         tokens[row.trajectory] += len(row.positions)
         values_J[row.trajectory].append(row.values)
-    found = [member(one.group, one.reward, count) for one, count in zip(trajectories, tokens, strict=True)]
+    found = [
+        member(one.group, one.reward, count, one.baseline) for one, count in zip(trajectories, tokens, strict=True)
+    ]
     return [
         replace(one, values_K=np.concatenate(values).astype(np.float64))
         for one, values in zip(found, values_J, strict=True)

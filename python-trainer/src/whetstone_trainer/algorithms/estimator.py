@@ -24,17 +24,19 @@ class Member:
     rewards_K: np.ndarray
     # What a critic expects of the rewards from each trained token on [K], float64; [0] where none was asked.
     values_K: np.ndarray = field(default_factory=not_computed)
+    # Reward of the greedy episode that was played for the group. None: there was none.
+    baseline: float | None = None
 
     @property
     def tokens(self) -> int:
         return len(self.rewards_K)
 
 
-def member(group: Hashable, reward: float, tokens: int) -> Member:
+def member(group: Hashable, reward: float, tokens: int, baseline: float | None = None) -> Member:
     """The reward is earned by the last token."""
     rewards_K = np.zeros(tokens)
     rewards_K[-1:] = reward
-    return Member(group, reward, rewards_K)
+    return Member(group, reward, rewards_K, baseline=baseline)
 
 
 def lowered(one: Member, penalties_K: np.ndarray) -> Member:

@@ -203,7 +203,7 @@ def parse_manifest(payload: bytes) -> events.BatchManifest:
         manifest = events.BatchManifest.FromString(payload)
     except DecodeError as error:
         raise ContractError(f"manifest: not a BatchManifest: {error}") from error
-    ids = {entry.episode_id for entry in manifest.entries}
-    if len(ids) != len(manifest.entries):
+    listed = [*manifest.entries, *manifest.baselines]
+    if len({entry.episode_id for entry in listed}) != len(listed):
         raise ContractError(f"manifest of step {manifest.step}: an episode is listed twice (I1)")
     return manifest

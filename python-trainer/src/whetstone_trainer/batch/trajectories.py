@@ -34,6 +34,8 @@ class Trajectory:
     reward: float
     # False: the role is frozen or played by another model, so it has no advantage and nothing of it is trained.
     trained: bool
+    # Reward of the greedy episode that was played for the group. None: there was none.
+    baseline: float | None = None
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,12 @@ class Batch:
     # In the order of the manifest.
     dropped: list[jobs.DroppedEpisode] = field(default_factory=list)
 
-    def add(self, episode: types.Episode, trajectories: Sequence[Trajectory], rows: Sequence[Row]) -> None:
+    def add(
+        self, episode: types.Episode, trajectories: Sequence[Trajectory], rows: Sequence[Row], baseline: float | None
+    ) -> None:
         index, first = len(self.episodes), len(self.trajectories)
         self.episodes.append(episode)
-        self.trajectories += [replace(one, episode=index) for one in trajectories]
+        self.trajectories += [replace(one, episode=index, baseline=baseline) for one in trajectories]
         self.rows += [replace(row, episode=index, trajectory=first + row.trajectory) for row in rows]
 
 
@@ -97,6 +99,7 @@ def _assembled(
     kept, lost = Counter[str](), Counter[str]()
     for entry, one in zip(manifest.entries, found, strict=True):
         (lost if isinstance(one, jobs.DroppedEpisode) else kept)[entry.group] += 1
+    baselines = {one.group: one.reward for one in manifest.baselines}
     batch = Batch()
     for entry, one in zip(manifest.entries, found, strict=True):
         if isinstance(one, jobs.DroppedEpisode):
@@ -105,7 +108,7 @@ def _assembled(
             left = f"{kept[entry.group]} of group {entry.group} are left, it needs {fewest_members}"
             batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, left))
         else:
-            batch.add(*one)
+            batch.add(*one, baselines.get(entry.group))
     return batch
 
 

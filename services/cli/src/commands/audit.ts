@@ -46,9 +46,10 @@ export function isSound({ lost, duplicated, stale, unlabelled }: AuditResult): b
 }
 
 function print(result: AuditResult, terminal: Terminal): void {
-  const { dispatched, trained, voided, inFlight } = result;
+  const { dispatched, trained, voided, baseline, inFlight } = result;
+  const played = baseline > 0 ? ` + ${formatCount(baseline)} baseline` : "";
   terminal.line(
-    `${terminal.paint("bold", result.job)}  ${formatCount(dispatched)} dispatched = ${formatCount(trained)} trained + ${formatCount(voided)} voided + ${formatCount(inFlight)} in flight`,
+    `${terminal.paint("bold", result.job)}  ${formatCount(dispatched)} dispatched = ${formatCount(trained)} trained + ${formatCount(voided)} voided${played} + ${formatCount(inFlight)} in flight`,
   );
   terminal.line(`read: ${formatCount(result.checkedEpisodes)} trained episodes, token by token`);
   const meaning = { lost: "episodes", duplicated: "episodes", stale: "tokens", unlabelled: "tokens" } as const;

@@ -16,6 +16,7 @@ export async function remoteAudit(job: string, client: JobClient, signal: AbortS
     dispatched: Number(answer.dispatched),
     trained: Number(answer.trained),
     voided: Number(answer.voided),
+    baseline: Number(answer.baseline),
     inFlight: Number(answer.inFlight),
     lost: Number(answer.lost),
     duplicated: Number(answer.duplicated),

@@ -119,11 +119,12 @@ function progressLines({ job, steps }: WatchedJob, columns: number): string[] {
 function bookLines(job: Job): string[] {
   const counts = job.status?.episodes;
   if (!counts) return [];
-  const { dispatched, trained, voided, inFlight } = counts;
+  const { dispatched, trained, voided, baseline, inFlight } = counts;
   const books = [
     `dispatched ${formatCount(dispatched)}`,
     `trained ${formatCount(trained)}`,
     `voided ${formatCount(voided)}`,
+    ...(baseline > 0n ? [`baseline ${formatCount(baseline)}`] : []),
     `in flight ${formatCount(inFlight)}`,
   ];
   const tokens = job.status?.tokensSampled ?? 0n;

@@ -9,7 +9,7 @@ import {
   ValidationVariantSchema,
 } from "@whetstone/proto/jobs/v1/jobs";
 import { durationMs } from "./duration.ts";
-import { Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
+import { AdvantageEstimator, Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
 
 /** How a group with voided members is treated; see `GroupPolicy` in jobs.proto. */
 export type GroupRule =
@@ -37,6 +37,8 @@ export interface CompiledJob {
   readonly steps: number;
   readonly batchGroups: number;
   readonly groupSize: number;
+  /** Whether each group has a baseline episode beside it. */
+  readonly hasBaselines: boolean;
   readonly maxPolicyLag: number;
   readonly purpose: Purpose.TRAIN | Purpose.DEMONSTRATION;
   readonly groupRule: GroupRule;
@@ -58,6 +60,7 @@ export function compileJob(given: JobSpec): CompiledJob {
     steps,
     batchGroups,
     groupSize: groupSize(spec),
+    hasBaselines: hasBaselines(spec),
     maxPolicyLag,
     purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
     groupRule: groupRule(spec),
@@ -70,6 +73,12 @@ export function compileJob(given: JobSpec): CompiledJob {
 
 function groupSize(spec: JobSpec): number {
   return spec.algorithm?.kind.case === "policyGradient" ? spec.algorithm.kind.value.groupSize : 1;
+}
+
+/** Whether an advantage of the job, or of one of its roles, is taken beside a greedy episode. */
+function hasBaselines({ algorithm, roles }: JobSpec): boolean {
+  if (algorithm?.kind.case !== "policyGradient") return false;
+  return [algorithm.kind.value, ...roles].some(({ advantage }) => advantage === AdvantageEstimator.REMAX);
 }
 
 function groupRule(spec: JobSpec): GroupRule {

@@ -158,7 +158,7 @@ function failure(error: unknown, parts: JobParts, timeout: AbortSignal): PhaseCh
 
 /** The books (I2), from dispatch records and manifests. */
 async function countEpisodes(batches: BatchCollector, parts: JobParts): Promise<EpisodeCounts> {
-  const { trained, voided } = await parts.board.settled(batches.dispatched.length, (step) =>
+  const { trained, voided, baseline } = await parts.board.settled(batches.dispatched.length, (step) =>
     parts.ledger.manifest(step),
   );
   const dispatched = batches.dispatchedEpisodes;
@@ -166,6 +166,7 @@ async function countEpisodes(batches: BatchCollector, parts: JobParts): Promise<
     dispatched: BigInt(dispatched),
     trained: BigInt(trained),
     voided: BigInt(voided),
-    inFlight: BigInt(dispatched - trained - voided),
+    baseline: BigInt(baseline),
+    inFlight: BigInt(dispatched - trained - voided - baseline),
   });
 }

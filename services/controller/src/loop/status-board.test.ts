@@ -68,10 +68,10 @@ it("counts what a step dropped as voided, once, whoever did the step", async () 
     }),
   );
   const count = () => board.settled(1, () => Promise.resolve(manifest));
-  expect(await count()).toEqual({ trained: 2, voided: 1 });
+  expect(await count()).toEqual({ trained: 2, voided: 1, baseline: 0 });
   board.recorded([done]);
   await board.step(done);
-  expect(await count()).toEqual({ trained: 1, voided: 2 });
+  expect(await count()).toEqual({ trained: 1, voided: 2, baseline: 0 });
 });
 
 it("counts a step by its record, and reads its manifest once while it has none", async () => {
@@ -83,6 +83,6 @@ it("counts a step by its record, and reads its manifest once while it has none",
     return Promise.resolve(step < 3 ? bytes([{}, {}]) : undefined);
   };
   board.recorded([0, 1].map((step) => create(StepRecordSchema, { step, episodes: 5, voided: 1 })));
-  for (let i = 0; i < 2; i++) expect(await board.settled(4, manifest)).toEqual({ trained: 12, voided: 2 });
+  for (let i = 0; i < 2; i++) expect(await board.settled(4, manifest)).toEqual({ trained: 12, voided: 2, baseline: 0 });
   expect(read).toEqual([2, 3, 3]);
 });

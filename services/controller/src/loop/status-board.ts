@@ -24,7 +24,10 @@ export interface BoardSinks {
 interface Settled {
   readonly trained: number;
   readonly voided: number;
+  readonly baseline: number;
 }
+
+const NONE: Settled = { trained: 0, voided: 0, baseline: 0 };
 
 /** Writes a running job's progress into its record, rarely enough for thousands of episodes a second. */
 export class StatusBoard {
@@ -37,7 +40,7 @@ export class StatusBoard {
   readonly #notices = new Map<string, readonly Notice[]>();
   /** Episodes of each step: as its record says, or as its manifest does while it has none. */
   readonly #steps = new Map<number, Settled>();
-  readonly #settled = { trained: 0, voided: 0 };
+  #settled = NONE;
 
   constructor(sinks: BoardSinks, known: readonly ValidationResult[]) {
     this.#sinks = sinks;
@@ -54,7 +57,8 @@ export class StatusBoard {
 
   /** The records of steps that were done before. */
   recorded(records: readonly StepRecord[]): void {
-    for (const { step, episodes, voided } of records) this.#settle(step, { trained: episodes, voided });
+    for (const { step, episodes, voided, baselines } of records)
+      this.#settle(step, { trained: episodes, voided, baseline: baselines });
   }
 
   async step(record: StepRecord): Promise<void> {
@@ -107,7 +111,7 @@ export class StatusBoard {
   }
 
   /**
-   * Trained and voided episodes of all steps whose manifests are there, those that a step dropped among the voided. A manifest
+   * Trained, voided and baseline episodes of all steps whose manifests are there, those that a step dropped among the voided. A manifest
    * never changes, so that it is read once, and not at all where the step's record says the same.
    */
   async settled(batches: number, manifest: (step: number) => Promise<Uint8Array | undefined>): Promise<Settled> {
@@ -115,17 +119,21 @@ export class StatusBoard {
       const step = this.#steps.size;
       const bytes = await manifest(step);
       if (!bytes) break;
-      const { entries, voided } = await runInTurns(countManifest(bytes));
-      if (!this.#steps.has(step)) this.#settle(step, { trained: entries, voided });
+      const { entries, voided, baselines } = await runInTurns(countManifest(bytes));
+      if (!this.#steps.has(step)) this.#settle(step, { trained: entries, voided, baseline: baselines });
     }
-    return { ...this.#settled };
+    return this.#settled;
   }
 
-  #settle(step: number, { trained, voided }: Settled): void {
-    const former = this.#steps.get(step) ?? { trained: 0, voided: 0 };
-    this.#settled.trained += trained - former.trained;
-    this.#settled.voided += voided - former.voided;
-    this.#steps.set(step, { trained, voided });
+  #settle(step: number, now: Settled): void {
+    const former = this.#steps.get(step) ?? NONE;
+    const { trained, voided, baseline } = this.#settled;
+    this.#settled = {
+      trained: trained + now.trained - former.trained,
+      voided: voided + now.voided - former.voided,
+      baseline: baseline + now.baseline - former.baseline,
+    };
+    this.#steps.set(step, now);
   }
 
   #write(change: (status: JobStatus) => void): Promise<void> {

@@ -185,6 +185,7 @@ function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch):
     },
     episodes: batch.manifest.entries.length - result.dropped.length,
     voided: batch.manifest.voided.length + result.dropped.length,
+    baselines: batch.manifest.baselines.length,
     dropped: result.dropped,
     tokensSampled: BigInt(batch.tokensSampled),
     tokensTrained: result.tokensTrained,

@@ -26,7 +26,7 @@ import { JobPhase, JobSchema, LoopSchema, StepRecordSchema } from "@whetstone/pr
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 
-import type { AuditResult, CheckpointFacts, JobFacts, SealedEpisode } from "./audit.ts";
+import type { AuditResult, CheckpointFacts, JobFacts, SealedEpisode } from "./audit-facts.ts";
 import { Auditor } from "./audit.ts";
 import { newestCheckpoint } from "./checkpoint-file.ts";
 

@@ -4,88 +4,16 @@
  * Nothing that a service says of itself is believed. Facts are fed in one at a time, in the order of `Auditor`'s methods,
  * so that bodies pass through and only ids stay in memory. Pure: no I/O, no clock.
  */
-import { episodeId, trainGroup } from "@whetstone/core";
-import type { BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
+import { baselineGroup, episodeId, trainGroup } from "@whetstone/core";
+import type { BaselineEntry, BatchEntry, BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
 import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import type { Episode } from "@whetstone/proto/types/v1/types";
 import { Purpose } from "@whetstone/proto/types/v1/types";
 
-import type { Violation, ViolationKind } from "./audit-report.ts";
+import { checkBaselines } from "./audit-baselines.ts";
+import { type AuditResult, type CheckpointFacts, claimOf, type ConsumedBatch, type Dispatched } from "./audit-facts.ts";
+import { type Entry, type JobFacts, type LedgerBatch, nameOf, type SealedEpisode } from "./audit-facts.ts";
 import { AuditReport } from "./audit-report.ts";
-import type { TokenCheck } from "./audit-tokens.ts";
 import { checkTokens } from "./audit-tokens.ts";
-
-/**
- * What the job's record says; it decides what still may be on its way. "ended": cancelled or failed, what was in flight
- * is voided. "suspended": its tasks are taken out of the stream and put back when it goes on.
- */
-export interface JobFacts {
-  readonly name: string;
-  readonly phase: "running" | "suspended" | "succeeded" | "ended";
-  /** Steps between two checkpoints, at least 1. */
-  readonly checkpointEvery: number;
-}
-
-/** A manifest as it lies in the ledger. `digest`: SHA-256 of its bytes, lower-case hex. */
-export interface LedgerBatch {
-  readonly manifest: BatchManifest;
-  readonly digest: string;
-}
-
-/** `state.json` of the newest checkpoint. */
-export interface CheckpointFacts {
-  /** Steps done. */
-  readonly step: number;
-  readonly consumed: readonly ConsumedBatch[];
-}
-
-/** `episodes` were trained, `dropped` are the other entries of the batch. */
-export interface ConsumedBatch {
-  readonly step: number;
-  readonly batchDigest: string;
-  readonly episodes: number;
-  readonly dropped: readonly string[];
-}
-
-/** A message of the EPISODE stream. `digest`: of the body's bytes as they were read. */
-export interface SealedEpisode {
-  readonly id: string;
-  readonly sequence: bigint;
-  readonly digest: string;
-  /** Absent: the body could not be decoded. */
-  readonly episode?: Episode;
-}
-
-interface Entry {
-  readonly step: number;
-  readonly sequence: bigint;
-  readonly digest: string;
-  readonly maxPolicyLag: number;
-  bodyFound: boolean;
-  /** Its body is the one that was named, and its tokens were looked at. */
-  isChecked: boolean;
-  /** What is wrong with its body; no violation if the step dropped it. */
-  readonly faults: { readonly kind: ViolationKind; readonly reason: string }[];
-  tokens: TokenCheck;
-  /** The step could not train it: voided, as its record and the checkpoint say. */
-  isDropped: boolean;
-}
-
-export interface AuditResult {
-  readonly job: string;
-  readonly dispatched: number;
-  readonly trained: number;
-  readonly voided: number;
-  readonly inFlight: number;
-  readonly lost: number;
-  readonly duplicated: number;
-  readonly stale: number;
-  readonly unlabelled: number;
-  /** Trained episodes whose tokens were read. */
-  readonly checkedEpisodes: number;
-  /** The first 20. */
-  readonly violations: readonly Violation[];
-}
 
 export class Auditor {
   readonly #job: JobFacts;
@@ -93,7 +21,7 @@ export class Auditor {
   readonly #batches = new Map<number, LedgerBatch>();
   readonly #entries = new Map<string, Entry>();
   readonly #voided = new Set<string>();
-  readonly #dispatched = new Map<string, number>();
+  readonly #dispatched = new Map<string, Dispatched>();
   /** Seen in the TASK or EPISODE stream. */
   readonly #seen = new Set<string>();
   readonly #sealed = new Set<string>();
@@ -107,22 +35,22 @@ export class Auditor {
   addBatch(batch: LedgerBatch): void {
     const { manifest } = batch;
     this.#batches.set(manifest.step, batch);
-    for (const entry of manifest.entries) {
-      if (!this.#claim(entry.episodeId, manifest.step)) continue;
-      const { sequence, digest } = entry;
-      this.#entries.set(entry.episodeId, {
-        step: manifest.step,
-        sequence,
-        digest,
-        maxPolicyLag: manifest.maxPolicyLag,
-        bodyFound: false,
-        isChecked: false,
-        faults: [],
-        tokens: { stale: 0, unlabelled: 0 },
-        isDropped: false,
-      });
-    }
+    for (const entry of manifest.entries) this.#addEntry(manifest, entry, false);
+    for (const entry of manifest.baselines) this.#addEntry(manifest, entry, true);
     for (const { episodeId } of manifest.voided) if (this.#claim(episodeId, manifest.step)) this.#voided.add(episodeId);
+  }
+
+  #addEntry({ step, maxPolicyLag }: BatchManifest, entry: BatchEntry | BaselineEntry, isBaseline: boolean): void {
+    if (!this.#claim(entry.episodeId, step)) return;
+    const { group, sequence, digest, reward } = entry;
+    this.#entries.set(entry.episodeId, {
+      ...{ step, group, sequence, digest, reward, isBaseline, maxPolicyLag },
+      bodyFound: false,
+      isChecked: false,
+      faults: [],
+      tokens: { stale: 0, unlabelled: 0 },
+      isDropped: false,
+    });
   }
 
   hasBatch(step: number): boolean {
@@ -139,12 +67,18 @@ export class Auditor {
 
   /** Second, and after all manifests: what was dispatched. Refills that a manifest names are in the record by then. */
   addDispatch(record: DispatchRecord): void {
-    const first = record.step * record.samples.length;
-    record.samples.forEach((samples, index) => {
-      for (let sample = 0; sample < samples; sample += 1) {
-        this.#dispatched.set(episodeId(this.#job.name, trainGroup(first + index), sample), record.step);
-      }
+    const { step, samples, baselines } = record;
+    samples.forEach((count, i) => {
+      const index = step * samples.length + i;
+      const group = trainGroup(index);
+      this.#addPlaces(group, count, { step, group, isBaseline: false });
+      this.#addPlaces(baselineGroup(index), baselines[i] ?? 0, { step, group, isBaseline: true });
     });
+  }
+
+  #addPlaces(name: string, count: number, dispatched: Dispatched): void {
+    for (let sample = 0; sample < count; sample += 1)
+      this.#dispatched.set(episodeId(this.#job.name, name, sample), dispatched);
   }
 
   /** What a step's record says was trained, and what could not be. */
@@ -170,17 +104,24 @@ export class Auditor {
   }
 
   #checkBody({ id, sequence, digest, episode }: SealedEpisode, entry: Entry): void {
-    const { faults, step, maxPolicyLag } = entry;
+    const { faults, step, maxPolicyLag, isBaseline } = entry;
     entry.bodyFound = true;
     const lost = (reason: string): void => void faults.push({ kind: "lost", reason });
     if (sequence !== entry.sequence) return lost(`its batch names sequence ${entry.sequence}, it lies at ${sequence}`);
     if (digest !== entry.digest) return lost("its body is not the one its batch names: digests differ");
     if (!episode || episode.id !== id) return lost("its body cannot be read or is another episode");
+    if (isBaseline !== (episode.purpose === Purpose.BASELINE))
+      return lost(`its batch ${claimOf(entry)} it, but it was played as ${Purpose[episode.purpose]}`);
+    if (isBaseline && episode.reward !== entry.reward)
+      return lost(`its reward is ${episode.reward}, its batch says ${entry.reward}`);
     entry.isChecked = true;
     if (episode.purpose === Purpose.DEMONSTRATION) return; // not sampled: no version to be of
     const { stale, unlabelled, reason = "" } = (entry.tokens = checkTokens(episode, step, maxPolicyLag));
     if (stale > 0)
-      faults.push({ kind: "stale", reason: `${reason}, trained in step ${step} with lag ${maxPolicyLag}` });
+      faults.push({
+        kind: "stale",
+        reason: `${reason}, ${isBaseline ? "used" : "trained"} in step ${step} with lag ${maxPolicyLag}`,
+      });
     if (unlabelled > 0) faults.push({ kind: "unlabelled", reason: `${unlabelled} sampled tokens have no version` });
   }
 
@@ -188,7 +129,7 @@ export class Auditor {
   missing(): string[] {
     if (this.#job.phase === "ended" || this.#job.phase === "suspended") return [];
     return [...this.#dispatched]
-      .filter(([id, step]) => !this.#batches.has(step) && !this.#seen.has(id))
+      .filter(([id, { step }]) => !this.#batches.has(step) && !this.#seen.has(id))
       .map(([id]) => id);
   }
 
@@ -196,6 +137,7 @@ export class Auditor {
   finish(checkpoint: CheckpointFacts | undefined): AuditResult {
     this.#markDropped(checkpoint);
     this.#checkDispatched();
+    checkBaselines(this.#job.name, this.#entries, this.#dispatched.values(), this.#report);
     this.#checkBodies();
     this.#checkRecords();
     this.#checkConsumed(checkpoint);
@@ -212,16 +154,24 @@ export class Auditor {
     );
     for (const { step, id } of [...inCheckpoint, ...inRecords]) {
       const entry = this.#entries.get(id);
-      if (entry?.step === step) entry.isDropped = true;
+      if (entry?.step === step && !entry.isBaseline) entry.isDropped = true;
       else this.#report.add("lost", id, `step ${step} says that it could not train it, but its batch does not list it`);
     }
   }
 
   #checkDispatched(): void {
-    for (const [id, step] of this.#dispatched) {
-      if (this.#batches.has(step) && !this.#entries.has(id) && !this.#voided.has(id)) {
-        this.#report.add("lost", id, `the batch of step ${step} neither trains nor voids it`);
-      }
+    for (const [id, { step, group, isBaseline }] of this.#dispatched) {
+      const entry = this.#entries.get(id);
+      if (this.#batches.has(step) && !entry && !this.#voided.has(id))
+        this.#report.add(
+          "lost",
+          id,
+          `the batch of step ${step} neither ${isBaseline ? "uses" : "trains"} nor voids it`,
+        );
+      if (entry && entry.isBaseline !== isBaseline)
+        this.#report.add("lost", id, `dispatched as ${nameOf(isBaseline)}, but its batch ${claimOf(entry)} it`);
+      else if (entry?.isBaseline && entry.group !== group)
+        this.#report.add("lost", id, `the baseline of ${group}, but its batch uses it for "${entry.group}"`);
     }
     for (const id of this.missing())
       this.#report.add("lost", id, "dispatched, but neither a task nor an episode of it exists");
@@ -231,9 +181,11 @@ export class Auditor {
   }
 
   #checkBodies(): void {
-    for (const [id, { bodyFound, faults, step, isDropped }] of this.#entries) {
+    for (const [id, entry] of this.#entries) {
+      const { bodyFound, faults, step, isDropped } = entry;
       if (isDropped) continue;
-      if (!bodyFound) this.#report.add("lost", id, `trained by step ${step}, but its body is not in the stream`);
+      if (!bodyFound)
+        this.#report.add("lost", id, `step ${step} ${claimOf(entry)} it, but its body is not in the stream`);
       for (const { kind, reason } of faults) this.#report.add(kind, id, reason);
     }
   }
@@ -299,8 +251,8 @@ export class Auditor {
     const done = Math.max(this.#stepsDone(), checkpoint?.step ?? 0);
     const settled = [...this.#entries.values()].filter((entry) => entry.step < done);
     const entries = settled.filter(({ isDropped }) => !isDropped);
-    const trained = entries.length;
-    const dropped = settled.length - trained;
+    const trained = entries.filter(({ isBaseline }) => !isBaseline);
+    const dropped = settled.length - entries.length;
     const unfinished = [...this.#dispatched.keys()].filter(
       (id) => !this.#entries.has(id) && !this.#voided.has(id),
     ).length;
@@ -313,14 +265,15 @@ export class Auditor {
     return {
       job: this.#job.name,
       dispatched: this.#dispatched.size,
-      trained,
+      trained: trained.length,
+      baseline: entries.length - trained.length,
       voided: this.#voided.size + dropped + (ended ? open : 0),
       inFlight: ended ? 0 : open,
       lost,
       duplicated,
       stale: entriesSum(entries, "stale"),
       unlabelled: entriesSum(entries, "unlabelled"),
-      checkedEpisodes: entries.filter(({ isChecked }) => isChecked).length,
+      checkedEpisodes: trained.filter(({ isChecked }) => isChecked).length,
       violations: this.#report.first,
     };
   }

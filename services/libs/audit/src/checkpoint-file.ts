@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { WhetstoneError } from "@whetstone/core";
 import { z } from "zod";
 
-import type { CheckpointFacts } from "./audit.ts";
+import type { CheckpointFacts } from "./audit-facts.ts";
 
 const StateSchema = z.object({
   format: z.literal("whetstone.checkpoint/v1"),

@@ -18,7 +18,13 @@ import {
   taskSubject,
 } from "@whetstone/messaging";
 import type { BatchEntry, BatchManifest } from "@whetstone/proto/events/v1/events";
-import { BatchManifestSchema, DispatchRecordSchema, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
+import {
+  BaselineEntrySchema,
+  BatchManifestSchema,
+  DispatchRecordSchema,
+  RolloutTaskSchema,
+  VoidedEntrySchema,
+} from "@whetstone/proto/events/v1/events";
 import { JobPhase, JobSchema, StepRecordSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { EpisodeSchema, Purpose } from "@whetstone/proto/types/v1/types";
@@ -70,9 +76,31 @@ export class JobBooks {
     this.consume(step);
   }
 
-  async dispatch(step: number, samples = Array.from({ length: GROUPS }, () => SAMPLES)): Promise<void> {
+  /** From dispatch to manifest, each group with a baseline; the first group's had to be played again. */
+  async stepWithBaselines(step: number, change?: (manifest: BatchManifest) => void, version = step): Promise<void> {
+    const [first, second] = [step * GROUPS, step * GROUPS + 1];
+    await this.dispatch(step, undefined, [2, 1]);
+    for (const id of this.ids(step)) await this.seal(id, step);
+    const [failed, ...used] = [`${JOB}/b${first}/s0`, `${JOB}/b${first}/s1`, `${JOB}/b${second}/s0`];
+    const asBaseline = (episode: Episode): void => void (episode.purpose = Purpose.BASELINE);
+    for (const id of [failed, ...used]) await this.seal(id, version, asBaseline);
+    await this.manifest(step, (manifest) => {
+      manifest.voided = [create(VoidedEntrySchema, { episodeId: failed, failureClass: 4, reason: "RetriesExhausted" })];
+      manifest.baselines = used.map((episodeId, i) => {
+        const group = `g${first + i}`;
+        return create(BaselineEntrySchema, { episodeId, group, ...this.sealed.get(episodeId) });
+      });
+      change?.(manifest);
+    });
+  }
+
+  async dispatch(
+    step: number,
+    samples = Array.from({ length: GROUPS }, () => SAMPLES),
+    baselines: number[] = [],
+  ): Promise<void> {
     const ledger = await openKv(this.#connection, LEDGER_BUCKET, DispatchRecordSchema);
-    await ledger.put(`${JOB}.dispatch.${step}`, { job: JOB, step, samples, policyVersion: BigInt(step) });
+    await ledger.put(`${JOB}.dispatch.${step}`, { job: JOB, step, samples, baselines, policyVersion: BigInt(step) });
   }
 
   async task(id: string): Promise<void> {
@@ -112,7 +140,12 @@ export class JobBooks {
 
   entry(id: string): BatchEntry[] {
     const sealed = this.sealed.get(id);
-    const base = { $typeName: "whetstone.events.v1.BatchEntry", episodeId: id, group: "", reward: 0 } as const;
+    const base = {
+      $typeName: "whetstone.events.v1.BatchEntry",
+      episodeId: id,
+      group: id.split("/")[1] ?? "",
+      reward: 0,
+    } as const;
     return sealed ? [{ ...base, ...sealed }] : [];
   }
 

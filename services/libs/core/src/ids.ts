@@ -37,6 +37,11 @@ export function trainGroup(index: number): string {
   return `g${index}`;
 }
 
+/** Name under which the baseline episodes of a training group are played: they are beside it, not in it. */
+export function baselineGroup(index: number): string {
+  return `b${index}`;
+}
+
 /** `job/group/sample`, for example `fl-1/g12/s3`. Attempts share it (I1). */
 export function episodeId(job: string, group: string, sample: number): string {
   return `${job}/${group}/s${sample}`;

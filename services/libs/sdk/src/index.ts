@@ -56,6 +56,7 @@ export {
   grpo,
   gspo,
   opo,
+  remax,
   reinforce,
   reinforcePlusPlus,
   reinforcePlusPlusBaseline,

@@ -30,6 +30,12 @@ it("one greedy model call beside others leaves the episode to be trained, nothin
   expect(summaryOf(greedy).notTrainable).toContain("every call was greedy");
 });
 
+it("of a baseline only the reward is used, so only that is judged", () => {
+  const calls = [{ id: "c0", promptIds: [1], completionIds: [2], sampling: { temperature: 0 } }];
+  const why = (reward: number) => whyNotTrainable(create(EpisodeSchema, { purpose: Purpose.BASELINE, calls, reward }));
+  expect([why(0), why(Number.NaN)]).toEqual(["", "its reward is not finite"]);
+});
+
 it("validation is not judged: it is never trained", () => {
   const calls = [{ id: "c0", promptIds: [1], completionIds: [2], sampling: { temperature: 0 } }];
   expect(whyNotTrainable(create(EpisodeSchema, { purpose: Purpose.VALIDATION, calls }))).toBe("");

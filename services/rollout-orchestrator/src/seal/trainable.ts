@@ -8,11 +8,12 @@ import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1
 const NOTHING_LEFT =
   "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)";
 
-/** Why no step can train the episode, for people. Empty: one can. What has no tokens at all is told by their number. */
+/** Why no step can train the episode, or use it as a baseline, for people. Empty: one can. What has no tokens at all is told by their number. */
 export function whyNotTrainable(episode: Episode): string {
   const { purpose, calls, reward, trajectories } = episode;
-  if (purpose !== Purpose.TRAIN && purpose !== Purpose.DEMONSTRATION) return "";
+  if (![Purpose.TRAIN, Purpose.DEMONSTRATION, Purpose.BASELINE].includes(purpose)) return "";
   if (![reward, ...trajectories.map((one) => one.reward)].every(Number.isFinite)) return "its reward is not finite";
+  if (purpose === Purpose.BASELINE) return ""; // Only its reward is used.
   const earlier = new Set<string>();
   for (const call of calls) {
     const fault = faultOf(call, earlier, purpose);

@@ -247,6 +247,7 @@ async function audit(deps: JobServiceDeps, name: string, signal: AbortSignal) {
     dispatched: BigInt(result.dispatched),
     trained: BigInt(result.trained),
     voided: BigInt(result.voided),
+    baseline: BigInt(result.baseline),
     inFlight: BigInt(result.inFlight),
     lost: BigInt(result.lost),
     duplicated: BigInt(result.duplicated),

@@ -71,7 +71,12 @@ function rehearsalTask({ spec, module, task }: Rehearsal): RolloutTask {
     episodeTimeout: durationFromMs(Math.min(job.episodeTimeoutMs, EPISODE_MS)),
   };
   return create(RolloutTaskSchema, {
-    ...trainTask({ ...spec, limits: create(RolloutLimitsSchema, limits) }, job, { group: 0, sample: 0, task }),
+    ...trainTask({ ...spec, limits: create(RolloutLimitsSchema, limits) }, job, {
+      group: 0,
+      sample: 0,
+      isBaseline: false,
+      task,
+    }),
     episodeId: episodeId(job.name, "rehearsal", 0), // Not the first episode's: a crash here must not count against that.
     group: "rehearsal",
     purpose: Purpose.VALIDATION,

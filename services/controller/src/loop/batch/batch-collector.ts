@@ -12,14 +12,14 @@ import {
   VoidedEntrySchema,
 } from "@whetstone/proto/events/v1/events";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
-import { type BatchPlan, planBatch } from "./batch.ts";
+import { type BatchPlan, planBatch, type Settled } from "./batch.ts";
 import { BatchMetrics } from "./batch-metrics.ts";
 import { FailureTally } from "./commonest-failure.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
 import { decodeManifest } from "./manifest-bytes.ts";
 import { admissibleBatches } from "../admission.ts";
 import type { KeptSummary } from "./sealed-episode.ts";
-import { type TrainPlace, trainPlaces, trainTask } from "./tasks.ts";
+import { type Dispatched, type TrainPlace, trainPlaces, trainTask } from "./tasks.ts";
 import type { JobContext } from "../job-context.ts";
 import type { EpisodeIndex, Ledger, TaskQueue } from "../ports.ts";
 
@@ -65,7 +65,7 @@ export class BatchCollector {
     this.#liveVersion = version;
   }
 
-  /** Samples dispatched so far, by batch. */
+  /** What was dispatched so far, by batch. */
   get dispatched(): readonly DispatchRecord[] {
     return this.#dispatches;
   }
@@ -79,8 +79,10 @@ export class BatchCollector {
   async admit(step: number, signal: AbortSignal): Promise<void> {
     const facts = { liveVersion: Math.max(step, this.#liveVersion), dispatchedBatches: this.#dispatches.length };
     for (const batch of admissibleBatches(this.#context.job, facts)) {
-      const samples = Array.from({ length: this.#context.job.batchGroups }, () => this.#context.job.groupSize);
-      await this.#dispatch(batch, samples, signal);
+      const { batchGroups, groupSize, hasBaselines } = this.#context.job;
+      const samples = Array.from({ length: batchGroups }, () => groupSize);
+      const baselines = hasBaselines ? samples.map(() => 1) : [];
+      await this.#dispatch({ step: batch, samples, baselines }, signal);
     }
   }
 
@@ -90,7 +92,7 @@ export class BatchCollector {
       await this.#sealed(step, signal);
       const plan = await this.#plan(step);
       if (plan.kind === "complete") return this.#seal(step, plan);
-      if (plan.kind === "refill") await this.#dispatch(step, plan.samples, signal);
+      if (plan.kind === "refill") await this.#dispatch({ step, ...plan }, signal);
       this.#context.onCounts();
     }
   }
@@ -126,8 +128,7 @@ export class BatchCollector {
   }
 
   #plan(step: number): Promise<BatchPlan> {
-    const { samples } = this.#recordOf(step);
-    return runInTurns(planBatch(this.#context.job, step, samples, this.#parts.episodes.find));
+    return runInTurns(planBatch(this.#context.job, this.#recordOf(step), this.#parts.episodes.find));
   }
 
   #recordOf(step: number): DispatchRecord {
@@ -136,8 +137,8 @@ export class BatchCollector {
     return record;
   }
 
-  async #seal(step: number, { entries, voided }: Extract<BatchPlan, { kind: "complete" }>): Promise<CollectedBatch> {
-    const manifest = Object.assign(this.#manifest(step), { entries, voided });
+  async #seal(step: number, { entries, baselines, voided }: Settled): Promise<CollectedBatch> {
+    const manifest = Object.assign(this.#manifest(step), { entries, baselines, voided });
     return this.#collectedFrom(await this.#parts.ledger.createManifest(manifest));
   }
 
@@ -159,6 +160,7 @@ export class BatchCollector {
       metrics.add(summary);
       tokensSampled += summary.sampledTokens;
     }
+    for (const { reward } of manifest.baselines) metrics.addBaseline(reward);
     for await (const voided of inTurns(manifest.voided)) {
       metrics.addVoided(voided);
       failures.add({ summary: this.#summaryOf(voided.episodeId), reason: voided.reason });
@@ -171,20 +173,15 @@ export class BatchCollector {
   }
 
   #keep(record: DispatchRecord): void {
-    const episodes = (samples: readonly number[] = []): number => samples.reduce((sum, count) => sum + count, 0);
-    this.#dispatchedEpisodes += episodes(record.samples) - episodes(this.#dispatches[record.step]?.samples);
+    this.#dispatchedEpisodes += episodesOf(record) - episodesOf(this.#dispatches[record.step]);
     this.#dispatches[record.step] = record;
   }
 
   /** The record goes first: an id that was ever queued is in the books (I2). */
-  async #dispatch(step: number, samples: readonly number[], signal: AbortSignal): Promise<void> {
+  async #dispatch({ step, samples, baselines }: Dispatched, signal: AbortSignal): Promise<void> {
+    const { name: job } = this.#context.job;
     const policyVersion = BigInt(this.#liveVersion);
-    const record = create(DispatchRecordSchema, {
-      job: this.#context.job.name,
-      step,
-      samples: [...samples],
-      policyVersion,
-    });
+    const record = create(DispatchRecordSchema, { job, step, samples, baselines, policyVersion });
     await this.#parts.ledger.saveDispatch(record);
     this.#keep(record);
     await this.#publish(record, signal);
@@ -197,15 +194,19 @@ export class BatchCollector {
 
   async *#unsealed(record: DispatchRecord): AsyncGenerator<RolloutTask> {
     const { spec, job } = this.#context;
-    for await (const { id, group, sample } of inTurns(this.#places(record))) {
-      if (this.#parts.episodes.find(id)) continue;
-      yield trainTask(spec, job, { group, sample, task: await this.#parts.tasks.at(group) });
+    for await (const place of inTurns(this.#places(record))) {
+      if (this.#parts.episodes.find(place.id)) continue;
+      yield trainTask(spec, job, { ...place, task: await this.#parts.tasks.at(place.group) });
     }
   }
 
   #places(record: DispatchRecord): Generator<TrainPlace> {
     return trainPlaces(this.#context.job, record);
   }
+}
+
+function episodesOf(record: DispatchRecord | undefined): number {
+  return [...(record?.samples ?? []), ...(record?.baselines ?? [])].reduce((sum, count) => sum + count, 0);
 }
 
 function cancelled(episodeId: string): VoidedEntry {

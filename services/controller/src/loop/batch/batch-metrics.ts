@@ -21,11 +21,18 @@ export class BatchMetrics {
   readonly #endings = new Counts();
   readonly #voided = new Counts();
   #episodes = 0;
+  #baselines = 0;
+  #baselineReward = 0;
 
   add(summary: KeptSummary): void {
     this.#episodes++;
     for (const [name, of] of Object.entries(MEANS)) this.#sums.add(name, of(summary));
     this.#endings.add(`rollout/ended/${TerminationReason[summary.terminationReason].toLowerCase()}`);
+  }
+
+  addBaseline(reward: number): void {
+    this.#baselines++;
+    this.#baselineReward += reward;
   }
 
   /** By failure class and by reason. */
@@ -38,7 +45,11 @@ export class BatchMetrics {
   /** Of nothing there is no mean, and 0 would be one. */
   metrics(): Record<string, number> {
     const counts = { "rollout/episodes": this.#episodes, "rollout/voided": 0, ...this.#voided.over(1) };
-    return { ...counts, ...this.#sums.over(this.#episodes), ...this.#endings.over(this.#episodes) };
+    const baseline = this.#baselines > 0 && {
+      "baseline/episodes": this.#baselines,
+      "baseline/reward": this.#baselineReward / this.#baselines,
+    };
+    return { ...counts, ...this.#sums.over(this.#episodes), ...this.#endings.over(this.#episodes), ...baseline };
   }
 }
 

@@ -7,14 +7,22 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { planBatch as planInSteps } from "./batch.ts";
 import type { GroupRule } from "../../jobs/compiled-job.ts";
-import { keptSummary, type SealedEpisode } from "./sealed-episode.ts";
+import { type FindEpisode, keptSummary, type SealedEpisode } from "./sealed-episode.ts";
 
-const planBatch = (...given: Parameters<typeof planInSteps>) => runAtOnce(planInSteps(...given));
+/** @param baselines  dispatched for each group; none: the job's advantage needs none. */
+const planBatch = (
+  job: ReturnType<typeof rules>,
+  step: number,
+  samples: readonly number[],
+  find: FindEpisode,
+  baselines: readonly number[] = [],
+) => runAtOnce(planInSteps(job, { step, samples: [...samples], baselines: [...baselines] }, find));
 
 const rules = (groupRule: GroupRule) => ({
   name: "j",
   batchGroups: 2,
   groupSize: 3,
+  hasBaselines: false,
   groupRule,
   deadlinePolicy: DeadlinePolicy.VOID,
   maxPolicyLag: 0,
@@ -53,6 +61,7 @@ describe("planBatch", () => {
     expect(planBatch(rules({ kind: "complete" }), 1, [3, 3], world(failed))).toEqual({
       kind: "refill",
       samples: [4, 3],
+      baselines: [],
     });
     const plan = planBatch(rules({ kind: "complete" }), 1, [4, 3], world(failed));
     if (plan.kind !== "complete") throw new Error(plan.kind);
@@ -129,22 +138,78 @@ describe("planBatch", () => {
     expect(plan).toMatchObject({ kind: "complete", entries: { length: 6 }, voided: [] });
   });
 
+  describe("with a baseline for each group", () => {
+    const remax = (groupRule: GroupRule) => ({ ...rules(groupRule), hasBaselines: true });
+    const plan = (rule: GroupRule, find: FindEpisode, baselines = [1, 1]) =>
+      planBatch(remax(rule), 1, [3, 3], find, baselines);
+    const idsOf = (entries: readonly { episodeId: string }[]) => entries.map(({ episodeId }) => episodeId);
+
+    it("lists it apart from what is trained and what is voided", () => {
+      const made = plan({ kind: "drop" }, world({}));
+      if (made.kind !== "complete") throw new Error(made.kind);
+      expect(made.baselines.map(({ episodeId, group }) => [episodeId, group])).toEqual([
+        ["j/b2/s0", "g2"],
+        ["j/b3/s0", "g3"],
+      ]);
+      expect([made.entries.length, made.voided.length]).toEqual([6, 0]);
+    });
+
+    it("waits for it", () => {
+      expect(plan({ kind: "drop" }, world({ "j/b3/s0": undefined }))).toEqual({ kind: "waiting", missing: 1 });
+    });
+
+    it.each([
+      ["failed", sealed(FailureClass.INFRASTRUCTURE), "RetriesExhausted"],
+      ["is stale (I3)", sealed(FailureClass.NONE, { minPolicyVersion: 0n }), "Stale"],
+      ["has unlabelled tokens (I5)", sealed(FailureClass.NONE, { unlabelledTokens: 1 }), "Unlabelled"],
+      ["has a reward that is no number", sealed(FailureClass.NONE, { notTrainable: "its reward" }), "NotTrainable"],
+    ])("voids the group whose baseline %s, partial groups too", (_name, episode, reason) => {
+      for (const rule of [{ kind: "drop" }, { kind: "partial", minSize: 1 }] as const) {
+        const made = plan(rule, world({ "j/b2/s0": episode }));
+        if (made.kind !== "complete") throw new Error(made.kind);
+        expect(idsOf(made.baselines)).toEqual(["j/b3/s0"]);
+        expect(made.voided.map((one) => `${one.episodeId} ${one.reason}`)).toEqual([
+          ...[0, 1, 2].map((sample) => `j/g2/s${sample} GroupIncomplete`),
+          `j/b2/s0 ${reason}`,
+        ]);
+      }
+    });
+
+    it("voids the baseline of a group that is dropped for want of members", () => {
+      const made = plan({ kind: "drop" }, world({ "j/g2/s1": sealed(FailureClass.GRADER) }));
+      if (made.kind !== "complete") throw new Error(made.kind);
+      expect(idsOf(made.baselines)).toEqual(["j/b3/s0"]);
+      expect(made.voided).toHaveLength(4);
+    });
+
+    it("complete asks for one more, once, and uses that", () => {
+      const failed = world({ "j/b2/s0": sealed(FailureClass.GRADER) });
+      expect(plan({ kind: "complete" }, failed)).toEqual({ kind: "refill", samples: [3, 3], baselines: [2, 1] });
+      const made = plan({ kind: "complete" }, failed, [2, 1]);
+      expect(made).toMatchObject({ kind: "complete", entries: { length: 6 }, voided: { length: 1 } });
+      expect(made.kind === "complete" && idsOf(made.baselines)).toEqual(["j/b2/s1", "j/b3/s0"]);
+      const never = world({ "j/b2/s0": sealed(FailureClass.GRADER), "j/b2/s1": sealed(FailureClass.GRADER) });
+      expect(plan({ kind: "complete" }, never, [2, 1])).toMatchObject({ kind: "complete", voided: { length: 5 } });
+    });
+  });
+
   it("accounts for every dispatched id exactly once, whatever fails (I2)", () => {
     const rule = fc.constantFrom<GroupRule>({ kind: "drop" }, { kind: "complete" }, { kind: "partial", minSize: 2 });
     const outcomes = fc.array(fc.constantFrom(...[1, 2, 3, 4, 5, 6, 7]), { minLength: 12, maxLength: 12 });
     fc.assert(
-      fc.property(rule, outcomes, (groupRule, classes) => {
+      fc.property(rule, outcomes, fc.boolean(), (groupRule, classes, hasBaselines) => {
         let samples: readonly number[] = [3, 3];
+        let baselines: readonly number[] = hasBaselines ? [1, 1] : [];
         for (;;) {
           const find = (id: string) =>
             sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
-          const plan = planBatch(rules(groupRule), 1, samples, find);
+          const plan = planBatch({ ...rules(groupRule), hasBaselines }, 1, samples, find, baselines);
           if (plan.kind === "waiting") throw new Error("nothing is missing");
-          if (plan.kind === "refill") samples = plan.samples;
+          if (plan.kind === "refill") ({ samples, baselines } = plan);
           else {
-            const ids = [...plan.entries, ...plan.voided].map((entry) => entry.episodeId);
+            const ids = [...plan.entries, ...plan.baselines, ...plan.voided].map((entry) => entry.episodeId);
             expect(new Set(ids).size).toBe(ids.length);
-            expect(ids.length).toBe(samples.reduce((a, b) => a + b, 0));
+            expect(ids.length).toBe([...samples, ...baselines].reduce((a, b) => a + b, 0));
             return;
           }
         }

@@ -1,108 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import { episodeId, trainGroup } from "@whetstone/core";
+import { trainGroup } from "@whetstone/core";
 import {
+  type BaselineEntry,
+  BaselineEntrySchema,
   type BatchEntry,
   BatchEntrySchema,
   type VoidedEntry,
   VoidedEntrySchema,
 } from "@whetstone/proto/events/v1/events";
-import { DeadlinePolicy } from "@whetstone/proto/jobs/v1/jobs";
 import { FailureClass } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob } from "../../jobs/compiled-job.ts";
-import type { FindEpisode, SealedEpisode } from "./sealed-episode.ts";
+import { judge, type Member, type Sound, soundOf } from "./members.ts";
+import type { FindEpisode } from "./sealed-episode.ts";
+import { type Dispatched, trainPlaces } from "./tasks.ts";
+
+/** Every dispatched episode of a batch, in one of the lists. */
+export interface Settled {
+  readonly entries: BatchEntry[];
+  readonly baselines: BaselineEntry[];
+  readonly voided: VoidedEntry[];
+}
 
 /** What is to be done about a batch now. */
 export type BatchPlan =
   | { readonly kind: "waiting"; readonly missing: number }
-  | { readonly kind: "refill"; readonly samples: readonly number[] }
-  | { readonly kind: "complete"; readonly entries: BatchEntry[]; readonly voided: VoidedEntry[] };
+  /** More is to be dispatched: so much of each group in all. */
+  | ({ readonly kind: "refill" } & Omit<Dispatched, "step">)
+  | ({ readonly kind: "complete" } & Settled);
 
-type Rules = Pick<CompiledJob, "name" | "batchGroups" | "groupSize" | "groupRule" | "deadlinePolicy" | "maxPolicyLag">;
+type Rules = Pick<
+  CompiledJob,
+  "name" | "batchGroups" | "groupSize" | "hasBaselines" | "groupRule" | "deadlinePolicy" | "maxPolicyLag"
+>;
 
-type Member =
-  | { readonly kind: "pending"; readonly id: string }
-  | { readonly kind: "sound"; readonly id: string; readonly episode: SealedEpisode }
-  | { readonly kind: "void"; readonly id: string; readonly failureClass: FailureClass; readonly reason: string };
+interface Group {
+  readonly name: string;
+  readonly members: Member[];
+  readonly baselines: Member[];
+}
 
 /**
- * Decides from what is sealed whether a batch is complete. Every dispatched id ends as an entry or as voided (I2). A batch may
- * have tens of thousands of them: this yields after each.
- * @param samples samples dispatched so far, one number a group of the batch.
+ * Decides from what is sealed whether a batch is complete. Every dispatched id ends as an entry, as a baseline or as voided
+ * (I2). A batch may have tens of thousands of them: this yields after each.
  */
-export function* planBatch(
-  job: Rules,
-  step: number,
-  samples: readonly number[],
-  find: FindEpisode,
-): Generator<void, BatchPlan> {
-  const groups: Member[][] = [];
+export function* planBatch(job: Rules, dispatched: Dispatched, find: FindEpisode): Generator<void, BatchPlan> {
+  const groups = new Map<number, Group>();
   let missing = 0;
-  for (const [i, count] of samples.entries()) {
-    const members: Member[] = [];
-    for (let sample = 0; sample < count; sample++) {
-      const id = episodeId(job.name, trainGroup(step * job.batchGroups + i), sample);
-      const member = judge(job, step, id, find(id));
-      if (member.kind === "pending") missing++;
-      members.push(member);
-      yield;
-    }
-    groups.push(members);
+  for (const { id, group: index, isBaseline } of trainPlaces(job, dispatched)) {
+    const group = groups.get(index) ?? { name: trainGroup(index), members: [], baselines: [] };
+    groups.set(index, group);
+    const member = judge(job, dispatched.step, id, find(id));
+    if (member.kind === "pending") missing++;
+    (isBaseline ? group.baselines : group.members).push(member);
+    yield;
   }
   if (missing > 0) return { kind: "waiting", missing };
-  const wanted = groups.map((members) => members.length + refillsFor(job, members));
-  if (wanted.some((count, i) => count > (samples[i] ?? 0))) return { kind: "refill", samples: wanted };
-  return yield* settle(job, step, groups);
+  const all = [...groups.values()];
+  const samples = all.map(({ members }) => members.length + refillsFor(job, members, job.groupSize));
+  const baselines = job.hasBaselines
+    ? all.map((group) => group.baselines.length + refillsFor(job, group.baselines, 1))
+    : [];
+  const isMore = (wanted: readonly number[], had: readonly number[]): boolean =>
+    wanted.some((n, i) => n > (had[i] ?? 0));
+  if (isMore(samples, dispatched.samples) || isMore(baselines, dispatched.baselines))
+    return { kind: "refill", samples, baselines };
+  return { kind: "complete", ...(yield* settle(job, all)) };
 }
 
-function judge(job: Rules, step: number, id: string, episode: SealedEpisode | undefined): Member {
-  if (!episode) return { kind: "pending", id };
-  const { summary } = episode;
-  const voided = (reason: string): Member => ({ kind: "void", id, failureClass: summary.failureClass, reason });
-  switch (summary.failureClass) {
-    case FailureClass.NONE:
-    case FailureClass.POLICY:
-      break;
-    case FailureClass.TASK:
-      return voided("TaskBroken");
-    case FailureClass.DEADLINE:
-      if (job.deadlinePolicy === DeadlinePolicy.VOID) return voided("Deadline");
-      break;
-    default:
-      return voided("RetriesExhausted");
-  }
-  if (summary.unlabelledTokens > 0) return voided("Unlabelled");
-  if (summary.sampledTokens + summary.demonstrationTokens === 0) return voided("NoTokens");
-  if (summary.notTrainable !== "") return voided("NotTrainable");
-  // Admission makes this impossible (I3); if it happens all the same, the episode must not be trained.
-  if (summary.minPolicyVersion !== undefined && Number(summary.minPolicyVersion) < step - job.maxPolicyLag)
-    return voided("Stale");
-  return { kind: "sound", id, episode };
-}
-
-/** How many further samples the policy `complete` asks for; at most group_size extra in all. */
-function refillsFor(job: Rules, members: readonly Member[]): number {
+/** How many further ones the policy `complete` asks for; at most as many again as were wanted in all. */
+function refillsFor(job: Rules, members: readonly Member[], size: number): number {
   if (job.groupRule.kind !== "complete") return 0;
-  const lacking = job.groupSize - members.filter((member) => member.kind === "sound").length;
-  return Math.max(0, Math.min(lacking, 2 * job.groupSize - members.length));
+  const lacking = size - soundOf(members).length;
+  return Math.max(0, Math.min(lacking, 2 * size - members.length));
 }
 
-function* settle(job: Rules, step: number, groups: readonly Member[][]): Generator<void, BatchPlan> {
-  const entries: BatchEntry[] = [];
-  const voided: VoidedEntry[] = [];
-  for (const [i, members] of groups.entries()) {
-    const kept = keepsGroup(job, members);
-    for (const member of members) {
-      if (member.kind === "sound" && kept) entries.push(entryOf(member, `g${step * job.batchGroups + i}`));
-      else voided.push(voidedOf(member));
+function* settle(job: Rules, groups: readonly Group[]): Generator<void, Settled> {
+  const settled: Settled = { entries: [], baselines: [], voided: [] };
+  for (const group of groups) {
+    const kept = keepsGroup(job, group);
+    for (const member of group.members) {
+      if (member.kind === "sound" && kept) settled.entries.push(entryOf(member, group.name));
+      else settled.voided.push(voidedOf(member));
       yield;
     }
+    for (const one of group.baselines) {
+      if (one.kind === "sound" && kept) settled.baselines.push(baselineOf(one, group.name));
+      else settled.voided.push(voidedOf(one));
+    }
   }
-  return { kind: "complete", entries, voided };
+  return settled;
 }
 
-function keepsGroup(job: Rules, members: readonly Member[]): boolean {
-  const sound = members.filter((member) => member.kind === "sound").length;
+/** Without its baseline a group has nothing to be compared with, whatever the policy. */
+function keepsGroup(job: Rules, { members, baselines }: Group): boolean {
+  if (job.hasBaselines && soundOf(baselines).length === 0) return false;
+  const sound = soundOf(members).length;
   switch (job.groupRule.kind) {
     case "complete":
       return sound >= job.groupSize;
@@ -113,17 +106,21 @@ function keepsGroup(job: Rules, members: readonly Member[]): boolean {
   }
 }
 
-function entryOf(member: Extract<Member, { kind: "sound" }>, group: string): BatchEntry {
-  const { sequence, summary } = member.episode;
+function entryOf(member: Sound, group: string): BatchEntry {
+  const { minPolicyVersion, maxPolicyVersion } = member.episode.summary;
   return create(BatchEntrySchema, {
-    episodeId: member.id,
-    group,
-    sequence,
-    digest: summary.digest,
-    reward: summary.reward,
-    ...(summary.minPolicyVersion !== undefined && { minPolicyVersion: summary.minPolicyVersion }),
-    ...(summary.maxPolicyVersion !== undefined && { maxPolicyVersion: summary.maxPolicyVersion }),
+    ...named(member, group),
+    ...(minPolicyVersion !== undefined && { minPolicyVersion }),
+    ...(maxPolicyVersion !== undefined && { maxPolicyVersion }),
   });
+}
+
+function baselineOf(member: Sound, group: string): BaselineEntry {
+  return create(BaselineEntrySchema, named(member, group));
+}
+
+function named({ id: episodeId, episode: { sequence, summary } }: Sound, group: string) {
+  return { episodeId, group, sequence, digest: summary.digest, reward: summary.reward };
 }
 
 function voidedOf(member: Member): VoidedEntry {

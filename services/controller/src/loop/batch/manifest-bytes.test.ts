@@ -12,8 +12,11 @@ function manifestOf(trained: number, dropped: number) {
     ...(i % 2 === 0 && { minPolicyVersion: BigInt(i), maxPolicyVersion: 3n }),
   }));
   const voided = Array.from({ length: dropped }, (_, i) => ({ episodeId: `j/g${i}/s1`, failureClass: 3, reason: "R" }));
+  const baselines = entries.map(({ group, sequence, digest, reward }) => ({
+    ...{ episodeId: `j/${group.replace("g", "b")}/s0`, group, sequence, digest, reward },
+  }));
   const more = { job: "j", step: 7, epoch: 2n, maxPolicyLag: 1, createdAt: timestampNow() };
-  return create(BatchManifestSchema, { ...more, entries, voided });
+  return create(BatchManifestSchema, { ...more, entries, voided, baselines });
 }
 
 const stepsOf = (work: Generator<void, unknown>): number => work.reduce((count) => count + 1, 0);
@@ -31,7 +34,7 @@ describe("a manifest's bytes, made and read in steps", () => {
     const bytes = runAtOnce(encodeManifest(manifest));
     expect(Buffer.from(bytes).equals(Buffer.from(toBinary(BatchManifestSchema, manifest)))).toBe(true);
     expect(runAtOnce(decodeManifest(bytes))).toEqual(fromBinary(BatchManifestSchema, bytes));
-    expect(runAtOnce(countManifest(bytes))).toEqual({ entries: trained, voided });
+    expect(runAtOnce(countManifest(bytes))).toEqual({ entries: trained, voided, baselines: trained });
   });
 
   it("with a step for each entry", () => {

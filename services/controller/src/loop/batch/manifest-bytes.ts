@@ -11,7 +11,7 @@ const PIECE = 64;
 
 /** The manifest's bytes, the same as of `toBinary`: fields in the order of their numbers. */
 export function* encodeManifest(manifest: BatchManifest): Generator<void, Uint8Array> {
-  const { job, step, epoch, entries, voided, maxPolicyLag, createdAt } = manifest;
+  const { job, step, epoch, entries, voided, maxPolicyLag, createdAt, baselines } = manifest;
   const parts = [encoded({ job, step, epoch })];
   for (const entry of entries) {
     parts.push(encoded({ entries: [entry] }));
@@ -22,6 +22,10 @@ export function* encodeManifest(manifest: BatchManifest): Generator<void, Uint8A
     yield;
   }
   parts.push(encoded({ maxPolicyLag, ...(createdAt && { createdAt }) }));
+  for (const entry of baselines) {
+    parts.push(encoded({ baselines: [entry] }));
+    yield;
+  }
   return Buffer.concat(parts);
 }
 
@@ -38,13 +42,20 @@ export function* decodeManifest(bytes: Uint8Array): Generator<void, BatchManifes
   return mergeFromBinary(BatchManifestSchema, manifest, bytes.subarray(start));
 }
 
-/** How many entries and voided ones a manifest has. */
-export function* countManifest(bytes: Uint8Array): Generator<void, { entries: number; voided: number }> {
-  const { entries, voided } = BatchManifestSchema.field;
-  const counts = { entries: 0, voided: 0 };
+export interface ManifestCounts {
+  entries: number;
+  voided: number;
+  baselines: number;
+}
+
+/** How many of each a manifest lists. */
+export function* countManifest(bytes: Uint8Array): Generator<void, ManifestCounts> {
+  const { entries, voided, baselines } = BatchManifestSchema.field;
+  const counts = { entries: 0, voided: 0, baselines: 0 };
   for (const { number } of fieldsOf(bytes)) {
     if (number === entries.number) counts.entries++;
     if (number === voided.number) counts.voided++;
+    if (number === baselines.number) counts.baselines++;
     yield;
   }
   return counts;

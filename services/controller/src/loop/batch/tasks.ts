@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import { deriveSeed, episodeId, trainGroup } from "@whetstone/core";
+import { baselineGroup, deriveSeed, episodeId, trainGroup } from "@whetstone/core";
 import { type DispatchRecord, type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
-import { type Episode, Purpose, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
+import { type Episode, Purpose, SamplingSchema, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
 import type { CompiledJob, CompiledVariant } from "../../jobs/compiled-job.ts";
 
-/** One sample of a group of a batch. */
+/** One episode of a group of a batch. */
 export interface TrainPlace {
   readonly id: string;
   readonly group: number;
   readonly sample: number;
+  /** Played greedily beside the group, and never trained. */
+  readonly isBaseline: boolean;
 }
+
+/** What was dispatched of a batch. */
+export type Dispatched = Pick<DispatchRecord, "step" | "samples" | "baselines">;
 
 /** The places of a batch, in order. */
 export function* trainPlaces(
   { name, batchGroups }: Pick<CompiledJob, "name" | "batchGroups">,
-  { step, samples }: Pick<DispatchRecord, "step" | "samples">,
+  { step, samples, baselines }: Dispatched,
 ): Generator<TrainPlace> {
   for (const [i, count] of samples.entries()) {
     const group = step * batchGroups + i;
-    for (let sample = 0; sample < count; sample++)
-      yield { id: episodeId(name, trainGroup(group), sample), group, sample };
+    yield* placesOf(name, group, count, false);
+    yield* placesOf(name, group, baselines[i] ?? 0, true);
   }
+}
+
+function* placesOf(job: string, group: number, count: number, isBaseline: boolean): Generator<TrainPlace> {
+  const name = groupName(group, isBaseline);
+  for (let sample = 0; sample < count; sample++) yield { id: episodeId(job, name, sample), group, sample, isBaseline };
+}
+
+function groupName(group: number, isBaseline: boolean): string {
+  return isBaseline ? baselineGroup(group) : trainGroup(group);
 }
 
 /** Group name of a validation task. */
@@ -30,17 +44,15 @@ export function validationGroup(step: number, variant: string, task: number): st
   return `v${step}-${variant}-${task}`;
 }
 
-/** The task of one sample of a training group; attempts share id and seed (I1). */
-export function trainTask(
-  spec: JobSpec,
-  job: CompiledJob,
-  at: { group: number; sample: number; task: Task },
-): RolloutTask {
-  const group = trainGroup(at.group);
+/** The task of one episode of a training group; attempts share id and seed (I1). */
+export function trainTask(spec: JobSpec, job: CompiledJob, at: Omit<TrainPlace, "id"> & { task: Task }): RolloutTask {
+  const group = groupName(at.group, at.isBaseline);
+  const greedy = create(SamplingSchema, { ...spec.sampling, temperature: 0 });
+  const sampling = at.isBaseline ? greedy : spec.sampling;
   return create(RolloutTaskSchema, {
     ...common(spec, job, { group, sample: at.sample, task: at.task }),
-    purpose: job.purpose,
-    ...(spec.sampling && { sampling: spec.sampling }),
+    purpose: at.isBaseline ? Purpose.BASELINE : job.purpose,
+    ...(sampling && { sampling }),
   });
 }
 

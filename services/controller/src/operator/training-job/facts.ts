@@ -32,6 +32,7 @@ export interface RecordFacts {
     readonly dispatched: number;
     readonly trained: number;
     readonly voided: number;
+    readonly baseline: number;
     readonly inFlight: number;
   };
   readonly validations: number;
@@ -160,11 +161,12 @@ function progressFacts(status: JobStatus): OfStatus {
   };
 }
 
-function countFacts({ dispatched, trained, voided, inFlight }: EpisodeCounts): RecordFacts["counts"] {
+function countFacts({ dispatched, trained, voided, baseline, inFlight }: EpisodeCounts): RecordFacts["counts"] {
   return {
     dispatched: Number(dispatched),
     trained: Number(trained),
     voided: Number(voided),
+    baseline: Number(baseline),
     inFlight: Number(inFlight),
   };
 }

@@ -27,7 +27,7 @@ export function job({ spec, meta, status }: Parts = {}): Stored<TrainingJob> {
   };
 }
 
-export const counts = { dispatched: 0, trained: 0, voided: 0, inFlight: 0 };
+export const counts = { dispatched: 0, trained: 0, voided: 0, baseline: 0, inFlight: 0 };
 export const record = (over: Partial<RecordFacts> = {}): RecordFacts => ({
   ...{ uid: "u1", generation: 2, phase: "QUEUED", reason: "", message: "" },
   ...{ desired: DESIRED.run(), steps: 60, step: 3, policyVersion: 3, epoch: 1, restarts: 0, counts },

@@ -248,9 +248,15 @@ const status = z
     completionTime: time().optional(),
     lastProgressTime: time().optional(),
     counts: z
-      .object({ dispatched: int64(), trained: int64(), voided: int64(), inFlight: int64() })
+      .object({
+        dispatched: int64(),
+        trained: int64(),
+        voided: int64(),
+        baseline: int64().optional(),
+        inFlight: int64(),
+      })
       .optional()
-      .describe("The books: dispatched = trained + voided + inFlight."),
+      .describe("The books: dispatched = trained + voided + baseline + inFlight."),
     modelPath: text(4096).optional().describe("Folder of the newest weights."),
     lastCheckpoint: z.object({ step: int64(), path: text(4096) }).optional(),
     workload: text(253).optional().describe("Name of the Kueue Workload that was made for the job."),

@@ -41,6 +41,9 @@ export const reinforcePlusPlusBaseline = recipe({ advantage: "reinforce++-baseli
 /** A baseline weighted by lengths. arXiv 2505.23585. */
 export const opo = recipe({ advantage: "opo" });
 
+/** The reward beside that of a greedy episode of the same task. arXiv 2310.10505. */
+export const remax = recipe({ advantage: "remax" });
+
 function recipe(own: Partial<PolicyGradientSettings>): Recipe {
   return (settings) => policyGradient({ ...own, ...settings });
 }

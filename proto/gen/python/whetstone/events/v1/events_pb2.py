@@ -27,7 +27,7 @@ from whetstone.jobs.v1 import jobs_pb2 as whetstone_dot_jobs_dot_v1_dot_jobs__pb
 from whetstone.types.v1 import types_pb2 as whetstone_dot_types_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n whetstone/events/v1/events.proto\x12\x13whetstone.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cwhetstone/jobs/v1/jobs.proto\x1a\x1ewhetstone/types/v1/types.proto\"\x9a\x04\n\x0bRolloutTask\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12\x0e\n\x06sample\x18\x04 \x01(\r\x12,\n\x07purpose\x18\x05 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12&\n\x04task\x18\x06 \x01(\x0b\x32\x18.whetstone.types.v1.Task\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12+\n\x05\x61gent\x18\x08 \x01(\x0b\x32\x1c.whetstone.jobs.v1.AgentSpec\x12\x37\n\x0b\x65nvironment\x18\t \x01(\x0b\x32\".whetstone.jobs.v1.EnvironmentSpec\x12.\n\x08sampling\x18\n \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x31\n\x06limits\x18\x0b \x01(\x0b\x32!.whetstone.types.v1.RolloutLimits\x12\r\n\x05model\x18\x0c \x01(\t\x12:\n\x0f\x64\x65\x61\x64line_policy\x18\r \x01(\x0e\x32!.whetstone.jobs.v1.DeadlinePolicy\x12*\n\x06module\x18\x0e \x01(\x0b\x32\x1a.whetstone.types.v1.Module\x12\'\n\x05roles\x18\x0f \x03(\x0b\x32\x18.whetstone.types.v1.Role\"\xd1\x01\n\nBatchEntry\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0e\n\x06reward\x18\x05 \x01(\x01\x12\x1f\n\x12min_policy_version\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12max_policy_version\x18\x07 \x01(\x04H\x01\x88\x01\x01\x42\x15\n\x13_min_policy_versionB\x15\n\x13_max_policy_version\"j\n\x0bVoidedEntry\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x37\n\rfailure_class\x18\x02 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xe5\x01\n\rBatchManifest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1f.whetstone.events.v1.BatchEntry\x12\x30\n\x06voided\x18\x05 \x03(\x0b\x32 .whetstone.events.v1.VoidedEntry\x12\x16\n\x0emax_policy_lag\x18\x06 \x01(\r\x12.\n\ncreated_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x0cPolicyRecord\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"W\n\x0b\x45pochRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x0e\x44ispatchRecord\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0f\n\x07samples\x18\x03 \x03(\r\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x04\"\xf1\x02\n\x08JobEvent\x12\x0b\n\x03job\x18\x01 \x01(\t\x12&\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x04step\x18\x03 \x01(\x0b\x32\x1d.whetstone.jobs.v1.StepRecordH\x00\x12\x39\n\nvalidation\x18\x04 \x01(\x0b\x32#.whetstone.jobs.v1.ValidationResultH\x00\x12:\n\rphase_changed\x18\x05 \x01(\x0b\x32!.whetstone.events.v1.PhaseChangedH\x00\x12\x44\n\x12\x65ngine_quarantined\x18\x06 \x01(\x0b\x32&.whetstone.events.v1.EngineQuarantinedH\x00\x12<\n\x0eweights_synced\x18\x07 \x01(\x0b\x32\".whetstone.events.v1.WeightsSyncedH\x00\x42\x06\n\x04kind\"\x83\x01\n\x0cPhaseChanged\x12)\n\x04\x66rom\x18\x01 \x01(\x0e\x32\x1b.whetstone.jobs.v1.JobPhase\x12\'\n\x02to\x18\x02 \x01(\x0e\x32\x1b.whetstone.jobs.v1.JobPhase\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"3\n\x11\x45ngineQuarantined\x12\x0e\n\x06\x65ngine\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"8\n\rWeightsSynced\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x04\x12\x0f\n\x07\x65ngines\x18\x02 \x01(\r\"\x8a\x01\n\nDeadLetter\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x12\n\ndeliveries\x18\x04 \x01(\r\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12&\n\x02\x61t\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"e\n\nPoolRecord\x12\x30\n\x07runners\x18\x01 \x03(\x0b\x32\x1f.whetstone.events.v1.PoolRunner\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x16\n\x0ewanted_runners\x18\x03 \x01(\r\"J\n\nPoolRunner\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05slots\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\"q\n\x08PoolLoad\x12\x14\n\x0corchestrator\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\x30\n\x07runners\x18\x03 \x03(\x0b\x32\x1f.whetstone.events.v1.RunnerLoad\x12\x0f\n\x07waiting\x18\x04 \x01(\r\"*\n\nRunnerLoad\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08sessions\x18\x02 \x01(\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n whetstone/events/v1/events.proto\x12\x13whetstone.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cwhetstone/jobs/v1/jobs.proto\x1a\x1ewhetstone/types/v1/types.proto\"\x9a\x04\n\x0bRolloutTask\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12\x0e\n\x06sample\x18\x04 \x01(\r\x12,\n\x07purpose\x18\x05 \x01(\x0e\x32\x1b.whetstone.types.v1.Purpose\x12&\n\x04task\x18\x06 \x01(\x0b\x32\x18.whetstone.types.v1.Task\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12+\n\x05\x61gent\x18\x08 \x01(\x0b\x32\x1c.whetstone.jobs.v1.AgentSpec\x12\x37\n\x0b\x65nvironment\x18\t \x01(\x0b\x32\".whetstone.jobs.v1.EnvironmentSpec\x12.\n\x08sampling\x18\n \x01(\x0b\x32\x1c.whetstone.types.v1.Sampling\x12\x31\n\x06limits\x18\x0b \x01(\x0b\x32!.whetstone.types.v1.RolloutLimits\x12\r\n\x05model\x18\x0c \x01(\t\x12:\n\x0f\x64\x65\x61\x64line_policy\x18\r \x01(\x0e\x32!.whetstone.jobs.v1.DeadlinePolicy\x12*\n\x06module\x18\x0e \x01(\x0b\x32\x1a.whetstone.types.v1.Module\x12\'\n\x05roles\x18\x0f \x03(\x0b\x32\x18.whetstone.types.v1.Role\"\xd1\x01\n\nBatchEntry\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0e\n\x06reward\x18\x05 \x01(\x01\x12\x1f\n\x12min_policy_version\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12\x1f\n\x12max_policy_version\x18\x07 \x01(\x04H\x01\x88\x01\x01\x42\x15\n\x13_min_policy_versionB\x15\n\x13_max_policy_version\"d\n\rBaselineEntry\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0e\n\x06reward\x18\x05 \x01(\x01\"j\n\x0bVoidedEntry\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x37\n\rfailure_class\x18\x02 \x01(\x0e\x32 .whetstone.types.v1.FailureClass\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9c\x02\n\rBatchManifest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1f.whetstone.events.v1.BatchEntry\x12\x30\n\x06voided\x18\x05 \x03(\x0b\x32 .whetstone.events.v1.VoidedEntry\x12\x16\n\x0emax_policy_lag\x18\x06 \x01(\r\x12.\n\ncreated_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\tbaselines\x18\x08 \x03(\x0b\x32\".whetstone.events.v1.BaselineEntry\"i\n\x0cPolicyRecord\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x04\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"W\n\x0b\x45pochRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"g\n\x0e\x44ispatchRecord\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0f\n\x07samples\x18\x03 \x03(\r\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x04\x12\x11\n\tbaselines\x18\x05 \x03(\r\"\xf1\x02\n\x08JobEvent\x12\x0b\n\x03job\x18\x01 \x01(\t\x12&\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x04step\x18\x03 \x01(\x0b\x32\x1d.whetstone.jobs.v1.StepRecordH\x00\x12\x39\n\nvalidation\x18\x04 \x01(\x0b\x32#.whetstone.jobs.v1.ValidationResultH\x00\x12:\n\rphase_changed\x18\x05 \x01(\x0b\x32!.whetstone.events.v1.PhaseChangedH\x00\x12\x44\n\x12\x65ngine_quarantined\x18\x06 \x01(\x0b\x32&.whetstone.events.v1.EngineQuarantinedH\x00\x12<\n\x0eweights_synced\x18\x07 \x01(\x0b\x32\".whetstone.events.v1.WeightsSyncedH\x00\x42\x06\n\x04kind\"\x83\x01\n\x0cPhaseChanged\x12)\n\x04\x66rom\x18\x01 \x01(\x0e\x32\x1b.whetstone.jobs.v1.JobPhase\x12\'\n\x02to\x18\x02 \x01(\x0e\x32\x1b.whetstone.jobs.v1.JobPhase\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"3\n\x11\x45ngineQuarantined\x12\x0e\n\x06\x65ngine\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"8\n\rWeightsSynced\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x04\x12\x0f\n\x07\x65ngines\x18\x02 \x01(\r\"\x8a\x01\n\nDeadLetter\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x12\n\ndeliveries\x18\x04 \x01(\r\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12&\n\x02\x61t\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"e\n\nPoolRecord\x12\x30\n\x07runners\x18\x01 \x03(\x0b\x32\x1f.whetstone.events.v1.PoolRunner\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x16\n\x0ewanted_runners\x18\x03 \x01(\r\"J\n\nPoolRunner\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05slots\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\"q\n\x08PoolLoad\x12\x14\n\x0corchestrator\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\x30\n\x07runners\x18\x03 \x03(\x0b\x32\x1f.whetstone.events.v1.RunnerLoad\x12\x0f\n\x07waiting\x18\x04 \x01(\r\"*\n\nRunnerLoad\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08sessions\x18\x02 \x01(\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,32 +38,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ROLLOUTTASK']._serialized_end=691
   _globals['_BATCHENTRY']._serialized_start=694
   _globals['_BATCHENTRY']._serialized_end=903
-  _globals['_VOIDEDENTRY']._serialized_start=905
-  _globals['_VOIDEDENTRY']._serialized_end=1011
-  _globals['_BATCHMANIFEST']._serialized_start=1014
-  _globals['_BATCHMANIFEST']._serialized_end=1243
-  _globals['_POLICYRECORD']._serialized_start=1245
-  _globals['_POLICYRECORD']._serialized_end=1350
-  _globals['_EPOCHRECORD']._serialized_start=1352
-  _globals['_EPOCHRECORD']._serialized_end=1439
-  _globals['_DISPATCHRECORD']._serialized_start=1441
-  _globals['_DISPATCHRECORD']._serialized_end=1525
-  _globals['_JOBEVENT']._serialized_start=1528
-  _globals['_JOBEVENT']._serialized_end=1897
-  _globals['_PHASECHANGED']._serialized_start=1900
-  _globals['_PHASECHANGED']._serialized_end=2031
-  _globals['_ENGINEQUARANTINED']._serialized_start=2033
-  _globals['_ENGINEQUARANTINED']._serialized_end=2084
-  _globals['_WEIGHTSSYNCED']._serialized_start=2086
-  _globals['_WEIGHTSSYNCED']._serialized_end=2142
-  _globals['_DEADLETTER']._serialized_start=2145
-  _globals['_DEADLETTER']._serialized_end=2283
-  _globals['_POOLRECORD']._serialized_start=2285
-  _globals['_POOLRECORD']._serialized_end=2386
-  _globals['_POOLRUNNER']._serialized_start=2388
-  _globals['_POOLRUNNER']._serialized_end=2462
-  _globals['_POOLLOAD']._serialized_start=2464
-  _globals['_POOLLOAD']._serialized_end=2577
-  _globals['_RUNNERLOAD']._serialized_start=2579
-  _globals['_RUNNERLOAD']._serialized_end=2621
+  _globals['_BASELINEENTRY']._serialized_start=905
+  _globals['_BASELINEENTRY']._serialized_end=1005
+  _globals['_VOIDEDENTRY']._serialized_start=1007
+  _globals['_VOIDEDENTRY']._serialized_end=1113
+  _globals['_BATCHMANIFEST']._serialized_start=1116
+  _globals['_BATCHMANIFEST']._serialized_end=1400
+  _globals['_POLICYRECORD']._serialized_start=1402
+  _globals['_POLICYRECORD']._serialized_end=1507
+  _globals['_EPOCHRECORD']._serialized_start=1509
+  _globals['_EPOCHRECORD']._serialized_end=1596
+  _globals['_DISPATCHRECORD']._serialized_start=1598
+  _globals['_DISPATCHRECORD']._serialized_end=1701
+  _globals['_JOBEVENT']._serialized_start=1704
+  _globals['_JOBEVENT']._serialized_end=2073
+  _globals['_PHASECHANGED']._serialized_start=2076
+  _globals['_PHASECHANGED']._serialized_end=2207
+  _globals['_ENGINEQUARANTINED']._serialized_start=2209
+  _globals['_ENGINEQUARANTINED']._serialized_end=2260
+  _globals['_WEIGHTSSYNCED']._serialized_start=2262
+  _globals['_WEIGHTSSYNCED']._serialized_end=2318
+  _globals['_DEADLETTER']._serialized_start=2321
+  _globals['_DEADLETTER']._serialized_end=2459
+  _globals['_POOLRECORD']._serialized_start=2461
+  _globals['_POOLRECORD']._serialized_end=2562
+  _globals['_POOLRUNNER']._serialized_start=2564
+  _globals['_POOLRUNNER']._serialized_end=2638
+  _globals['_POOLLOAD']._serialized_start=2640
+  _globals['_POOLLOAD']._serialized_end=2753
+  _globals['_RUNNERLOAD']._serialized_start=2755
+  _globals['_RUNNERLOAD']._serialized_end=2797
 # @@protoc_insertion_point(module_scope)

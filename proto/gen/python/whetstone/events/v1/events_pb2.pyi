@@ -63,6 +63,20 @@ class BatchEntry(_message.Message):
     max_policy_version: int
     def __init__(self, episode_id: _Optional[str] = ..., group: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., reward: _Optional[float] = ..., min_policy_version: _Optional[int] = ..., max_policy_version: _Optional[int] = ...) -> None: ...
 
+class BaselineEntry(_message.Message):
+    __slots__ = ("episode_id", "group", "sequence", "digest", "reward")
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    episode_id: str
+    group: str
+    sequence: int
+    digest: str
+    reward: float
+    def __init__(self, episode_id: _Optional[str] = ..., group: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., reward: _Optional[float] = ...) -> None: ...
+
 class VoidedEntry(_message.Message):
     __slots__ = ("episode_id", "failure_class", "reason")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -74,7 +88,7 @@ class VoidedEntry(_message.Message):
     def __init__(self, episode_id: _Optional[str] = ..., failure_class: _Optional[_Union[_types_pb2.FailureClass, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BatchManifest(_message.Message):
-    __slots__ = ("job", "step", "epoch", "entries", "voided", "max_policy_lag", "created_at")
+    __slots__ = ("job", "step", "epoch", "entries", "voided", "max_policy_lag", "created_at", "baselines")
     JOB_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +96,7 @@ class BatchManifest(_message.Message):
     VOIDED_FIELD_NUMBER: _ClassVar[int]
     MAX_POLICY_LAG_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    BASELINES_FIELD_NUMBER: _ClassVar[int]
     job: str
     step: int
     epoch: int
@@ -89,7 +104,8 @@ class BatchManifest(_message.Message):
     voided: _containers.RepeatedCompositeFieldContainer[VoidedEntry]
     max_policy_lag: int
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[BatchEntry, _Mapping]]] = ..., voided: _Optional[_Iterable[_Union[VoidedEntry, _Mapping]]] = ..., max_policy_lag: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    baselines: _containers.RepeatedCompositeFieldContainer[BaselineEntry]
+    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[BatchEntry, _Mapping]]] = ..., voided: _Optional[_Iterable[_Union[VoidedEntry, _Mapping]]] = ..., max_policy_lag: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., baselines: _Optional[_Iterable[_Union[BaselineEntry, _Mapping]]] = ...) -> None: ...
 
 class PolicyRecord(_message.Message):
     __slots__ = ("job", "policy_version", "path", "manifest_digest", "epoch")
@@ -116,16 +132,18 @@ class EpochRecord(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., holder: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DispatchRecord(_message.Message):
-    __slots__ = ("job", "step", "samples", "policy_version")
+    __slots__ = ("job", "step", "samples", "policy_version", "baselines")
     JOB_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BASELINES_FIELD_NUMBER: _ClassVar[int]
     job: str
     step: int
     samples: _containers.RepeatedScalarFieldContainer[int]
     policy_version: int
-    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., samples: _Optional[_Iterable[int]] = ..., policy_version: _Optional[int] = ...) -> None: ...
+    baselines: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., samples: _Optional[_Iterable[int]] = ..., policy_version: _Optional[int] = ..., baselines: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class JobEvent(_message.Message):
     __slots__ = ("job", "at", "step", "validation", "phase_changed", "engine_quarantined", "weights_synced")

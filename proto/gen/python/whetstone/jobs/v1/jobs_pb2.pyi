@@ -500,16 +500,18 @@ class DesiredState(_message.Message):
     def __init__(self, run: _Optional[_Union[DesiredState.Run, _Mapping]] = ..., suspend: _Optional[_Union[DesiredState.Suspend, _Mapping]] = ..., end: _Optional[_Union[DesiredState.End, _Mapping]] = ...) -> None: ...
 
 class EpisodeCounts(_message.Message):
-    __slots__ = ("dispatched", "trained", "voided", "in_flight")
+    __slots__ = ("dispatched", "trained", "voided", "in_flight", "baseline")
     DISPATCHED_FIELD_NUMBER: _ClassVar[int]
     TRAINED_FIELD_NUMBER: _ClassVar[int]
     VOIDED_FIELD_NUMBER: _ClassVar[int]
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    BASELINE_FIELD_NUMBER: _ClassVar[int]
     dispatched: int
     trained: int
     voided: int
     in_flight: int
-    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
+    baseline: int
+    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ..., baseline: _Optional[int] = ...) -> None: ...
 
 class ValidationResult(_message.Message):
     __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version", "commonest_failure")
@@ -573,7 +575,7 @@ class DroppedEpisode(_message.Message):
     def __init__(self, episode_id: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class StepRecord(_message.Message):
-    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped", "commonest_failure")
+    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped", "commonest_failure", "baselines")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -593,6 +595,7 @@ class StepRecord(_message.Message):
     BATCH_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     COMMONEST_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    BASELINES_FIELD_NUMBER: _ClassVar[int]
     step: int
     policy_version: int
     metrics: _containers.ScalarMap[str, float]
@@ -605,7 +608,8 @@ class StepRecord(_message.Message):
     batch_digest: str
     dropped: _containers.RepeatedCompositeFieldContainer[DroppedEpisode]
     commonest_failure: str
-    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ..., commonest_failure: _Optional[str] = ...) -> None: ...
+    baselines: int
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ..., commonest_failure: _Optional[str] = ..., baselines: _Optional[int] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled", "restarts")
@@ -908,7 +912,7 @@ class AuditJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class AuditJobResponse(_message.Message):
-    __slots__ = ("dispatched", "trained", "voided", "in_flight", "lost", "duplicated", "stale", "unlabelled", "checked_episodes", "violations")
+    __slots__ = ("dispatched", "trained", "voided", "in_flight", "lost", "duplicated", "stale", "unlabelled", "checked_episodes", "violations", "baseline")
     DISPATCHED_FIELD_NUMBER: _ClassVar[int]
     TRAINED_FIELD_NUMBER: _ClassVar[int]
     VOIDED_FIELD_NUMBER: _ClassVar[int]
@@ -919,6 +923,7 @@ class AuditJobResponse(_message.Message):
     UNLABELLED_FIELD_NUMBER: _ClassVar[int]
     CHECKED_EPISODES_FIELD_NUMBER: _ClassVar[int]
     VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    BASELINE_FIELD_NUMBER: _ClassVar[int]
     dispatched: int
     trained: int
     voided: int
@@ -929,7 +934,8 @@ class AuditJobResponse(_message.Message):
     unlabelled: int
     checked_episodes: int
     violations: _containers.RepeatedCompositeFieldContainer[AuditViolation]
-    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ..., lost: _Optional[int] = ..., duplicated: _Optional[int] = ..., stale: _Optional[int] = ..., unlabelled: _Optional[int] = ..., checked_episodes: _Optional[int] = ..., violations: _Optional[_Iterable[_Union[AuditViolation, _Mapping]]] = ...) -> None: ...
+    baseline: int
+    def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ..., lost: _Optional[int] = ..., duplicated: _Optional[int] = ..., stale: _Optional[int] = ..., unlabelled: _Optional[int] = ..., checked_episodes: _Optional[int] = ..., violations: _Optional[_Iterable[_Union[AuditViolation, _Mapping]]] = ..., baseline: _Optional[int] = ...) -> None: ...
 
 class AuditViolation(_message.Message):
     __slots__ = ("kind", "subject", "reason")

@@ -20,6 +20,7 @@ class Purpose(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PURPOSE_TRAIN: _ClassVar[Purpose]
     PURPOSE_VALIDATION: _ClassVar[Purpose]
     PURPOSE_DEMONSTRATION: _ClassVar[Purpose]
+    PURPOSE_BASELINE: _ClassVar[Purpose]
 
 class TerminationReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -58,11 +59,13 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_OPO: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_REMAX: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GAE: _ClassVar[AdvantageEstimator]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
 PURPOSE_DEMONSTRATION: Purpose
+PURPOSE_BASELINE: Purpose
 TERMINATION_REASON_UNSPECIFIED: TerminationReason
 TERMINATION_REASON_ENV_DONE: TerminationReason
 TERMINATION_REASON_MAX_TURNS: TerminationReason
@@ -89,6 +92,7 @@ ADVANTAGE_ESTIMATOR_RLOO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS_BASELINE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_OPO: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_REMAX: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
 
 class ChatMessage(_message.Message):

@@ -171,7 +171,51 @@ export declare type BatchEntry = Message<"whetstone.events.v1.BatchEntry"> & {
 export declare const BatchEntrySchema: GenMessage<BatchEntry>;
 
 /**
- * One dispatched episode that no step trains.
+ * One episode that was played for a group, is used by its step, and is never trained.
+ *
+ * @generated from message whetstone.events.v1.BaselineEntry
+ */
+export declare type BaselineEntry = Message<"whetstone.events.v1.BaselineEntry"> & {
+  /**
+   * @generated from field: string episode_id = 1;
+   */
+  episodeId: string;
+
+  /**
+   * The group of the batch that it was played for; one of `entries` at least is of it.
+   *
+   * @generated from field: string group = 2;
+   */
+  group: string;
+
+  /**
+   * Sequence in the job's EPISODE stream.
+   *
+   * @generated from field: uint64 sequence = 3;
+   */
+  sequence: bigint;
+
+  /**
+   * SHA-256 of the Episode's bytes, lower-case hex.
+   *
+   * @generated from field: string digest = 4;
+   */
+  digest: string;
+
+  /**
+   * @generated from field: double reward = 5;
+   */
+  reward: number;
+};
+
+/**
+ * Describes the message whetstone.events.v1.BaselineEntry.
+ * Use `create(BaselineEntrySchema)` to create a new message.
+ */
+export declare const BaselineEntrySchema: GenMessage<BaselineEntry>;
+
+/**
+ * One dispatched episode that no step trains or uses.
  *
  * @generated from message whetstone.events.v1.VoidedEntry
  */
@@ -245,6 +289,13 @@ export declare type BatchManifest = Message<"whetstone.events.v1.BatchManifest">
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * One a group in `entries`, if the job's advantage needs them. Neither trained nor voided.
+   *
+   * @generated from field: repeated whetstone.events.v1.BaselineEntry baselines = 8;
+   */
+  baselines: BaselineEntry[];
 };
 
 /**
@@ -357,6 +408,13 @@ export declare type DispatchRecord = Message<"whetstone.events.v1.DispatchRecord
    * @generated from field: uint64 policy_version = 4;
    */
   policyVersion: bigint;
+
+  /**
+   * Baseline episodes dispatched for each group, refills included; same order. Empty: the job's advantage needs none.
+   *
+   * @generated from field: repeated uint32 baselines = 5;
+   */
+  baselines: number[];
 };
 
 /**

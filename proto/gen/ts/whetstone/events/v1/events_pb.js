@@ -13,7 +13,7 @@ import { file_whetstone_types_v1_types } from "../../types/v1/types_pb.js";
  * Describes the file whetstone/events/v1/events.proto.
  */
 export const file_whetstone_events_v1_events = /*@__PURE__*/
-  fileDesc("CiB3aGV0c3RvbmUvZXZlbnRzL3YxL2V2ZW50cy5wcm90bxITd2hldHN0b25lLmV2ZW50cy52MSKaBAoLUm9sbG91dFRhc2sSEgoKZXBpc29kZV9pZBgBIAEoCRILCgNqb2IYAiABKAkSDQoFZ3JvdXAYAyABKAkSDgoGc2FtcGxlGAQgASgNEiwKB3B1cnBvc2UYBSABKA4yGy53aGV0c3RvbmUudHlwZXMudjEuUHVycG9zZRImCgR0YXNrGAYgASgLMhgud2hldHN0b25lLnR5cGVzLnYxLlRhc2sSDAoEc2VlZBgHIAEoBBIrCgVhZ2VudBgIIAEoCzIcLndoZXRzdG9uZS5qb2JzLnYxLkFnZW50U3BlYxI3CgtlbnZpcm9ubWVudBgJIAEoCzIiLndoZXRzdG9uZS5qb2JzLnYxLkVudmlyb25tZW50U3BlYxIuCghzYW1wbGluZxgKIAEoCzIcLndoZXRzdG9uZS50eXBlcy52MS5TYW1wbGluZxIxCgZsaW1pdHMYCyABKAsyIS53aGV0c3RvbmUudHlwZXMudjEuUm9sbG91dExpbWl0cxINCgVtb2RlbBgMIAEoCRI6Cg9kZWFkbGluZV9wb2xpY3kYDSABKA4yIS53aGV0c3RvbmUuam9icy52MS5EZWFkbGluZVBvbGljeRIqCgZtb2R1bGUYDiABKAsyGi53aGV0c3RvbmUudHlwZXMudjEuTW9kdWxlEicKBXJvbGVzGA8gAygLMhgud2hldHN0b25lLnR5cGVzLnYxLlJvbGUi0QEKCkJhdGNoRW50cnkSEgoKZXBpc29kZV9pZBgBIAEoCRINCgVncm91cBgCIAEoCRIQCghzZXF1ZW5jZRgDIAEoBBIOCgZkaWdlc3QYBCABKAkSDgoGcmV3YXJkGAUgASgBEh8KEm1pbl9wb2xpY3lfdmVyc2lvbhgGIAEoBEgAiAEBEh8KEm1heF9wb2xpY3lfdmVyc2lvbhgHIAEoBEgBiAEBQhUKE19taW5fcG9saWN5X3ZlcnNpb25CFQoTX21heF9wb2xpY3lfdmVyc2lvbiJqCgtWb2lkZWRFbnRyeRISCgplcGlzb2RlX2lkGAEgASgJEjcKDWZhaWx1cmVfY2xhc3MYAiABKA4yIC53aGV0c3RvbmUudHlwZXMudjEuRmFpbHVyZUNsYXNzEg4KBnJlYXNvbhgDIAEoCSLlAQoNQmF0Y2hNYW5pZmVzdBILCgNqb2IYASABKAkSDAoEc3RlcBgCIAEoDRINCgVlcG9jaBgDIAEoBBIwCgdlbnRyaWVzGAQgAygLMh8ud2hldHN0b25lLmV2ZW50cy52MS5CYXRjaEVudHJ5EjAKBnZvaWRlZBgFIAMoCzIgLndoZXRzdG9uZS5ldmVudHMudjEuVm9pZGVkRW50cnkSFgoObWF4X3BvbGljeV9sYWcYBiABKA0SLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiaQoMUG9saWN5UmVjb3JkEgsKA2pvYhgBIAEoCRIWCg5wb2xpY3lfdmVyc2lvbhgCIAEoBBIMCgRwYXRoGAMgASgJEhcKD21hbmlmZXN0X2RpZ2VzdBgEIAEoCRINCgVlcG9jaBgFIAEoBCJXCgtFcG9jaFJlY29yZBINCgVlcG9jaBgBIAEoBBIOCgZob2xkZXIYAiABKAkSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlQKDkRpc3BhdGNoUmVjb3JkEgsKA2pvYhgBIAEoCRIMCgRzdGVwGAIgASgNEg8KB3NhbXBsZXMYAyADKA0SFgoOcG9saWN5X3ZlcnNpb24YBCABKAQi8QIKCEpvYkV2ZW50EgsKA2pvYhgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoEc3RlcBgDIAEoCzIdLndoZXRzdG9uZS5qb2JzLnYxLlN0ZXBSZWNvcmRIABI5Cgp2YWxpZGF0aW9uGAQgASgLMiMud2hldHN0b25lLmpvYnMudjEuVmFsaWRhdGlvblJlc3VsdEgAEjoKDXBoYXNlX2NoYW5nZWQYBSABKAsyIS53aGV0c3RvbmUuZXZlbnRzLnYxLlBoYXNlQ2hhbmdlZEgAEkQKEmVuZ2luZV9xdWFyYW50aW5lZBgGIAEoCzImLndoZXRzdG9uZS5ldmVudHMudjEuRW5naW5lUXVhcmFudGluZWRIABI8Cg53ZWlnaHRzX3N5bmNlZBgHIAEoCzIiLndoZXRzdG9uZS5ldmVudHMudjEuV2VpZ2h0c1N5bmNlZEgAQgYKBGtpbmQigwEKDFBoYXNlQ2hhbmdlZBIpCgRmcm9tGAEgASgOMhsud2hldHN0b25lLmpvYnMudjEuSm9iUGhhc2USJwoCdG8YAiABKA4yGy53aGV0c3RvbmUuam9icy52MS5Kb2JQaGFzZRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCSIzChFFbmdpbmVRdWFyYW50aW5lZBIOCgZlbmdpbmUYASABKAkSDgoGcmVhc29uGAIgASgJIjgKDVdlaWdodHNTeW5jZWQSFgoOcG9saWN5X3ZlcnNpb24YASABKAQSDwoHZW5naW5lcxgCIAEoDSKKAQoKRGVhZExldHRlchIOCgZzdHJlYW0YASABKAkSEAoIc2VxdWVuY2UYAiABKAQSDwoHcGF5bG9hZBgDIAEoDBISCgpkZWxpdmVyaWVzGAQgASgNEg0KBWVycm9yGAUgASgJEiYKAmF0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJlCgpQb29sUmVjb3JkEjAKB3J1bm5lcnMYASADKAsyHy53aGV0c3RvbmUuZXZlbnRzLnYxLlBvb2xSdW5uZXISDQoFZXBvY2gYAiABKAQSFgoOd2FudGVkX3J1bm5lcnMYAyABKA0iSgoKUG9vbFJ1bm5lchIKCgJpZBgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEg0KBXNsb3RzGAMgASgNEhAKCGRyYWluaW5nGAQgASgIInEKCFBvb2xMb2FkEhQKDG9yY2hlc3RyYXRvchgBIAEoCRIMCgRwb29sGAIgASgJEjAKB3J1bm5lcnMYAyADKAsyHy53aGV0c3RvbmUuZXZlbnRzLnYxLlJ1bm5lckxvYWQSDwoHd2FpdGluZxgEIAEoDSIqCgpSdW5uZXJMb2FkEgoKAmlkGAEgASgJEhAKCHNlc3Npb25zGAIgASgNYgZwcm90bzM", [file_google_protobuf_timestamp, file_whetstone_jobs_v1_jobs, file_whetstone_types_v1_types]);
+  fileDesc("CiB3aGV0c3RvbmUvZXZlbnRzL3YxL2V2ZW50cy5wcm90bxITd2hldHN0b25lLmV2ZW50cy52MSKaBAoLUm9sbG91dFRhc2sSEgoKZXBpc29kZV9pZBgBIAEoCRILCgNqb2IYAiABKAkSDQoFZ3JvdXAYAyABKAkSDgoGc2FtcGxlGAQgASgNEiwKB3B1cnBvc2UYBSABKA4yGy53aGV0c3RvbmUudHlwZXMudjEuUHVycG9zZRImCgR0YXNrGAYgASgLMhgud2hldHN0b25lLnR5cGVzLnYxLlRhc2sSDAoEc2VlZBgHIAEoBBIrCgVhZ2VudBgIIAEoCzIcLndoZXRzdG9uZS5qb2JzLnYxLkFnZW50U3BlYxI3CgtlbnZpcm9ubWVudBgJIAEoCzIiLndoZXRzdG9uZS5qb2JzLnYxLkVudmlyb25tZW50U3BlYxIuCghzYW1wbGluZxgKIAEoCzIcLndoZXRzdG9uZS50eXBlcy52MS5TYW1wbGluZxIxCgZsaW1pdHMYCyABKAsyIS53aGV0c3RvbmUudHlwZXMudjEuUm9sbG91dExpbWl0cxINCgVtb2RlbBgMIAEoCRI6Cg9kZWFkbGluZV9wb2xpY3kYDSABKA4yIS53aGV0c3RvbmUuam9icy52MS5EZWFkbGluZVBvbGljeRIqCgZtb2R1bGUYDiABKAsyGi53aGV0c3RvbmUudHlwZXMudjEuTW9kdWxlEicKBXJvbGVzGA8gAygLMhgud2hldHN0b25lLnR5cGVzLnYxLlJvbGUi0QEKCkJhdGNoRW50cnkSEgoKZXBpc29kZV9pZBgBIAEoCRINCgVncm91cBgCIAEoCRIQCghzZXF1ZW5jZRgDIAEoBBIOCgZkaWdlc3QYBCABKAkSDgoGcmV3YXJkGAUgASgBEh8KEm1pbl9wb2xpY3lfdmVyc2lvbhgGIAEoBEgAiAEBEh8KEm1heF9wb2xpY3lfdmVyc2lvbhgHIAEoBEgBiAEBQhUKE19taW5fcG9saWN5X3ZlcnNpb25CFQoTX21heF9wb2xpY3lfdmVyc2lvbiJkCg1CYXNlbGluZUVudHJ5EhIKCmVwaXNvZGVfaWQYASABKAkSDQoFZ3JvdXAYAiABKAkSEAoIc2VxdWVuY2UYAyABKAQSDgoGZGlnZXN0GAQgASgJEg4KBnJld2FyZBgFIAEoASJqCgtWb2lkZWRFbnRyeRISCgplcGlzb2RlX2lkGAEgASgJEjcKDWZhaWx1cmVfY2xhc3MYAiABKA4yIC53aGV0c3RvbmUudHlwZXMudjEuRmFpbHVyZUNsYXNzEg4KBnJlYXNvbhgDIAEoCSKcAgoNQmF0Y2hNYW5pZmVzdBILCgNqb2IYASABKAkSDAoEc3RlcBgCIAEoDRINCgVlcG9jaBgDIAEoBBIwCgdlbnRyaWVzGAQgAygLMh8ud2hldHN0b25lLmV2ZW50cy52MS5CYXRjaEVudHJ5EjAKBnZvaWRlZBgFIAMoCzIgLndoZXRzdG9uZS5ldmVudHMudjEuVm9pZGVkRW50cnkSFgoObWF4X3BvbGljeV9sYWcYBiABKA0SLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoJYmFzZWxpbmVzGAggAygLMiIud2hldHN0b25lLmV2ZW50cy52MS5CYXNlbGluZUVudHJ5ImkKDFBvbGljeVJlY29yZBILCgNqb2IYASABKAkSFgoOcG9saWN5X3ZlcnNpb24YAiABKAQSDAoEcGF0aBgDIAEoCRIXCg9tYW5pZmVzdF9kaWdlc3QYBCABKAkSDQoFZXBvY2gYBSABKAQiVwoLRXBvY2hSZWNvcmQSDQoFZXBvY2gYASABKAQSDgoGaG9sZGVyGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJnCg5EaXNwYXRjaFJlY29yZBILCgNqb2IYASABKAkSDAoEc3RlcBgCIAEoDRIPCgdzYW1wbGVzGAMgAygNEhYKDnBvbGljeV92ZXJzaW9uGAQgASgEEhEKCWJhc2VsaW5lcxgFIAMoDSLxAgoISm9iRXZlbnQSCwoDam9iGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCgRzdGVwGAMgASgLMh0ud2hldHN0b25lLmpvYnMudjEuU3RlcFJlY29yZEgAEjkKCnZhbGlkYXRpb24YBCABKAsyIy53aGV0c3RvbmUuam9icy52MS5WYWxpZGF0aW9uUmVzdWx0SAASOgoNcGhhc2VfY2hhbmdlZBgFIAEoCzIhLndoZXRzdG9uZS5ldmVudHMudjEuUGhhc2VDaGFuZ2VkSAASRAoSZW5naW5lX3F1YXJhbnRpbmVkGAYgASgLMiYud2hldHN0b25lLmV2ZW50cy52MS5FbmdpbmVRdWFyYW50aW5lZEgAEjwKDndlaWdodHNfc3luY2VkGAcgASgLMiIud2hldHN0b25lLmV2ZW50cy52MS5XZWlnaHRzU3luY2VkSABCBgoEa2luZCKDAQoMUGhhc2VDaGFuZ2VkEikKBGZyb20YASABKA4yGy53aGV0c3RvbmUuam9icy52MS5Kb2JQaGFzZRInCgJ0bxgCIAEoDjIbLndoZXRzdG9uZS5qb2JzLnYxLkpvYlBoYXNlEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJIjMKEUVuZ2luZVF1YXJhbnRpbmVkEg4KBmVuZ2luZRgBIAEoCRIOCgZyZWFzb24YAiABKAkiOAoNV2VpZ2h0c1N5bmNlZBIWCg5wb2xpY3lfdmVyc2lvbhgBIAEoBBIPCgdlbmdpbmVzGAIgASgNIooBCgpEZWFkTGV0dGVyEg4KBnN0cmVhbRgBIAEoCRIQCghzZXF1ZW5jZRgCIAEoBBIPCgdwYXlsb2FkGAMgASgMEhIKCmRlbGl2ZXJpZXMYBCABKA0SDQoFZXJyb3IYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImUKClBvb2xSZWNvcmQSMAoHcnVubmVycxgBIAMoCzIfLndoZXRzdG9uZS5ldmVudHMudjEuUG9vbFJ1bm5lchINCgVlcG9jaBgCIAEoBBIWCg53YW50ZWRfcnVubmVycxgDIAEoDSJKCgpQb29sUnVubmVyEgoKAmlkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSDQoFc2xvdHMYAyABKA0SEAoIZHJhaW5pbmcYBCABKAgicQoIUG9vbExvYWQSFAoMb3JjaGVzdHJhdG9yGAEgASgJEgwKBHBvb2wYAiABKAkSMAoHcnVubmVycxgDIAMoCzIfLndoZXRzdG9uZS5ldmVudHMudjEuUnVubmVyTG9hZBIPCgd3YWl0aW5nGAQgASgNIioKClJ1bm5lckxvYWQSCgoCaWQYASABKAkSEAoIc2Vzc2lvbnMYAiABKA1iBnByb3RvMw", [file_google_protobuf_timestamp, file_whetstone_jobs_v1_jobs, file_whetstone_types_v1_types]);
 
 /**
  * Describes the message whetstone.events.v1.RolloutTask.
@@ -30,100 +30,107 @@ export const BatchEntrySchema = /*@__PURE__*/
   messageDesc(file_whetstone_events_v1_events, 1);
 
 /**
+ * Describes the message whetstone.events.v1.BaselineEntry.
+ * Use `create(BaselineEntrySchema)` to create a new message.
+ */
+export const BaselineEntrySchema = /*@__PURE__*/
+  messageDesc(file_whetstone_events_v1_events, 2);
+
+/**
  * Describes the message whetstone.events.v1.VoidedEntry.
  * Use `create(VoidedEntrySchema)` to create a new message.
  */
 export const VoidedEntrySchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 2);
+  messageDesc(file_whetstone_events_v1_events, 3);
 
 /**
  * Describes the message whetstone.events.v1.BatchManifest.
  * Use `create(BatchManifestSchema)` to create a new message.
  */
 export const BatchManifestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 3);
+  messageDesc(file_whetstone_events_v1_events, 4);
 
 /**
  * Describes the message whetstone.events.v1.PolicyRecord.
  * Use `create(PolicyRecordSchema)` to create a new message.
  */
 export const PolicyRecordSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 4);
+  messageDesc(file_whetstone_events_v1_events, 5);
 
 /**
  * Describes the message whetstone.events.v1.EpochRecord.
  * Use `create(EpochRecordSchema)` to create a new message.
  */
 export const EpochRecordSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 5);
+  messageDesc(file_whetstone_events_v1_events, 6);
 
 /**
  * Describes the message whetstone.events.v1.DispatchRecord.
  * Use `create(DispatchRecordSchema)` to create a new message.
  */
 export const DispatchRecordSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 6);
+  messageDesc(file_whetstone_events_v1_events, 7);
 
 /**
  * Describes the message whetstone.events.v1.JobEvent.
  * Use `create(JobEventSchema)` to create a new message.
  */
 export const JobEventSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 7);
+  messageDesc(file_whetstone_events_v1_events, 8);
 
 /**
  * Describes the message whetstone.events.v1.PhaseChanged.
  * Use `create(PhaseChangedSchema)` to create a new message.
  */
 export const PhaseChangedSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 8);
+  messageDesc(file_whetstone_events_v1_events, 9);
 
 /**
  * Describes the message whetstone.events.v1.EngineQuarantined.
  * Use `create(EngineQuarantinedSchema)` to create a new message.
  */
 export const EngineQuarantinedSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 9);
+  messageDesc(file_whetstone_events_v1_events, 10);
 
 /**
  * Describes the message whetstone.events.v1.WeightsSynced.
  * Use `create(WeightsSyncedSchema)` to create a new message.
  */
 export const WeightsSyncedSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 10);
+  messageDesc(file_whetstone_events_v1_events, 11);
 
 /**
  * Describes the message whetstone.events.v1.DeadLetter.
  * Use `create(DeadLetterSchema)` to create a new message.
  */
 export const DeadLetterSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 11);
+  messageDesc(file_whetstone_events_v1_events, 12);
 
 /**
  * Describes the message whetstone.events.v1.PoolRecord.
  * Use `create(PoolRecordSchema)` to create a new message.
  */
 export const PoolRecordSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 12);
+  messageDesc(file_whetstone_events_v1_events, 13);
 
 /**
  * Describes the message whetstone.events.v1.PoolRunner.
  * Use `create(PoolRunnerSchema)` to create a new message.
  */
 export const PoolRunnerSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 13);
+  messageDesc(file_whetstone_events_v1_events, 14);
 
 /**
  * Describes the message whetstone.events.v1.PoolLoad.
  * Use `create(PoolLoadSchema)` to create a new message.
  */
 export const PoolLoadSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 14);
+  messageDesc(file_whetstone_events_v1_events, 15);
 
 /**
  * Describes the message whetstone.events.v1.RunnerLoad.
  * Use `create(RunnerLoadSchema)` to create a new message.
  */
 export const RunnerLoadSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_events_v1_events, 15);
+  messageDesc(file_whetstone_events_v1_events, 16);
 

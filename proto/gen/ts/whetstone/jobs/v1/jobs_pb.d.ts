@@ -1127,7 +1127,7 @@ export declare type DesiredState_End = Message<"whetstone.jobs.v1.DesiredState.E
 export declare const DesiredState_EndSchema: GenMessage<DesiredState_End>;
 
 /**
- * The books of a job: dispatched = trained + voided + in_flight (I2). Writer: controller. Training episodes only.
+ * The books of a job: dispatched = trained + voided + baseline + in_flight (I2). Writer: controller. Training episodes only.
  *
  * @generated from message whetstone.jobs.v1.EpisodeCounts
  */
@@ -1151,6 +1151,13 @@ export declare type EpisodeCounts = Message<"whetstone.jobs.v1.EpisodeCounts"> &
    * @generated from field: uint64 in_flight = 4;
    */
   inFlight: bigint;
+
+  /**
+   * Played beside a group and used by its step, never trained.
+   *
+   * @generated from field: uint64 baseline = 5;
+   */
+  baseline: bigint;
 };
 
 /**
@@ -1413,6 +1420,13 @@ export declare type StepRecord = Message<"whetstone.jobs.v1.StepRecord"> & {
    * @generated from field: string commonest_failure = 12;
    */
   commonestFailure: string;
+
+  /**
+   * Baselines of the manifest.
+   *
+   * @generated from field: uint32 baselines = 13;
+   */
+  baselines: number;
 };
 
 /**
@@ -2308,7 +2322,7 @@ export declare const AuditJobRequestSchema: GenMessage<AuditJobRequest>;
  */
 export declare type AuditJobResponse = Message<"whetstone.jobs.v1.AuditJobResponse"> & {
   /**
-   * Episodes; where nothing is lost, dispatched = trained + voided + in_flight.
+   * Episodes; where nothing is lost, dispatched = trained + voided + baseline + in_flight.
    *
    * @generated from field: uint64 dispatched = 1;
    */
@@ -2370,6 +2384,13 @@ export declare type AuditJobResponse = Message<"whetstone.jobs.v1.AuditJobRespon
    * @generated from field: repeated whetstone.jobs.v1.AuditViolation violations = 10;
    */
   violations: AuditViolation[];
+
+  /**
+   * See EpisodeCounts.
+   *
+   * @generated from field: uint64 baseline = 11;
+   */
+  baseline: bigint;
 };
 
 /**

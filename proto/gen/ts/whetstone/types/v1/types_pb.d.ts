@@ -803,7 +803,8 @@ export declare const EpisodeTimingSchema: GenMessage<EpisodeTiming>;
  */
 export declare type Episode = Message<"whetstone.types.v1.Episode"> & {
   /**
-   * "<job>/g<group>/s<sample>"; attempts share it (I1). Validation groups are "v<step>-<variant>-<index>".
+   * "<job>/g<group>/s<sample>"; attempts share it (I1). A group's baselines are in "b<group>", validation groups are
+   * "v<step>-<variant>-<index>".
    *
    * @generated from field: string id = 1;
    */
@@ -1056,7 +1057,7 @@ export declare type EpisodeSummary = Message<"whetstone.types.v1.EpisodeSummary"
 
   /**
    * Why no step can train it, for people: a call breaks the contract, or no token of it may be trained. Empty: it can be
-   * trained. Training episodes and demonstrations only.
+   * trained. Of a baseline: why its reward cannot be used. Not of validation.
    *
    * @generated from field: string not_trainable = 21;
    */
@@ -1229,6 +1230,13 @@ export enum Purpose {
    * @generated from enum value: PURPOSE_DEMONSTRATION = 3;
    */
   DEMONSTRATION = 3,
+
+  /**
+   * Sampled greedily by the policy: its reward is what its group's are compared with; never trained.
+   *
+   * @generated from enum value: PURPOSE_BASELINE = 4;
+   */
+  BASELINE = 4,
 }
 
 /**
@@ -1456,6 +1464,13 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_OPO = 6;
    */
   OPO = 6,
+
+  /**
+   * r - the reward of a greedy episode of the same task, which is played beside the group. arXiv 2310.10505.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_REMAX = 7;
+   */
+  REMAX = 7,
 
   /**
    * Sums of temporal differences of a critic's values, whitened over the batch. arXiv 1506.02438.

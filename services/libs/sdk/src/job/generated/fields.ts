@@ -134,7 +134,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
-        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "gae"],
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "remax", "gae"],
       },
       loss: { type: "enum", prefix: "POLICY_LOSS_", choices: ["clipped", "gspo", "cispo", "sapo", "reinforce"] },
       lossDenominator: { type: "enum", prefix: "LOSS_DENOMINATOR_", choices: ["batch", "signal"] },
@@ -270,7 +270,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       advantage: {
         type: "enum",
         prefix: "ADVANTAGE_ESTIMATOR_",
-        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "gae"],
+        choices: ["grpo", "reinforce", "rloo", "reinforce++-baseline", "reinforce++", "opo", "remax", "gae"],
       },
       frozen: { type: "bool" },
       model: { type: "message", message: "ExternalModel" },

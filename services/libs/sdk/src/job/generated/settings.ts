@@ -7,7 +7,8 @@ export type LossAggregation =
   "token-mean" | "token-sum" | "seq-mean-token-sum" | "seq-mean-token-sum-norm" | "seq-mean-token-mean";
 
 /** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
-export type AdvantageEstimator = "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo" | "gae";
+export type AdvantageEstimator =
+  "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo" | "remax" | "gae";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
 export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce";
