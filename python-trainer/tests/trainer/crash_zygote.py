@@ -2,7 +2,8 @@
 """Trains two steps in child processes that die at a given call, then in one that does not.
 
 Forked from one process that has imported everything, since importing PyTorch takes longer than all of the training.
-Reads JSON lines {run, model, module, path, when, calls}; answers each with {signal, step, replayed, weights, state}.
+Reads JSON lines {run, model, algorithm, module, path, when, calls}; answers each with {signal, found, replayed,
+weights}.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from trainer_kit import UID, Sampler, group, grpo_spec
+from trainer_kit import UID, Sampler, group, grpo_spec, ppo_spec
 from whetstone.events.v1 import events_pb2 as events
 
 from whetstone_trainer.backends.local.backend import LocalBackend
@@ -25,6 +26,8 @@ from whetstone_trainer.contract.settings import parse_settings
 from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.weights.run_folder import RunFolder
+
+SPECS = {"GRPO": grpo_spec, "PPO": ppo_spec}
 
 
 def kill_at(module: str, path: str, when: str, calls: int) -> None:
@@ -48,9 +51,9 @@ def kill_at(module: str, path: str, when: str, calls: int) -> None:
     setattr(owner, name, fatal)
 
 
-def train(run_path: Path, model_path: Path) -> dict[str, Any]:
+def train(run_path: Path, model_path: Path, algorithm: str) -> dict[str, Any]:
     """From whatever is in the folder up to and including step 1, the way a controller asks for it."""
-    settings = parse_settings(grpo_spec(model_path, max_policy_lag=1))
+    settings = parse_settings(SPECS[algorithm](model_path, max_policy_lag=1))
     run = JobRun(settings, RunFolder(run_path, model_path), UID, LocalBackend(torch.device("cpu"), torch.float32))
     sampler, found, replayed = Sampler(model_path), run.step, False
     for step in (0, 1):
@@ -62,7 +65,9 @@ def train(run_path: Path, model_path: Path) -> dict[str, Any]:
             run.train(StepRequest(manifest, f"digest-{step}", bodies, 0.0), lambda *_: None)
         else:
             replayed = step == 0 or run.result_of(step, f"digest-{step}").replayed
-    weights = hashlib.sha256((run.folder.weights(2) / "model.safetensors").read_bytes()).hexdigest()
+    critic = [run.folder.checkpoint(2) / "critic.safetensors"] if run.settings.critic_path else []
+    files = [run.folder.weights(2) / "model.safetensors", *critic]
+    weights = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return {"found": found, "replayed": replayed, "weights": weights}
 
 
@@ -87,14 +92,14 @@ def main() -> None:
     torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))])
     for line in sys.stdin:
         case = json.loads(line)
-        run_path, model_path = Path(case["run"]), Path(case["model"])
+        given = Path(case["run"]), Path(case["model"]), case["algorithm"]
 
-        def killed(case: dict[str, Any] = case, run_path: Path = run_path, model_path: Path = model_path) -> Any:
+        def killed(case: dict[str, Any] = case, given: tuple[Path, Path, str] = given) -> Any:
             kill_at(case["module"], case["path"], case["when"], case["calls"])
-            return train(run_path, model_path)
+            return train(*given)
 
         first = in_child(killed)
-        again = in_child(lambda run_path=run_path, model_path=model_path: train(run_path, model_path))
+        again = in_child(lambda given=given: train(*given))
         print(json.dumps({**again, "signal": first.get("signal")}), flush=True)
 
 

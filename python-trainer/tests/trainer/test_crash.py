@@ -59,6 +59,7 @@ async def train(stub: rpc.TrainerServiceStub, manifest: bytes) -> wire.TrainResu
 
 
 COMMIT, FOLDER = "whetstone_trainer.service.commit", "whetstone_trainer.weights.run_folder"
+CRITIC = "whetstone_trainer.backends.local.critic"
 # Module, function, and at which call of it, before or after, the process dies. Step 0 makes the first calls.
 CRASHES = {
     "while training": ("whetstone_trainer.backends.local.learner", "accumulate", "after", 2),
@@ -69,6 +70,14 @@ CRASHES = {
     "while old checkpoints are removed": (FOLDER, "RunFolder.prune", "after", 2),
     "never": (FOLDER, "RunFolder.prune", "after", 99),
 }
+# Two passes over two mini-batches make four calls a step.
+OF_CRITIC = {
+    "while training": ("whetstone_trainer.backends.local.learner", "accumulate", "after", 6),
+    "while the critic trains": (f"{CRITIC}_learner", "accumulate_value_loss", "after", 6),
+    "before the critic is saved": (CRITIC, "Critic.write", "before", 2),
+    "after the critic is saved": (CRITIC, "Critic.write", "after", 2),
+}
+ALGORITHMS = {"GRPO": CRASHES, "PPO": CRASHES | OF_CRITIC}
 
 
 @pytest.fixture(scope="module")
@@ -80,33 +89,47 @@ def zygote() -> Iterator[subprocess.Popen]:
     child.wait(10)
 
 
-def crash(zygote: subprocess.Popen, run: Path, model_path: Path, name: str) -> dict[str, Any]:
+def crash(zygote: subprocess.Popen, run: Path, model_path: Path, algorithm: str, name: str) -> dict[str, Any]:
     assert zygote.stdin is not None
     assert zygote.stdout is not None
-    module, path, when, calls = CRASHES[name]
-    case = {"run": str(run), "model": str(model_path), "module": module, "path": path, "when": when, "calls": calls}
+    module, path, when, calls = ALGORITHMS[algorithm][name]
+    at = {"run": str(run), "model": str(model_path), "algorithm": algorithm}
+    case = {**at, "module": module, "path": path, "when": when, "calls": calls}
     zygote.stdin.write(json.dumps(case).encode() + b"\n")
     zygote.stdin.flush()
     return json.loads(zygote.stdout.readline())
 
 
 @pytest.fixture(scope="module")
-def undisturbed(zygote: subprocess.Popen, model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Digest of the weights after two steps of a run that nobody kills: training is bitwise repeatable."""
-    answer = crash(zygote, tmp_path_factory.mktemp("undisturbed"), model_path, "never")
-    assert answer["signal"] is None
-    return answer["weights"]
+def undisturbed(
+    zygote: subprocess.Popen, model_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """Digests of the weights after two steps of runs that nobody kills: training is bitwise repeatable."""
+    found = {}
+    for algorithm in ALGORITHMS:
+        answer = crash(zygote, tmp_path_factory.mktemp("undisturbed"), model_path, algorithm, "never")
+        assert answer["signal"] is None
+        found[algorithm] = answer["weights"]
+    return found
 
 
-@pytest.mark.parametrize("name", [name for name in CRASHES if name != "never"])
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [(algorithm, name) for algorithm, crashes in ALGORITHMS.items() for name in crashes if name != "never"],
+)
 def test_killed_at_any_point_of_a_step(
-    name: str, zygote: subprocess.Popen, model_path: Path, tmp_path: Path, undisturbed: str
+    algorithm: str,
+    name: str,
+    zygote: subprocess.Popen,
+    model_path: Path,
+    tmp_path: Path,
+    undisturbed: dict[str, list[str]],
 ) -> None:
-    answer = crash(zygote, tmp_path / "run", model_path, name)
+    answer = crash(zygote, tmp_path / "run", model_path, algorithm, name)
     assert answer["signal"] == signal.SIGKILL
     is_done = name in ("after the checkpoint", "while old checkpoints are removed")
     assert answer["found"] == (2 if is_done else 1)
-    assert answer["weights"] == undisturbed
+    assert answer["weights"] == undisturbed[algorithm]
     state = json.loads((tmp_path / "run" / "checkpoints" / "step-2" / "state.json").read_text())
     assert [(entry["step"], entry["episodes"]) for entry in state["consumed"]] == [(0, 4), (1, 4)]
     assert verify_manifest(tmp_path / "run" / "weights" / "v2").version == 2

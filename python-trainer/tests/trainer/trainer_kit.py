@@ -172,6 +172,15 @@ def grpo_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
     return spec
 
 
+def ppo_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
+    spec = grpo_spec(model_path, **loop)
+    options = spec.algorithm.policy_gradient
+    options.advantage = types.ADVANTAGE_ESTIMATOR_GAE
+    options.critic.optimizer.learning_rate = 3e-3
+    options.batching.MergeFrom(jobs.Batching(mini_batches=2, epochs=2))
+    return spec
+
+
 def sft_spec(model_path: Path) -> jobs.JobSpec:
     spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(model_path)), seed=7)
     spec.loop.MergeFrom(jobs.Loop(steps=100, batch_groups=1))

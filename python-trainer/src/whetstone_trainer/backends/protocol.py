@@ -97,8 +97,8 @@ class TrainerBackend(Protocol):
 
         `on_bytes` is told how many bytes were read since the last call, and may raise to stop.
         Raises SettingsError at model.path for a model that cannot be trained, at algorithm.policyGradient.kl.model for
-        a reference (`settings.reference_path`) that cannot be asked, TrainerError for weights that are not
-        finite.
+        a reference (`settings.reference_path`) that cannot be asked, at algorithm.policyGradient.critic.model for a
+        critic's start (`settings.critic_path`), TrainerError for weights that are not finite.
         """
         ...
 
@@ -117,8 +117,17 @@ class TrainerBackend(Protocol):
         """
         ...
 
+    def values(self, rows: Sequence[Row], on_share: OnShare) -> Sequence[np.ndarray]:
+        """Of the trained tokens [K] of each row, float32: the present critic's. Of jobs with one (`critic_path`) only.
+
+        Raises TrainerError if a row alone does not fit into memory.
+        """
+        ...
+
     def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
         """Moves weights and optimizer by one batch; without any gradient nothing moves, the version is counted.
+
+        A critic moves, too, on the rows that have returns; in its warm-up only the critic does.
 
         The gradient does not depend on how the backend cuts or packs the rows (I10). Raises TrainerError for a row
         that does not fit into memory, and for a gradient or weights that are not finite.
@@ -126,7 +135,7 @@ class TrainerBackend(Protocol):
         ...
 
     def save(self, directory: Path) -> None:
-        """Writes what `restore` needs beside the weights, as plain files, into an empty folder.
+        """Writes what `restore` needs beside the weights (optimizer, critic), as plain files, into an empty folder.
 
         The caller flushes them, takes their digests and gives the folder its name.
         """

@@ -76,6 +76,8 @@ class TrainSettings:
     stop_on_mismatch: bool = True
     # Folder of what divergences are measured from; empty: there is no such policy.
     reference_path: str = ""
+    # Folder of what the critic starts from; empty: there is none.
+    critic_path: str = ""
 
 
 def parse_settings(given: jobs.JobSpec) -> TrainSettings:
@@ -106,12 +108,18 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         batching=chosen.batching,
         roles=_roles(given, algorithm),
         reference_path=_reference_path(spec),
+        critic_path=_critic_path(spec),
     )
 
 
 def _reference_path(spec: jobs.JobSpec) -> str:
     options = spec.algorithm.policy_gradient
     return options.kl.model or spec.model.path if has_reference(options) else ""
+
+
+def _critic_path(spec: jobs.JobSpec) -> str:
+    options = spec.algorithm.policy_gradient
+    return options.critic.model or spec.model.path if options.HasField("critic") else ""
 
 
 def _fewest_members(spec: jobs.JobSpec) -> int:

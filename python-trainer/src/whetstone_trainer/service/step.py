@@ -17,6 +17,7 @@ from whetstone_trainer.algorithms.estimates import with_advantages
 from whetstone_trainer.algorithms.kl import has_reference, in_reward
 from whetstone_trainer.algorithms.proximal import anchor
 from whetstone_trainer.algorithms.reference import with_reference
+from whetstone_trainer.algorithms.values import value_metrics, with_values
 from whetstone_trainer.backends.protocol import (
     OnShare,
     PolicyVersion,
@@ -89,7 +90,7 @@ class StepCompute:
         with self.clock.part("time/train"):
             rows, learned, anchored = self._columns(step, batch)
             report = self.backend.step(StepBatch(step, rows, self.settings), self._shares("training"))
-        metrics |= {**anchored, **report.metrics}
+        metrics |= {**anchored, **report.metrics, **value_metrics(rows)}
         metrics |= batch_metrics(step, batch.episodes, batch.trajectories, rows, learned)
         metrics |= role_metrics(batch.trajectories, rows, learned)
         metrics |= episode_metrics(batch.episodes)
@@ -130,7 +131,7 @@ class StepCompute:
     def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
         """The batch's rows with all that their losses read, and those of them that have a gradient."""
         algorithm, metrics = self.settings.algorithm, dict[str, float]()
-        rows, is_early = batch.rows, _is_of_all(algorithm.options)
+        rows, is_early = self._valued(batch), _is_of_all(algorithm.options)
         if is_early:
             rows, metrics = self._compared(step, rows)
         rows = with_advantages(rows, batch.trajectories, algorithm, self.settings.roles)
@@ -141,6 +142,13 @@ class StepCompute:
         compared, metrics = self._compared(step, learned)
         found = iter(compared)
         return [next(found) if id(row) in computed else row for row in rows], compared, metrics
+
+    def _valued(self, batch: Batch) -> Sequence[Row]:
+        """The rows beside the critic that enters the step, if there is one."""
+        if not self.settings.critic_path:
+            return batch.rows
+        given = (batch.rows, batch.trajectories, self.settings.algorithm, self.settings.roles)
+        return with_values(*given, lambda rows: self.backend.values(rows, lambda _: None))
 
     def _compared(self, step: int, rows: Sequence[Row]) -> tuple[list[Row], dict[str, float]]:
         """Rows beside the policy that enters the step, and beside the reference if there is one."""

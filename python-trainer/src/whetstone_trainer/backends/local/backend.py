@@ -14,8 +14,11 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import ModelError
 from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.backends.local.critic import Critic
+from whetstone_trainer.backends.local.critic_learner import train_critic
+from whetstone_trainer.backends.local.forward import computed
 from whetstone_trainer.backends.local.learner import train_rows
-from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
+from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
 from whetstone_trainer.backends.local.policy import Policy, load_policy
@@ -48,6 +51,8 @@ class _Job:
     older: dict[int, Policy] = field(default_factory=dict)
     # What divergences are measured from: never trained, in memory once.
     reference: Policy | None = None
+    # Absent: no estimator of the job asks for values.
+    critic: Critic | None = None
 
     def keep_present(self, max_policy_lag: int) -> None:
         """Before training changes it: later batches may hold tokens that this version sampled."""
@@ -76,26 +81,38 @@ class LocalBackend:
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
         reference = self._reference(settings, policy, on_bytes)
+        critic = self._critic(settings, policy, on_bytes)
         optimizer = make_optimizer(policy.module, settings.optimizer)
         budget = TokenBudget(settings.batching.micro_batch_tokens)
-        self._job = _Job(settings, model, policy, optimizer, budget, reference=reference)
+        self._job = _Job(settings, model, policy, optimizer, budget, reference=reference, critic=critic)
         parameters = sum(one.numel() for one in policy.module.parameters())
         return LoadedModel(parameters, policy.vocab_size, tuple(policy.notices))
 
     def _reference(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Policy | None:
         if not settings.reference_path:
             return None
-        folder, path = Path(settings.reference_path).absolute(), "algorithm.policyGradient.kl.model"
-        try:
-            reference = load_policy(folder, self._compute, self._device, on_bytes)
-        except ModelError as error:
-            raise SettingsError(path, f"{folder}: {error}") from error
-        if reference.vocab_size != policy.vocab_size:
-            raise SettingsError(
-                path, f"{folder}: has {reference.vocab_size} token ids, the job's model has {policy.vocab_size}"
-            )
+        reference = self._other(settings.reference_path, "algorithm.policyGradient.kl.model", policy, on_bytes)
         reference.module.requires_grad_(False)
         return reference
+
+    def _critic(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Critic | None:
+        if not settings.critic_path:
+            return None
+        start = self._other(settings.critic_path, "algorithm.policyGradient.critic.model", policy, on_bytes)
+        return Critic(start, settings.algorithm.options.critic)
+
+    def _other(self, path: str, setting: str, policy: Policy, on_bytes: OnBytes) -> Policy:
+        """A further model of the job. Raises SettingsError at `setting`, as for ids that are not the policy's."""
+        folder = Path(path).absolute()
+        try:
+            other = load_policy(folder, self._compute, self._device, on_bytes)
+        except ModelError as error:
+            raise SettingsError(setting, f"{folder}: {error}") from error
+        if other.vocab_size != policy.vocab_size:
+            raise SettingsError(
+                setting, f"{folder}: has {other.vocab_size} token ids, the job's model has {policy.vocab_size}"
+            )
+        return other
 
     def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
         job = self._held()
@@ -103,28 +120,29 @@ class LocalBackend:
         optimizer = make_optimizer(job.policy.module, job.settings.optimizer)
         if checkpoint.state is not None:
             optimizer.load_state_dict(read_optimizer(checkpoint.state, self._device, on_bytes))
+        if checkpoint.state is None:
+            job.critic = self._critic(job.settings, job.policy, on_bytes)
+        elif job.critic is not None:
+            job.critic.read(checkpoint.state, on_bytes)
         job.optimizer, job.version = optimizer, checkpoint.policy.version
         job.older.clear()
 
     def log_probabilities(
         self, rows: Sequence[Row], policy: PolicyVersion | ReferencePolicy, on_share: OnShare
     ) -> list[np.ndarray]:
-        scorer, found = self._policy_of(policy), dict[int, np.ndarray]()
-        with torch.inference_mode():
-            for micro, (logprobs_M, _) in each_that_fits(rows, self._held().budget, scorer.cut, scorer.score):
-                logprobs_N = logprobs_M[micro.token_of_N].cpu().numpy()
-                bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
-                for row, part in zip(micro.rows, np.split(logprobs_N, bounds), strict=True):
-                    found[id(row)] = part
-                on_share(min(1.0, len(found) / len(rows)))
-        return [found[id(row)] for row in rows]
+        scorer = self._policy_of(policy)
+        return computed(rows, self._held().budget, scorer.cut, lambda micro: scorer.score(micro)[0], on_share)
+
+    def values(self, rows: Sequence[Row], on_share: OnShare) -> list[np.ndarray]:
+        job = self._held()
+        assert job.critic is not None, "it is loaded when the job is configured"
+        return computed(rows, job.budget, job.critic.cut, job.critic.values, on_share)
 
     def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
         job, settings = self._held(), batch.settings
         torch.manual_seed(hash((settings.seed, batch.step)) & 0x7FFFFFFF)
         job.keep_present(settings.max_policy_lag)
-        given = (job.policy, job.optimizer, batch.rows, settings, batch.step)
-        metrics = train_rows(*given, on_share, job.budget)
+        metrics = self._train(job, batch, on_share)
         job.version = batch.step + 1
         halved = job.budget.take_halved()
         if job.reference is not None:
@@ -133,11 +151,25 @@ class LocalBackend:
             {**metrics, "micro_batch_tokens": float(job.budget.tokens), "out_of_memory": float(halved)},
             [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
             _tensor_bytes(job.policy.module.parameters()),
-            _tensor_bytes(optimizer_tensors(job.optimizer)),
+            _tensor_bytes([*optimizer_tensors(job.optimizer), *(job.critic.tensors() if job.critic else ())]),
         )
 
+    def _train(self, job: _Job, batch: StepBatch, on_share: OnShare) -> dict[str, float]:
+        """The critic, if there is one, then the policy, which has to wait until the critic has warmed up."""
+        if job.critic is None:
+            given = (job.policy, job.optimizer, batch.rows, batch.settings, batch.step)
+            return train_rows(*given, on_share, job.budget)
+        given = (job.critic, batch.rows, batch.settings, batch.step)
+        of_critic = train_critic(*given, lambda share: on_share(share / 2), job.budget)
+        is_warm = batch.step >= batch.settings.algorithm.options.critic.warmup_steps
+        given = (job.policy, job.optimizer, batch.rows if is_warm else [], batch.settings, batch.step)
+        return of_critic | train_rows(*given, lambda share: on_share((1 + share) / 2), job.budget)
+
     def save(self, directory: Path) -> None:
-        write_optimizer(directory, self._held().optimizer)
+        job = self._held()
+        write_optimizer(directory, job.optimizer)
+        if job.critic is not None:
+            job.critic.write(directory)
 
     def publish(self, directory: Path, version: int) -> None:
         job = self._held()

@@ -47,17 +47,9 @@ class HuggingFacePolicy:
         return micro_batches(rows, token_budget, self.module.device, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-        lengths = [tree.length for tree in batch.trees]
-        ids_BT = pad_sequence(list(batch.token_ids_T.split(lengths)), batch_first=True)
-        lengths_B = torch.tensor(lengths, device=batch.device)
-        row_T = torch.repeat_interleave(torch.arange(len(lengths), device=batch.device), lengths_B)
-        row_M, column_M = row_T[batch.predictors_M], batch.positions_T[batch.predictors_M]
+        given, row_M, column_M = self._padded(batch)
         # Positions that any of the sequences is asked for.
         asked_A, which_M = torch.unique(column_M, return_inverse=True)
-        given: dict[str, Tensor] = {"input_ids": ids_BT}
-        if "attention_mask" in self._accepts:
-            mask_BT = torch.arange(ids_BT.shape[1], device=batch.device) < lengths_B.unsqueeze(1)
-            given["attention_mask"] = mask_BT.long()
         with computing_in(self._compute, batch.device):
             if "logits_to_keep" in self._accepts:
                 logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
@@ -65,6 +57,32 @@ class HuggingFacePolicy:
                 logits_BAV = self.module(**given).logits[:, asked_A]
         logits_MV = logits_BAV[row_M, which_M]
         return score_logits(logits_MV, batch.targets_M, batch.temperatures_M, entropy_gradient)
+
+    @property
+    def body(self) -> Any:
+        return self.module.base_model
+
+    @property
+    def hidden_size(self) -> int:
+        return self.module.config.get_text_config().hidden_size
+
+    def hidden(self, batch: MicroBatch) -> Tensor:
+        given, row_M, column_M = self._padded(batch)
+        with computing_in(self._compute, batch.device):
+            return self.body(**given).last_hidden_state[row_M, column_M]
+
+    def _padded(self, batch: MicroBatch) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        """What the module is given, and where the token before each trained one stands in it: row and column [M]."""
+        lengths = [tree.length for tree in batch.trees]
+        ids_BT = pad_sequence(list(batch.token_ids_T.split(lengths)), batch_first=True)
+        lengths_B = torch.tensor(lengths, device=batch.device)
+        row_T = torch.repeat_interleave(torch.arange(len(lengths), device=batch.device), lengths_B)
+        row_M, column_M = row_T[batch.predictors_M], batch.positions_T[batch.predictors_M]
+        given: dict[str, Tensor] = {"input_ids": ids_BT}
+        if "attention_mask" in self._accepts:
+            mask_BT = torch.arange(ids_BT.shape[1], device=batch.device) < lengths_B.unsqueeze(1)
+            given["attention_mask"] = mask_BT.long()
+        return given, row_M, column_M
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         """Needs memory for a second model meanwhile: how files become parameters is known to transformers only."""

@@ -3,26 +3,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_loss
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
-from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, row_weights
+from whetstone_trainer.backends.local.memory import TokenBudget
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, row_weights, scale_factor
 from whetstone_trainer.backends.local.optimizer import apply_settings
 from whetstone_trainer.backends.local.policy import Policy, require_finite
 from whetstone_trainer.backends.local.sequences import SeveralRows, mean_log_ratios, of_several_rows
+from whetstone_trainer.backends.local.update import add_gradient, update
 from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
-from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 
 
@@ -61,15 +58,14 @@ def train_rows(
     budget = budget or TokenBudget(settings.batching.micro_batch_tokens)
     rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
     batching, algorithm = settings.batching, settings.algorithm
-    scale_factor = algorithm.options.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
-    rows = counted_rows(rows, algorithm)
+    scale, rows = scale_factor(rows, algorithm), counted_rows(rows, algorithm)
     tally, total = Tally(), max(1, len(with_gradient(rows, algorithm)) * batching.epochs)
     for epoch in range(batching.epochs):
         for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
             learned = with_gradient(part, algorithm)
             if not learned:
                 continue
-            weights = row_weights(part, algorithm, scale_factor)
+            weights = row_weights(part, algorithm, scale)
             of_sequences = TOKEN_LOSSES[algorithm.token_loss].of_sequences
             several = of_several_rows(policy, part, budget) if of_sequences else {}
 
@@ -80,43 +76,12 @@ def train_rows(
                 to.row_updates += len(micro.rows)
                 on_share(to.row_updates / total)
 
-            tally = _gradient(policy, optimizer, learned, budget, tally, add)
-            norm = float(torch.nn.utils.clip_grad_norm_(policy.module.parameters(), settings.optimizer.gradient_clip))
-            if not math.isfinite(norm):
-                message = f"step {step}: the gradient is {norm} at learning rate {rate:g}; lower the learning rate"
-                raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")
-            optimizer.step()
+            tally = add_gradient(policy.cut, optimizer, learned, budget, tally, add)
+            tally.grad_norm += update(optimizer, settings.optimizer.gradient_clip, f"step {step}")
             tally.steps += 1
-            tally.grad_norm += norm
     where = f"step {step}: after an update with learning rate {rate:g}"
-    require_finite(policy, where, "lower the learning rate")
+    require_finite(policy.module, where, "lower the learning rate")
     return _metrics(tally, rate)
-
-
-def _gradient(
-    policy: Policy,
-    optimizer: torch.optim.Optimizer,
-    part: Sequence[Row],
-    budget: TokenBudget,
-    tally: Tally,
-    add: Callable[[MicroBatch, Tally], None],
-) -> Tally:
-    """The gradient of one mini-batch. A backward pass cut short leaves half a gradient, so all of it is done again."""
-    optimizer.zero_grad(set_to_none=True)
-    while True:
-        attempt, failed = replace(tally), None
-        for micro in policy.cut(part, budget.tokens):
-            try:
-                add(micro, attempt)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                failed = micro
-                break
-        if failed is None:
-            return attempt
-        optimizer.zero_grad(set_to_none=True)
-        budget.halve(failed)
 
 
 def accumulate(
@@ -132,7 +97,7 @@ def accumulate(
     coefficient = algorithm.options.entropy_coefficient
     logprobs_M, entropies_M = policy.score(micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
-    weights_N = _per_token(micro, [weights[id(row)] for row in micro.rows])
+    weights_N = micro.per_token([weights[id(row)] for row in micro.rows])
     old_N = micro.gather([row.old_logprobs for row in micro.rows])
     given = TokenLossInput(
         logprobs_N,
@@ -156,11 +121,6 @@ def accumulate(
             behaviour_N = micro.gather([row.logprobs for row in micro.rows])
             tally.kl += float((behaviour_N - logprobs_N).sum())
             tally.kl_tokens += len(weights_N)
-
-
-def _per_token(micro: MicroBatch, per_row: Sequence[float]) -> Tensor:
-    values_N = np.asarray(per_row, dtype=np.float32)[micro.row_of_N]
-    return torch.from_numpy(values_N).to(micro.device)
 
 
 def _add(tally: Tally, sums: list[float], tokens: int) -> None:

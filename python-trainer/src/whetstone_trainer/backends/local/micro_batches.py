@@ -48,6 +48,10 @@ class MicroBatch:
         """Joins one array [K] a row to [N] on this batch's device."""
         return torch.from_numpy(np.concatenate(values)).to(self.device)
 
+    def per_token(self, per_row: Sequence[float]) -> Tensor:
+        """A number a row, for each of its tokens: [N] float32."""
+        return torch.from_numpy(np.asarray(per_row, dtype=np.float32)[self.row_of_N]).to(self.device)
+
 
 def micro_batches(
     rows: Sequence[Row], token_budget: int, device: torch.device, packed: bool = True
@@ -104,6 +108,11 @@ def mini_batches(rows: Sequence[Row], count: int, seed: int, step: int, epoch: i
     for part in np.array_split(order, count):
         if len(part):
             yield [row for index in part for row in whole[index]]
+
+
+def scale_factor(rows: Sequence[Row], algorithm: AlgorithmSettings) -> float:
+    """Divisor of seq-mean-token-sum-norm: what the job says, else the longest row of the batch."""
+    return algorithm.options.loss_scale_factor or float(max((len(row.token_ids) for row in rows), default=1))
 
 
 def row_weights(rows: Sequence[Row], algorithm: AlgorithmSettings, scale_factor: float) -> dict[int, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer's state as a file of a checkpoint."""
+"""An optimizer's state as a file of a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import torch
 from whetstone_models.reading import OnBytes, open_followed
 from whetstone_trainer.contract.errors import TrainerError
 
-NAME = "optimizer.pt"
+POLICY = "optimizer.pt"
 
 
-def write_optimizer(directory: Path, optimizer: torch.optim.Optimizer) -> None:
+def write_optimizer(directory: Path, optimizer: torch.optim.Optimizer, name: str = POLICY) -> None:
     """No generator states: every random choice follows from the job's seed, the step and the epoch."""
     # A file of ours: torch's own hides why a write failed.
-    with (directory / NAME).open("wb") as file:
+    with (directory / name).open("wb") as file:
         torch.save({"optimizer": optimizer.state_dict()}, file)
 
 
-def read_optimizer(directory: Path, device: torch.device, on_bytes: OnBytes) -> dict[str, Any]:
+def read_optimizer(directory: Path, device: torch.device, on_bytes: OnBytes, name: str = POLICY) -> dict[str, Any]:
     """Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged."""
-    path = directory / NAME
+    path = directory / name
     try:
         with open_followed(path, _without_stop(on_bytes)) as file:
             return torch.load(file, map_location=device, weights_only=True)["optimizer"]

@@ -18,7 +18,7 @@ from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
-from whetstone_trainer.backends.local.scoring import computing_in, score
+from whetstone_trainer.backends.local.scoring import computing_in, hidden, score
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
@@ -45,6 +45,18 @@ class Policy(Protocol):
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies [M], nats, float32; the entropy has a gradient only if asked for."""
+        ...
+
+    @property
+    def body(self) -> nn.Module:
+        """What computes hidden states: the module without its language model's head."""
+        ...
+
+    @property
+    def hidden_size(self) -> int: ...
+
+    def hidden(self, batch: MicroBatch) -> Tensor:
+        """Final hidden states [M, hidden_size] of the tokens before the trained ones."""
         ...
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
@@ -75,6 +87,18 @@ class TransformerPolicy:
         with computing_in(self._compute, batch.device):
             return score(self.module, batch, entropy_gradient)
 
+    @property
+    def body(self) -> nn.Module:
+        return self.module.model
+
+    @property
+    def hidden_size(self) -> int:
+        return self.module.config.hidden_size
+
+    def hidden(self, batch: MicroBatch) -> Tensor:
+        with computing_in(self._compute, batch.device):
+            return hidden(self.module, batch)
+
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         load_into(self.module, directory, on_bytes)
 
@@ -93,13 +117,15 @@ def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_
     except UnsupportedModelError as error:
         policy = HuggingFacePolicy.load(directory, compute, device, on_bytes, str(error))
         log.warning("model_not_packed", extra={"model": str(directory), "reason": str(error)})
-    require_finite(policy, str(directory), "the trainer cannot start from them; use a model folder that is whole")
+    require_finite(
+        policy.module, str(directory), "the trainer cannot start from them; use a model folder that is whole"
+    )
     return policy
 
 
-def require_finite(policy: Policy, where: str, advice: str) -> None:
+def require_finite(module: nn.Module, where: str, advice: str) -> None:
     """Raises TrainerError: weights that are not finite make every answer useless and must not be published."""
-    for name, parameter in policy.module.named_parameters():
+    for name, parameter in module.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             message = f"{where}: the weights {name} are not finite (NaN or infinite); {advice}"
             raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")

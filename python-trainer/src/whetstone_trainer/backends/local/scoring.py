@@ -24,7 +24,7 @@ def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False)
 
     The entropy has a gradient only if asked for.
     """
-    hidden_MH = _hidden(model, batch)
+    hidden_MH = hidden(model, batch)
     chunk = max(1, MAX_LOGITS // model.config.vocab_size)
     if len(hidden_MH) <= chunk:
         return _score(model, hidden_MH, batch.targets_M, batch.temperatures_M, entropy_gradient)
@@ -41,7 +41,7 @@ def computing_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
-def _hidden(model: Transformer, batch: MicroBatch) -> Tensor:
+def hidden(model: Transformer, batch: MicroBatch) -> Tensor:
     """Final hidden states [M, H] of the tokens before the trained ones."""
     asked_S, which_M = torch.unique(batch.predictors_M, return_inverse=True)
     attend = TreeAttention(batch.trees, asked_S, model.config.num_layers - 1)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward passes over rows without a gradient: a number of each trained token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
+from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.protocol import OnShare
+from whetstone_trainer.batch.rows import Row
+
+
+def computed(
+    rows: Sequence[Row],
+    budget: TokenBudget,
+    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]],
+    compute: Callable[[MicroBatch], Tensor],
+    on_share: OnShare,
+) -> list[np.ndarray]:
+    """Of each row's trained tokens [K]. `compute`: of a micro-batch's tokens [M]."""
+    found = dict[int, np.ndarray]()
+    with torch.inference_mode():
+        for micro, values_M in each_that_fits(rows, budget, cut, compute):
+            values_N = values_M[micro.token_of_N].cpu().numpy()
+            bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
+            for row, part in zip(micro.rows, np.split(values_N, bounds), strict=True):
+                found[id(row)] = part
+            on_share(min(1.0, len(found) / len(rows)))
+    return [found[id(row)] for row in rows]
