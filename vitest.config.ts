@@ -1,4 +1,8 @@
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+
+/** The tests start hundreds of Node processes on the same sources: what one has compiled, the next one takes. */
+process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, ".whetstone/compile-cache");
 
 const exclude = ["**/node_modules/**"];
 /** Tests beside the code that need more than this machine's processes: a cluster, or a container engine. */

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { runWhet } from "../support/local-runtime.ts";
+import { runWhet } from "../support/whet.ts";
 import { ROOT } from "./cluster.ts";
 import { NAMESPACE } from "./whet.ts";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { runWhet } from "../support/local-runtime.ts";
+import { runWhet } from "../support/whet.ts";
 
 export const RELEASE = "whetstone";
 export const NAMESPACE = process.env["E2E_NAMESPACE"] ?? "whetstone-e2e";

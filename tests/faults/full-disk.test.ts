@@ -7,7 +7,8 @@ import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { canMountVolumes, smallVolume, waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
-import { type LocalRuntime, openLocalRuntime, runWhet, smallJob } from "../support/local-runtime.ts";
+import { type LocalRuntime, openLocalRuntime, ownModel, smallJob } from "../support/local-runtime.ts";
+import { tinyModel } from "../support/tiny-model.ts";
 
 const FULL_MS = 20_000;
 const JOB = "fd";
@@ -18,11 +19,11 @@ describe(`a full disk while training${mounts ? "" : " (skipped: no file system c
     "is said within seconds, kills nobody, and is over once there is space",
     async () => {
       using volume = smallVolume(384);
-      const place = { data: join(volume.path, "data"), model: join(volume.path, "tiny") };
-      runWhet("models", "init", place.model, "--preset", "tiny", "--seed", "7");
-      await using runtime = await openLocalRuntime(place);
+      const data = join(volume.path, "data");
+      const model = tinyModel(ownModel(data));
+      await using runtime = await openLocalRuntime({ data, model });
       await using jobs = createClient(JobService, runtime.address("controller"));
-      const spec = fromJson(JobSpecSchema, smallJob(JOB, place.model, { steps: 8, lag: 1 }));
+      const spec = fromJson(JobSpecSchema, smallJob(JOB, model, { steps: 8, lag: 1 }));
       await jobs.submitJob({ spec });
       await waitFor(async () => ((await look(jobs))?.status?.step ?? 0) >= 2, { timeoutMs: 120_000, intervalMs: 50 });
       const before = crashes(runtime);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ENVIRONMENT_POOLS } from "../../services/controller/src/operator/environment-pool/schema.ts";
 import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "../support/cluster.ts";
-import { runWhet } from "../support/local-runtime.ts";
+import { runWhet } from "../support/whet.ts";
 
 const CHART = resolve(import.meta.dirname, "../../charts/whetstone");
 

@@ -17,7 +17,8 @@ import {
 import { TRAINING_JOBS } from "../../services/controller/src/operator/training-job/schema.ts";
 import { installDefinitions } from "../support/cluster.ts";
 import { setStage, type Stage } from "../support/controllers.ts";
-import { runWhet, smallJob } from "../support/local-runtime.ts";
+import { smallJob } from "../support/local-runtime.ts";
+import { runWhet } from "../support/whet.ts";
 
 const NAMESPACE = `c-train-${process.pid}`;
 const IMAGE = `${process.env["REGISTRY"] || "localhost/whetstone"}/env-runner:${process.env["TAG"] || "dev"}`;

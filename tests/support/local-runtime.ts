@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real local runtime for tests: `whet up` as a child, in a data folder of its own.
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { JsonObject } from "@bufbuild/protobuf";
 
-const ROOT = resolve(import.meta.dirname, "../..");
-const WHET = join(ROOT, "services/cli/bin/whet.mjs");
+import { tinyModel } from "./tiny-model.ts";
+import { runWhet, WHET } from "./whet.ts";
+
+export { runWhet };
+
 /** Longer on a machine that many share. */
 const READY_MS = Number(process.env["WHETSTONE_TEST_READY_MS"] ?? 90_000);
 
@@ -39,9 +42,12 @@ export interface LocalRuntime extends AsyncDisposable {
 
 export async function startLocalRuntime(...flags: string[]): Promise<LocalRuntime> {
   const data = mkdtempSync(join(tmpdir(), "whetstone-test-"));
-  const model = join(data, "models/tiny");
-  runWhet("models", "init", model, "--preset", "tiny", "--seed", "7");
-  return openLocalRuntime({ data, model }, ...flags);
+  return openLocalRuntime({ data, model: tinyModel(ownModel(data)) }, ...flags);
+}
+
+/** Where a runtime looks for its model when none is named. It has made that one itself, and does not check it first. */
+export function ownModel(data: string): string {
+  return join(data, "models/default");
 }
 
 /** Over what an earlier runtime left in its data folder. */
@@ -49,7 +55,8 @@ export async function openLocalRuntime(
   { data, model }: Pick<LocalRuntime, "data" | "model">,
   ...flags: string[]
 ): Promise<LocalRuntime> {
-  const child = spawn(process.execPath, [WHET, "up", "--data", data, "--model", model, ...flags], {
+  const named = model === ownModel(data) ? [] : ["--model", model];
+  const child = spawn(process.execPath, [WHET, "up", "--data", data, ...named, ...flags], {
     stdio: ["ignore", "ignore", "pipe"],
   });
   let errors = "";
@@ -71,14 +78,6 @@ export async function openLocalRuntime(
       if (!process.env["WHETSTONE_TEST_KEEP"]) rmSync(data, { recursive: true, force: true });
     },
   };
-}
-
-export function runWhet(...args: string[]): { status: number; json: unknown; output: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [WHET, ...args], {
-    encoding: "utf8",
-    maxBuffer: 2 ** 28,
-  });
-  return { status: status ?? 1, json: parse(stdout), output: stdout + stderr };
 }
 
 /** A job that is done in seconds; the model learns nothing worth knowing. */
@@ -105,14 +104,6 @@ export function smallJob(
     },
     seed: "3",
   };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 async function ready(data: string, child: ChildProcess, errors: () => string): Promise<void> {

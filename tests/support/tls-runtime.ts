@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // All services as on a cluster with TLS: certificates by role, NATS with the chart's users. Started by hand, since `whet up` has
 // no TLS: it stays on one machine's loopback.
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { freePort, startNats, type TestNats } from "@whetstone/testkit";
 import { type Role, ROLES } from "@whetstone/tls";
 import { createAuthority, issue, writeTlsFolder } from "@whetstone/tls/issuer";
+import { tinyModel } from "./tiny-model.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const PYTHON = join(ROOT, ".venv/bin/python");
@@ -31,9 +32,7 @@ export async function startTlsRuntime(): Promise<TlsRuntime> {
   const authority = createAuthority(VALIDITY);
   const folder = (role: Role): string => join(data, "tls", role);
   for (const role of ROLES) writeTlsFolder(folder(role), authority.cert, issue(authority, role, [], VALIDITY));
-  const model = join(data, "models/tiny");
-  mkdirSync(join(data, "models"));
-  run(PYTHON, ["-m", "whetstone_models", "init", model, "--preset", "tiny", "--seed", "7"]);
+  const model = tinyModel(join(data, "models/tiny"));
   const nats = await startNats({ configuration: natsConfiguration(folder("nats")) });
   const names = ["engine", "control", "trainer", "gateway", "fleet", "env-runner", "orchestrator", "controller"];
   const port = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await freePort()] as const)));
@@ -136,10 +135,4 @@ function stop(child: ChildProcess): Promise<void> {
     child.kill("SIGTERM");
     setTimeout(() => child.kill("SIGKILL"), 5_000).unref();
   });
-}
-
-function run(program: string, args: readonly string[]): void {
-  const env = { ...process.env, PYTHONPATH: PYTHON_PATH };
-  const { status, stderr } = spawnSync(program, args, { env, encoding: "utf8" });
-  if (status !== 0) throw new Error(`${args.join(" ")}: ${stderr}`);
 }
