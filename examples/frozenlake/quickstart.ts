@@ -3,17 +3,21 @@
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { keepModel, prepare, runJob } from "./src/jobs.ts";
-import { parseOptions, type QuickstartOptions } from "./src/options.ts";
+import { BadInput, parseOptions, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
 import { GRPO_STEPS, grpoJob, sftJob } from "./src/recipe.ts";
 import { writeReport } from "./src/report.ts";
 import { replaysOf } from "./src/replays.ts";
 import { type QuickstartResult, resultOf } from "./src/result.ts";
 
-const options = parseOptions(process.argv.slice(2), GRPO_STEPS);
-const data = resolve(options.data);
-const result = await quickstart(options, data);
-console.log(closingWords(result, data));
+try {
+  const options = parseOptions(process.argv.slice(2), GRPO_STEPS);
+  const data = resolve(options.data);
+  console.log(closingWords(await quickstart(options, data), data));
+} catch (error) {
+  process.stderr.write(`quickstart: ${(error as Error).message}\n`);
+  process.exitCode = error instanceof BadInput ? 2 : 1;
+}
 
 async function quickstart(options: QuickstartOptions, data: string): Promise<QuickstartResult> {
   const startedAt = performance.now();

@@ -4,13 +4,16 @@ import { join } from "node:path";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { JobPhase, JobSpecSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import { writeDemonstrations } from "./demonstrations.ts";
+import { BadInput } from "./options.ts";
 import { type Platform, whet } from "./platform.ts";
 import { progressPrinter } from "./progress.ts";
 import { DEMONSTRATIONS, trainSeeds } from "./recipe.ts";
 import type { AuditCounts, FinishedJob } from "./result.ts";
 
-/** A fresh data folder with a random model and the demonstrations. */
+/** A fresh data folder with a random model and the demonstrations. @throws BadInput while a runtime uses the folder */
 export function prepare(seed: number, data: string): { model: string; demonstrations: string } {
+  const { running } = JSON.parse(whet("status", "--data", data, "--json")) as { running: boolean };
+  if (running) throw new BadInput(`a runtime is running in ${data}: end it with \`npx whet down --data ${data}\``);
   rmSync(data, { recursive: true, force: true });
   mkdirSync(data, { recursive: true });
   const model = join(data, "models/start");
@@ -25,7 +28,7 @@ export async function runJob(platform: Platform, spec: JsonObject): Promise<Fini
   const name = spec["name"] as string;
   await platform.jobs.submitJob({ spec: fromJson(JobSpecSchema, spec) });
   const steps: StepRecord[] = [];
-  const printer = progressPrinter(name);
+  const printer = progressPrinter(name, !("sft" in (spec["algorithm"] as JsonObject)));
   for await (const { event } of platform.jobs.streamMetrics({ name, follow: true })) {
     if (event.case === "step") steps.push(event.value);
     printer.show(event);

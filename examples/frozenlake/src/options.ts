@@ -17,8 +17,19 @@ export interface QuickstartOptions {
 
 const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--trainer-threads 2] [--data .whetstone/quickstart]`;
 
-/** @throws Error with the option's name and what it must be. */
+/** Input that cannot be used; the message is for the user. */
+export class BadInput extends Error {}
+
+/** @throws BadInput with the option's name and what it must be. */
 export function parseOptions(argv: readonly string[], defaultSteps: number): QuickstartOptions {
+  try {
+    return parse(argv, defaultSteps);
+  } catch (error) {
+    throw new BadInput(`${(error as Error).message}\n${USAGE}`);
+  }
+}
+
+function parse(argv: readonly string[], defaultSteps: number): QuickstartOptions {
   const { values } = parseArgs({
     args: [...argv],
     options: {
