@@ -6,6 +6,7 @@ import {
   grpo,
   gspo,
   opo,
+  ppo,
   reinforce,
   reinforcePlusPlus,
   reinforcePlusPlusBaseline,
@@ -20,6 +21,8 @@ const CLIPPED = { ...POLICY_GRADIENT, clipHigh: 0.28 };
 /** Every algorithm, by its name on the command line. */
 export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
   grpo: grpo(CLIPPED),
+  // The critic has to learn from nothing what the policy was taught the form of.
+  ppo: ppo({ ...CLIPPED, critic: { optimizer: { learningRate: 0.001, beta2: 0.95 }, warmupSteps: 2 } }),
   "dr-grpo": drGrpo({ ...CLIPPED, lossScaleFactor: 8 }),
   gspo: gspo({ ...POLICY_GRADIENT, clipLow: 0.2, clipHigh: 0.28 }),
   // Nothing stops a token that went too far, so each batch is gone through once.

@@ -56,6 +56,7 @@ export {
   grpo,
   gspo,
   opo,
+  ppo,
   remax,
   reinforce,
   reinforcePlusPlus,
@@ -69,6 +70,7 @@ export type { JobDocument } from "./job/document.ts";
 export type { Duration } from "./job/duration.ts";
 export type {
   BatchingSettings,
+  CriticSettings,
   ExternalModelSettings,
   GroupPolicy,
   PolicyGradientSettings,

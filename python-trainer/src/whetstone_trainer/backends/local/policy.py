@@ -24,6 +24,8 @@ from whetstone_trainer.contract.errors import TrainerError
 
 log = logging.getLogger("whetstone_trainer")
 
+UNUSABLE = "the trainer cannot start from them; use a model folder that is whole"
+
 
 class Policy(Protocol):
     """One version of a model in memory."""
@@ -117,9 +119,7 @@ def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_
     except UnsupportedModelError as error:
         policy = HuggingFacePolicy.load(directory, compute, device, on_bytes, str(error))
         log.warning("model_not_packed", extra={"model": str(directory), "reason": str(error)})
-    require_finite(
-        policy.module, str(directory), "the trainer cannot start from them; use a model folder that is whole"
-    )
+    require_finite(policy.module, str(directory), UNUSABLE)
     return policy
 
 

@@ -9,6 +9,9 @@ type Recipe = (settings: PolicyGradientSettings) => AlgorithmSettings;
 /** Group relative policy optimization: the defaults. arXiv 2402.03300. */
 export const grpo: Recipe = policyGradient;
 
+/** Proximal policy optimization: a critic says what to expect. Give `critic` for its learning rate. arXiv 1707.06347. */
+export const ppo = recipe({ advantage: "gae", critic: {} });
+
 /** GRPO without its two divisions; set `lossScaleFactor` to the longest response. arXiv 2503.20783. */
 export const drGrpo = recipe({ normalizeByStd: false, lossAggregation: "seq-mean-token-sum-norm" });
 
