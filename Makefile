@@ -11,6 +11,7 @@ SEED ?= 1
 QUICKSTART ?=
 BENCH ?=
 LEARN ?=
+ARITHMETIC ?=
 FUZZ ?=
 PLANTED ?=
 KUBE ?=
@@ -24,7 +25,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart learn test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
+.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -44,6 +45,9 @@ quickstart: setup ## Train an agent from random weights on this machine and show
 
 learn: setup ## What each algorithm learns from the same start, a JSON line and a table row a run (LEARN="--algorithms gspo --seeds 1")
 	@node examples/frozenlake/learn.ts $(LEARN)
+
+arithmetic: setup ## A pretrained model of 135 M parameters learns sums of two-digit numbers (ARITHMETIC="--set loop.steps=10")
+	@node examples/arithmetic/run.ts $(ARITHMETIC)
 
 test: setup ## Run every test that needs no GPU and no cluster
 	@node tests/run-all.ts

@@ -44,6 +44,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     paths: dataPaths(data),
     model,
     engines,
+    trainerDtype: "float32",
     trainerThreads: 1,
     natsServer: "nats-server",
     ports: {},

@@ -13,17 +13,27 @@ const READY_MS = 120_000;
 /** A running local runtime: `whet up` as a child, so that Ctrl-C and our end stop it too. */
 export class Platform implements AsyncDisposable {
   readonly jobs: RpcClient<typeof JobService>;
-  readonly #data: string;
+  readonly data: string;
   readonly #child: ChildProcess;
 
   private constructor(data: string, child: ChildProcess, address: string) {
-    this.#data = data;
+    this.data = data;
     this.#child = child;
     this.jobs = createClient(JobService, address, { deadlineMs: 60_000 });
   }
 
-  static async start(data: string, modelPath: string, trainerThreads: number): Promise<Platform> {
-    const args = [WHET, "up", "--data", data, "--model", modelPath, "--trainer-threads", String(trainerThreads)];
+  static async start(data: string, modelPath: string, trainerThreads: number, ...more: string[]): Promise<Platform> {
+    const args = [
+      WHET,
+      "up",
+      "--data",
+      data,
+      "--model",
+      modelPath,
+      "--trainer-threads",
+      String(trainerThreads),
+      ...more,
+    ];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
     stopWith(child);
     const address = await controllerAddress(join(data, "runtime.json"), child);
@@ -32,7 +42,7 @@ export class Platform implements AsyncDisposable {
 
   /** A `whet` command against this runtime that prints JSON. */
   whet(...args: string[]): unknown {
-    return JSON.parse(whet(...args, "--data", this.#data, "--json"));
+    return JSON.parse(whet(...args, "--data", this.data, "--json"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

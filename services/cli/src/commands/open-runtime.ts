@@ -19,6 +19,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly model?: string;
   readonly engines?: string;
   readonly trainerThreads?: string;
+  readonly trainerDtype?: string;
   readonly [port: `${string}Port`]: string | undefined;
 }
 
@@ -31,6 +32,9 @@ export async function openRuntime(
   const violations: Violation[] = [];
   const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
   const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
+  const trainerDtype = flags.trainerDtype ?? "float32";
+  if (!["float32", "bfloat16"].includes(trainerDtype))
+    violations.push({ path: "--trainer-dtype", reason: `must be float32 or bfloat16, got "${trainerDtype}"` });
   const ports = readPorts(flags, context.environment, violations);
   if (violations.length > 0) throw badInput(violations);
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
@@ -46,6 +50,7 @@ export async function openRuntime(
     model,
     engines,
     trainerThreads,
+    trainerDtype,
     natsServer,
     ports,
     ...(own === undefined ? { prepareModel } : {}),

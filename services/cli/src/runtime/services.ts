@@ -18,6 +18,7 @@ export interface TableOptions {
   readonly prepareModel?: (signal: AbortSignal) => Promise<void>;
   readonly engines: number;
   readonly trainerThreads: number;
+  readonly trainerDtype: string;
   readonly natsServer: string;
   readonly ports: FixedPorts;
 }
@@ -139,6 +140,8 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     threads,
     "--device",
     "auto",
+    "--dtype",
+    options.trainerDtype,
   ];
   return {
     name: "trainer",

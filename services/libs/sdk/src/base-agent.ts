@@ -3,7 +3,7 @@ import type { ModelAnswer, ToolSpec } from "./rollout-client.ts";
 import type { Action, ChatMessage, Info, Step, Trajectory } from "./types.ts";
 
 /**
- * LoopShare observations into messages and answers into actions. One instance plays one try of one episode.
+ * Turns observations into messages and answers into actions. One instance plays one try of one episode.
  * Order of calls: `reset`, `updateFromEnv` (first observation), then per turn `chatCompletions`, `updateFromModel`,
  * `updateFromEnv`. An answer that holds no action is the agent's to handle: return `{ action: "" }`, or throw
  * `EpisodeError("POLICY", …)` to end the episode with the reward so far.

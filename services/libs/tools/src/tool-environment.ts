@@ -21,7 +21,7 @@ export interface ToolEnvironmentOptions extends ToolLimits {
   readonly tools: readonly Tool[] | (() => Awaitable<readonly Tool[]>);
   /** Judges the final answer; "" where the turns were used up without one. */
   readonly rewardFunction: RewardFunction;
-  /** LoopShare. Default 10. */
+  /** Turns. Default 10. */
   readonly maxSteps?: number | undefined;
 }
 

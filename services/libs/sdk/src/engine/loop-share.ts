@@ -41,7 +41,7 @@ class Line {
 export class LoopShare {
   readonly #going = new Line();
   readonly #starting = new Line();
-  /** LoopShare in one round of the loop: as many as lately fitted into a slice. */
+  /** Turns in one round of the loop: as many as lately fitted into a slice. */
   #batch = FIRST_BATCH;
   #used = 0;
   #roundStartedAt = 0;

@@ -50,7 +50,7 @@ export abstract class MultiTurnEnvironment<Task extends Info = Info> extends Bas
   /** @param action  the newest; `history` ends with it. */
   abstract getRewardAndNextObs(task: Task, action: unknown, options: StepOptions): Awaitable<Turn>;
 
-  /** LoopShare taken. */
+  /** Turns taken. */
   get currentTurn(): number {
     return this.history.length;
   }

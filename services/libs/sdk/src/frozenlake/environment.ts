@@ -13,7 +13,7 @@ export interface FrozenLakeOptions {
   /** Share of frozen cells, (0, 1]. */
   readonly frozenProbability: number;
   readonly slippery: boolean;
-  /** LoopShare; the map can be won in so many. */
+  /** Turns; the map can be won in so many. */
   readonly maxSteps: number;
   /** Of the map. Absent: the episode's own. */
   readonly seed?: number | undefined;

@@ -7,7 +7,7 @@ import { type Direction, DIRECTIONS, distances, type LakeMap, neighbour } from "
 export interface LakeState {
   readonly map: LakeMap;
   readonly player: number;
-  /** LoopShare used, invalid ones included. */
+  /** Turns used, invalid ones included. */
   readonly steps: number;
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pretrained model is asked for sums of two-digit numbers, and learns to be right more often. See README.md.
+import { BaseAgent, type ChatMessage, createStep, createTrajectory, defineJob, deriveSeed, grpo } from "@whetstone/sdk";
+import { type Action, type Info, SingleTurnEnvironment } from "@whetstone/sdk";
+
+interface Sum extends Info {
+  readonly question: string;
+  readonly answer: number;
+}
+
+export class Sums extends SingleTurnEnvironment<Sum> {
+  constructor({ seed }: { readonly seed: number }) {
+    const [a, b] = [10 + (deriveSeed(seed, "a") % 90), 10 + (deriveSeed(seed, "b") % 90)];
+    super({
+      task: { question: `${a} + ${b} =`, answer: a + b },
+      rewardFunction: ({ answer }, text) => {
+        const said = text.match(/\d+/g)?.at(-1);
+        const isCorrect = said !== undefined && Number(said) === answer;
+        return { reward: isCorrect ? 1 : 0, isCorrect, metadata: { said: said ?? null } };
+      },
+    });
+  }
+}
+
+export class Calculator extends BaseAgent {
+  readonly chatCompletions: ChatMessage[] = [{ role: "system", content: "Answer with the number only." }];
+  readonly trajectory = createTrajectory();
+  reset(): void {} // An instance plays one try only.
+
+  updateFromEnv({ question }: Partial<Sum>): void {
+    if (question !== undefined) this.chatCompletions.push({ role: "user", content: question });
+  }
+
+  updateFromModel(response: string): Action {
+    this.chatCompletions.push({ role: "assistant", content: response });
+    this.trajectory.steps.push(createStep({ modelResponse: response, action: response }));
+    return { action: response };
+  }
+}
+
+export default defineJob({
+  agent: Calculator,
+  environment: Sums,
+  train: { seeds: { first: 1_000, count: 1_000_000 } },
+  validation: {
+    dataset: { seeds: { first: 1, count: 64 } },
+    variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 10 } }],
+  },
+  algorithm: grpo({ groupSize: 8, learningRate: 2e-5, lossDenominator: "signal" }),
+  loop: { steps: 50, batchGroups: 8, maxPolicyLag: 1, checkpointEvery: 25 },
+  sampling: { maxTokens: 10 },
+  limits: { maxSteps: 1, maxPromptTokens: 128, maxResponseTokens: 16, episodeTimeout: "120s" },
+});
