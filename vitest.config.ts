@@ -8,6 +8,8 @@ const exclude = ["**/node_modules/**"];
 /** Tests beside the code that need more than this machine's processes: a cluster, or a container engine. */
 const KUBE = "**/*.kube.test.ts";
 const CONTAINERS = "**/*.containers.test.ts";
+/** Test files that tests/run-all.ts runs another time. */
+const left = process.env["WHETSTONE_TEST_WITHOUT"]?.split(" ") ?? [];
 /** `vitest run <path>` means the tests that run anywhere: the others are run by name, `vitest run --project kube <path>`. */
 const named = (project: string): boolean => `${process.argv.join(" ")} `.includes(`--project ${project} `);
 const slow = (project: string, include: string, timeout: number) => ({
@@ -39,7 +41,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["services/**/*.test.ts", "tests/**/*.test.ts", "deploy/**/*.test.ts"],
-          exclude: [...exclude, KUBE, CONTAINERS],
+          exclude: [...exclude, KUBE, CONTAINERS, ...left],
         },
       },
       ...(named("kube") ? [slow("kube", KUBE, 120_000)] : []),

@@ -22,7 +22,7 @@ const NOTHING: Outcome = { passed: 0, failures: [] };
 const leftOut: string[] = [];
 const green: string[] = [];
 
-const results = [within("unit", 0, (minutes) => vitest("unit", [], minutes)), within("pytest", 0, pytest)];
+const results = [within("unit", 0, unit), within("pytest", 0, pytest)];
 if (process.argv.includes("--cluster")) results.push(...onCluster());
 writeFileSync(`${reports}/green-stages.json`, JSON.stringify(green));
 const passed = results.reduce((total, outcome) => total + outcome.passed, 0);
@@ -32,6 +32,13 @@ for (const line of leftOut) console.log(line);
 for (const failure of failures) console.log(`FAILED ${failure}`);
 console.log(`${passed} passed, ${failures.length} failed`);
 process.exitCode = failures.length > 0 || passed === 0 ? 1 : 0;
+
+/** What needs no cluster, but where there is one takes turns with the other stages. */
+function unit(minutes: number): Outcome {
+  const stages = process.argv.includes("--cluster") ? ROTATING : [];
+  const others = stages.flatMap((stage) => ("tests" in stage && stage.project === "unit" ? stage.tests : []));
+  return vitest("unit", [], minutes, "unit", others.length > 0 ? { WHETSTONE_TEST_WITHOUT: others.join(" ") } : {});
+}
 
 /** The images first: without them nothing of the rest can be. */
 function onCluster(): Outcome[] {
@@ -58,7 +65,7 @@ function e2eWith(stages: readonly E2eStage[]): Outcome {
 }
 
 function onItsOwn(stage: FileStage): Outcome {
-  const outcome = within(stage.name, stage.minutes, (limit) => vitest(stage.project, stage.tests, limit));
+  const outcome = within(stage.name, stage.minutes, (limit) => vitest(stage.project, stage.tests, limit, stage.name));
   noteGreen([stage], outcome);
   return outcome;
 }
@@ -127,10 +134,10 @@ function e2e(minutes: number, which: Record<string, string>): Outcome {
   return outcome("make e2e", status, file, readE2e);
 }
 
-function vitest(project: string, tests: readonly string[], minutes: number): Outcome {
-  const file = `${reports}/vitest-${tests[0]?.replaceAll("/", "-") ?? project}.json`;
+function vitest(project: string, tests: readonly string[], minutes: number, name = project, env = {}): Outcome {
+  const file = `${reports}/vitest-${name.replaceAll(/\W+/g, "-")}.json`;
   const report = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const status = run("vitest", ["run", "--project", project, ...tests, ...report], { minutes });
+  const status = run("vitest", ["run", "--project", project, ...tests, ...report], { minutes, env });
   return outcome(`vitest --project ${project}`, status, file, readVitest);
 }
 

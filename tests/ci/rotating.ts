@@ -18,7 +18,7 @@ export interface E2eStage extends Turn {
 
 /** Test files of a vitest project. */
 export interface FileStage extends Turn {
-  readonly project: "kube" | "containers";
+  readonly project: "unit" | "kube" | "containers";
   readonly tests: readonly string[];
 }
 
@@ -159,6 +159,25 @@ export const ROTATING: readonly Stage[] = [
     ],
     minutes: 5,
     paths: [...KUBE, "charts", "services/cli/src/cluster", `${CONTROLLER}/nats`, `${OPERATOR}/certificates`],
+  },
+  {
+    name: "one machine: full disk, damaged checkpoints, evaluation resumed",
+    project: "unit",
+    tests: [
+      "tests/faults/damaged-checkpoint.test.ts",
+      "tests/faults/full-disk.test.ts",
+      "tests/integration/eval-resume.test.ts",
+    ],
+    minutes: 4,
+    paths: [
+      "tests/support",
+      `${CONTROLLER}/nats`,
+      `${CONTROLLER}/loop`,
+      "python-trainer/src/whetstone_trainer/weights",
+      "services/cli/src/commands/eval.ts",
+      "services/cli/src/evaluation",
+      "services/cli/src/runtime",
+    ],
   },
   {
     name: "containers",

@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const RUNNER = `#!/bin/sh
 name=$(basename "$0")
-echo "$name $* parts=$E2E_PARTS" >> "$CALLS"
+echo "$name $* parts=$E2E_PARTS without=$WHETSTONE_TEST_WITHOUT" >> "$CALLS"
 file=$(echo "$*" | sed -nE 's/.*(outputFile.json|junitxml)=([^ ]+).*/\\2/p')
 case $name in
   vitest) echo '{"numPassedTests": 5, "testResults": []}' > "$file" ;;
@@ -66,6 +66,7 @@ describe("run-all", () => {
     const { lines, calls } = runAll(["--cluster", "--rotate"], 25, 80);
     expect(green()).toEqual(["e2e: learning, own code, on demand", "e2e: volumes, certificates", "kube: jobs"]);
     expect(calls).toHaveLength(5);
+    expect(calls[0], "what takes turns").toContain("without=tests/faults/damaged-checkpoint.test.ts");
     expect(lines.slice(-7, -1).every((line) => line.startsWith("NOT RUN ") && line.includes("no time for"))).toBe(true);
   });
 

@@ -65,7 +65,7 @@ describe("the table of stages", () => {
 
   it("has every test that needs a cluster or a container engine once", () => {
     const tracked = execFileSync("git", ["ls-files", "*.kube.test.ts", "*.containers.test.ts"], { cwd: root });
-    const listed = ROTATING.flatMap((stage) => ("tests" in stage ? stage.tests : []));
+    const listed = ROTATING.flatMap((stage) => ("tests" in stage && stage.project !== "unit" ? stage.tests : []));
     expect([...listed].sort()).toEqual(tracked.toString().trim().split("\n").sort());
   });
 
