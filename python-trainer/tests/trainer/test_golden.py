@@ -67,14 +67,17 @@ def members_of(vector: dict[str, Any]) -> list[Member]:
 
 
 def check_policy_loss(vector: dict[str, Any]) -> None:
-    clips = {"clip_low": vector["clipLow"], "clip_high": vector["clipHigh"], "clip_dual": float(vector["clipDual"])}
+    names = {"clipLow": "clip_low", "clipHigh": "clip_high", "clipDual": "clip_dual", "droBeta": "dro_beta"}
+    given_options: dict[str, Any] = {name: float(vector[key]) for key, name in names.items() if key in vector}
+    options = jobs.PolicyGradient(**given_options)
     old = doubles(vector["behaviourProbabilities"]).log()
     logprobs = (old + doubles(vector["ratios"]).log()).requires_grad_()
     mask, advantages = doubles(vector["mask"]), doubles(vector["advantages"]).unsqueeze(1).expand_as(logprobs)
     lengths = mask.sum(1, keepdim=True)
-    of_sequence = ((logprobs - old).detach() * mask).sum(1, keepdim=True) / lengths
+    terms = TOKEN_LOSSES[vector["loss"]].sequence_term((logprobs - old).detach(), advantages, options)
+    of_sequence = (terms * mask).sum(1, keepdim=True) / lengths
     given = TokenLossInput(logprobs, old, advantages, of_sequence.expand_as(logprobs))
-    out = TOKEN_LOSSES[vector["loss"]].losses(given, jobs.PolicyGradient(**clips))
+    out = TOKEN_LOSSES[vector["loss"]].losses(given, options)
     losses = out.losses_N * doubles(vector["weights"]) if "weights" in vector else out.losses_N
     for mode, expected in vector["losses"].items():
         np.testing.assert_allclose(agg_loss(losses, mask, mode).item(), expected, **TOLERANCE)

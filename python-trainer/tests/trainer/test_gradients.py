@@ -77,7 +77,7 @@ def gradient(policy: Policy, parts: list[list[Row]], algorithm: AlgorithmSetting
     rows = [row for part in parts for row in part]
     settings = replace(SETTINGS, algorithm=algorithm)
     weights = row_weights(rows, algorithm, 12.0)
-    several = of_several_rows(policy, rows, TokenBudget(budget))
+    several = of_several_rows(policy, rows, TokenBudget(budget), algorithm)
     policy.module.zero_grad(set_to_none=True)
     for part in parts:
         for micro in policy.cut(part, budget):

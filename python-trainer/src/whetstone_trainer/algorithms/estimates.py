@@ -71,6 +71,9 @@ def estimate_advantages(
             found = estimator.advantages(of_group, settings.options)
             for index, value in zip(group, found, strict=True):
                 advantages[index] = np.broadcast_to(value, members[index].tokens).astype(np.float64)
+    if estimator.batch_factor is not None:
+        factor = estimator.batch_factor(members)
+        advantages = [factor * advantages_K for advantages_K in advantages]
     if estimator.is_whitened and counted:
         bounds = np.cumsum([members[index].tokens for index in counted])[:-1]
         whitened_N = _whitened(np.concatenate([advantages[index] for index in counted]))

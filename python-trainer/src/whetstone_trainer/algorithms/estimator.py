@@ -61,6 +61,8 @@ class Estimator:
     fewest_members: int
     # Advantages are whitened over the role's trained tokens of the batch.
     is_whitened: bool = False
+    # What advantages are multiplied by, of all the role's members in the batch.
+    batch_factor: Callable[[Sequence[Member]], float] | None = None
     # What a critic's values [K] are trained towards; None: the estimator uses none.
     returns: Callable[[Member, jobs.PolicyGradient], np.ndarray] | None = None
 

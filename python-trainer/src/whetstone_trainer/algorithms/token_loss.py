@@ -24,7 +24,7 @@ class TokenLossInput:
     # Of the policy that the ratio is taken to.
     old_logprobs_N: Tensor
     advantages_N: Tensor
-    # Mean of current minus old log-probability over the token's sequence, which is its trajectory; without gradient.
+    # Mean of `TokenLoss.sequence_term` over the token's sequence, which is its trajectory; without gradient.
     sequence_log_ratios_N: Tensor
 
     def ratio_N(self) -> Tensor:
@@ -46,6 +46,11 @@ def unclipped(losses_N: Tensor, ratio_N: Tensor) -> TokenLossOutput:
     return TokenLossOutput(losses_N, ratio_N.detach(), torch.zeros_like(losses_N, dtype=torch.bool))
 
 
+def log_ratios(log_ratios_N: Tensor, advantages_N: Tensor, options: jobs.PolicyGradient) -> Tensor:
+    """As they are."""
+    return log_ratios_N
+
+
 @dataclass(frozen=True)
 class TokenLoss:
     """The loss of each trained token. `aggregation` makes one number of them."""
@@ -57,3 +62,5 @@ class TokenLoss:
     wire: PolicyLoss | None
     # It reads `sequence_log_ratios_N`.
     of_sequences: bool = False
+    # What is averaged over a sequence: of current minus old log-probabilities [N] and advantages [N].
+    sequence_term: Callable[[Tensor, Tensor, jobs.PolicyGradient], Tensor] = log_ratios

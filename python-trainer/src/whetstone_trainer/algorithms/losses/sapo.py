@@ -13,7 +13,7 @@ TAU_POSITIVE, TAU_NEGATIVE = 1.0, 1.05
 def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutput:
     """-A · 4/τ · σ(τ·(ratio - 1))."""
     ratio_N = given.ratio_N()
-    tau_N = torch.where(given.advantages_N > 0, TAU_POSITIVE, TAU_NEGATIVE)
+    tau_N = torch.full_like(given.advantages_N, TAU_NEGATIVE).masked_fill(given.advantages_N > 0, TAU_POSITIVE)
     return unclipped(-given.advantages_N * torch.sigmoid(tau_N * (ratio_N - 1)) * 4 / tau_N, ratio_N)
 
 

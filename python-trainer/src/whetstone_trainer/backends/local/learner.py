@@ -66,8 +66,7 @@ def train_rows(
             if not learned:
                 continue
             weights = row_weights(part, algorithm, scale)
-            of_sequences = TOKEN_LOSSES[algorithm.token_loss].of_sequences
-            several = of_several_rows(policy, part, budget) if of_sequences else {}
+            several = of_several_rows(policy, part, budget, algorithm)
 
             def add(
                 micro: MicroBatch, to: Tally, weights: dict[int, float] = weights, several: SeveralRows = several
@@ -99,13 +98,10 @@ def accumulate(
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = micro.per_token([weights[id(row)] for row in micro.rows])
     old_N = micro.gather([row.old_logprobs for row in micro.rows])
-    given = TokenLossInput(
-        logprobs_N,
-        old_N,
-        micro.gather([row.advantages for row in micro.rows]),
-        mean_log_ratios(micro, logprobs_N - old_N, several),
-    )
-    out = TOKEN_LOSSES[algorithm.token_loss].losses(given, algorithm.options)
+    token_loss, advantages_N = TOKEN_LOSSES[algorithm.token_loss], micro.gather([row.advantages for row in micro.rows])
+    terms_N = token_loss.sequence_term(logprobs_N.detach() - old_N, advantages_N, algorithm.options)
+    given = TokenLossInput(logprobs_N, old_N, advantages_N, mean_log_ratios(micro, terms_N, several))
+    out = token_loss.losses(given, algorithm.options)
     importance_N = micro.gather([row.importance for row in micro.rows])
     policy_loss = (out.losses_N * importance_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()

@@ -14,33 +14,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.policy import Policy
 from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.contract.settings import AlgorithmSettings
 
 # Mean log-ratio of a trajectory with several rows, by its index.
 SeveralRows = dict[int, float]
 
 
-def of_several_rows(policy: Policy, rows: Sequence[Row], budget: TokenBudget) -> SeveralRows:
-    """Of the trajectories that have more than one of `rows`, under the present policy."""
+def of_several_rows(
+    policy: Policy, rows: Sequence[Row], budget: TokenBudget, algorithm: AlgorithmSettings
+) -> SeveralRows:
+    """Of the trajectories that have more than one of `rows`, under the present policy; none if the loss reads none."""
+    token_loss = TOKEN_LOSSES[algorithm.token_loss]
+    if not token_loss.of_sequences:
+        return {}
     counts = Counter(row.trajectory for row in rows)
     several = [row for row in rows if counts[row.trajectory] > 1]
     sums, tokens = defaultdict[int, float](float), Counter[int]()
     with torch.no_grad():
         for micro, (logprobs_M, _) in each_that_fits(several, budget, policy.cut, policy.score):
             log_ratios_N = logprobs_M[micro.token_of_N] - micro.gather([row.old_logprobs for row in micro.rows])
-            for row, total in zip(micro.rows, _sums(micro, log_ratios_N).tolist(), strict=True):
+            advantages_N = micro.gather([row.advantages for row in micro.rows])
+            terms_N = token_loss.sequence_term(log_ratios_N, advantages_N, algorithm.options)
+            for row, total in zip(micro.rows, _sums(micro, terms_N).tolist(), strict=True):
                 sums[row.trajectory] += total
                 tokens[row.trajectory] += len(row.positions)
     return {trajectory: total / tokens[trajectory] for trajectory, total in sums.items()}
 
 
-def mean_log_ratios(micro: MicroBatch, log_ratios_N: Tensor, several: SeveralRows) -> Tensor:
-    """Mean log-ratio [N] of each token's sequence, without gradient."""
-    lengths = log_ratios_N.new_tensor([len(row.positions) for row in micro.rows])
-    means_R = _sums(micro, log_ratios_N.detach()) / lengths
+def mean_log_ratios(micro: MicroBatch, terms_N: Tensor, several: SeveralRows) -> Tensor:
+    """Mean [N] of the terms of each token's sequence. `terms_N`: of `TokenLoss.sequence_term`, without gradient."""
+    lengths = terms_N.new_tensor([len(row.positions) for row in micro.rows])
+    means_R = _sums(micro, terms_N) / lengths
     if several:
         known = [several.get(row.trajectory, np.nan) for row in micro.rows]
         known_R = means_R.new_tensor(known)

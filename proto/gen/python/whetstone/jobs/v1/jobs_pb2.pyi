@@ -32,6 +32,10 @@ class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     POLICY_LOSS_CISPO: _ClassVar[PolicyLoss]
     POLICY_LOSS_SAPO: _ClassVar[PolicyLoss]
     POLICY_LOSS_REINFORCE: _ClassVar[PolicyLoss]
+    POLICY_LOSS_GMPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DPPO_TV: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DPPO_KL: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DRO: _ClassVar[PolicyLoss]
 
 class LossDenominator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -125,6 +129,10 @@ POLICY_LOSS_GSPO: PolicyLoss
 POLICY_LOSS_CISPO: PolicyLoss
 POLICY_LOSS_SAPO: PolicyLoss
 POLICY_LOSS_REINFORCE: PolicyLoss
+POLICY_LOSS_GMPO: PolicyLoss
+POLICY_LOSS_DPPO_TV: PolicyLoss
+POLICY_LOSS_DPPO_KL: PolicyLoss
+POLICY_LOSS_DRO: PolicyLoss
 LOSS_DENOMINATOR_UNSPECIFIED: LossDenominator
 LOSS_DENOMINATOR_BATCH: LossDenominator
 LOSS_DENOMINATOR_SIGNAL: LossDenominator
@@ -340,7 +348,7 @@ class Correction(_message.Message):
     def __init__(self, level: _Optional[_Union[CorrectionLevel, str]] = ..., cap: _Optional[float] = ..., floor: _Optional[float] = ..., normalize: _Optional[bool] = ..., same_version: _Optional[bool] = ..., reject: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
 
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction", "dro_beta")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -359,6 +367,7 @@ class PolicyGradient(_message.Message):
     GAE_LAMBDA_FIELD_NUMBER: _ClassVar[int]
     CRITIC_FIELD_NUMBER: _ClassVar[int]
     CORRECTION_FIELD_NUMBER: _ClassVar[int]
+    DRO_BETA_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -377,7 +386,8 @@ class PolicyGradient(_message.Message):
     gae_lambda: float
     critic: Critic
     correction: Correction
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ...) -> None: ...
+    dro_beta: float
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

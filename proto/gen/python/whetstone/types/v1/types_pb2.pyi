@@ -61,6 +61,8 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_OPO: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_REMAX: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GAE: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_GPG: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: _ClassVar[AdvantageEstimator]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -94,6 +96,8 @@ ADVANTAGE_ESTIMATOR_REINFORCE_PLUS_PLUS: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_OPO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REMAX: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_GPG: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: AdvantageEstimator
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")

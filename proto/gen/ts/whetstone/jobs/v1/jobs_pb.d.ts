@@ -690,6 +690,13 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: whetstone.jobs.v1.Correction correction = 19;
    */
   correction?: Correction | undefined;
+
+  /**
+   * What the squared log-ratio weighs in the loss dro, which needs it.
+   *
+   * @generated from field: optional double dro_beta = 20;
+   */
+  droBeta?: number | undefined;
 };
 
 /**
@@ -2520,6 +2527,35 @@ export enum PolicyLoss {
    * @generated from enum value: POLICY_LOSS_REINFORCE = 5;
    */
   REINFORCE = 5,
+
+  /**
+   * As GSPO, with the clip in each token's log-ratio: [-clip_low, clip_high]. arXiv 2507.20673.
+   *
+   * @generated from enum value: POLICY_LOSS_GMPO = 6;
+   */
+  GMPO = 6,
+
+  /**
+   * The ratio, at most clip_dual and without gradient, times A * log-probability; 0 for tokens whose probability has
+   * moved by more than clip_low or clip_high the way their advantage pushes. arXiv 2602.04879.
+   *
+   * @generated from enum value: POLICY_LOSS_DPPO_TV = 7;
+   */
+  DPPO_TV = 7,
+
+  /**
+   * As DPPO_TV, by the divergence between token and all others.
+   *
+   * @generated from enum value: POLICY_LOSS_DPPO_KL = 8;
+   */
+  DPPO_KL = 8,
+
+  /**
+   * A * log-probability less dro_beta / 2 times the squared log-ratio. arXiv 2405.19107.
+   *
+   * @generated from enum value: POLICY_LOSS_DRO = 9;
+   */
+  DRO = 9,
 }
 
 /**

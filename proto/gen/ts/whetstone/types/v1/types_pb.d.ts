@@ -1478,6 +1478,20 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_GAE = 8;
    */
   GAE = 8,
+
+  /**
+   * As Dr.GRPO, times members / members with a reward other than 0 over the batch. arXiv 2504.02546.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_GPG = 9;
+   */
+  GPG = 9,
+
+  /**
+   * What the group's best member is better than the second, divided as with GRPO; 0 for all others. arXiv 2503.19595.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K = 10;
+   */
+  GRPO_PASS_AT_K = 10,
 }
 
 /**

@@ -8,10 +8,19 @@ export type LossAggregation =
 
 /** How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one task. Formulas: docs/algorithms.md. */
 export type AdvantageEstimator =
-  "grpo" | "reinforce" | "rloo" | "reinforce++-baseline" | "reinforce++" | "opo" | "remax" | "gae";
+  | "grpo"
+  | "reinforce"
+  | "rloo"
+  | "reinforce++-baseline"
+  | "reinforce++"
+  | "opo"
+  | "remax"
+  | "gae"
+  | "gpg"
+  | "grpo-pass-at-k";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
-export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce";
+export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce" | "gmpo" | "dppo-tv" | "dppo-kl" | "dro";
 
 /** What the denominators of a loss aggregation count. */
 export type LossDenominator = "batch" | "signal";
@@ -164,6 +173,8 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly critic?: CriticSettings | undefined;
   /** For what the policy that enters a step did not sample itself. */
   readonly correction?: CorrectionSettings | undefined;
+  /** What the squared log-ratio weighs in the loss dro, which needs it. Above 0 and at most 1,000,000. */
+  readonly droBeta?: number | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
