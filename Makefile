@@ -25,7 +25,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-rollout bench-kube bench-batches fuzz-jobs planted clean
+.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-kube bench-batches fuzz-jobs planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -89,6 +89,10 @@ proto-baseline: setup ## Accept today's contract as the one that later changes a
 
 bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
+
+bench-trainer: setup ## CPU and memory of a whole training step beside TRL's update, one JSON line (BENCH="--quick")
+	@bash deploy/local/setup-trl.sh .whetstone/trl
+	@cd python-trainer && OMP_NUM_THREADS=1 python bench/bench_trainer.py --trl ../.whetstone/trl/bin/python $(BENCH)
 
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)
