@@ -102,6 +102,17 @@ describe("a job's life", () => {
     expect(episode?.calls.every(({ sampling }) => sampling?.temperature === 0)).toBe(true);
   }, 180_000);
 
+  it("with dynamic sampling it voids groups without a signal, and fails when there are no others", async () => {
+    const policyGradient = { groupSize: 2, dynamicSampling: { maxReplacements: 3 } };
+    // Four steps never reach the goal: every reward is 0.
+    await submit({ ...smallJob("flat", runtime.model, { groups: 2 }), algorithm: { policyGradient } });
+    await reaches("flat", JobPhase.FAILED);
+    const { status } = await get("flat");
+    expect([status?.reason, status?.lastStep?.metrics["groups_filtered"]]).toEqual(["NothingTrained", 5]);
+    const counts = { dispatched: 3 * (2 + 3) * 2, trained: 0, voided: 3 * (2 + 3) * 2 };
+    expect(runtime.whet("jobs", "audit", "flat").json).toMatchObject({ ...sound, ...counts });
+  }, 120_000);
+
   it("cancelled it voids what was in flight, and the books balance (I2)", async () => {
     await submit(smallJob("cancelled", runtime.model, { steps: 500, lag: 1 }));
     await waitFor(async () => ((await get("cancelled")).status?.step ?? 0) >= 1, { timeoutMs: 60_000 });

@@ -123,7 +123,7 @@ def _critic_path(spec: jobs.JobSpec) -> str:
 
 
 def _fewest_members(spec: jobs.JobSpec) -> int:
-    """As `keepsGroup` in the controller's loop/batch/batch.ts: `drop` and `complete` list whole groups only."""
+    """As `isEnough` in the controller's loop/batch/batch.ts: `drop` and `complete` list whole groups only."""
     policy = spec.loop.group_policy
     match policy.WhichOneof("kind"):
         case "partial":

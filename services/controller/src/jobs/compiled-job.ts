@@ -39,6 +39,8 @@ export interface CompiledJob {
   readonly groupSize: number;
   /** Whether each group has a baseline episode beside it. */
   readonly hasBaselines: boolean;
+  /** Most groups of a batch that others take the place of, because they have no signal. 0: they are kept. */
+  readonly maxReplacements: number;
   readonly maxPolicyLag: number;
   readonly purpose: Purpose.TRAIN | Purpose.DEMONSTRATION;
   readonly groupRule: GroupRule;
@@ -61,6 +63,7 @@ export function compileJob(given: JobSpec): CompiledJob {
     batchGroups,
     groupSize: groupSize(spec),
     hasBaselines: hasBaselines(spec),
+    maxReplacements: maxReplacements(spec, batchGroups),
     maxPolicyLag,
     purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
     groupRule: groupRule(spec),
@@ -73,6 +76,12 @@ export function compileJob(given: JobSpec): CompiledJob {
 
 function groupSize(spec: JobSpec): number {
   return spec.algorithm?.kind.case === "policyGradient" ? spec.algorithm.kind.value.groupSize : 1;
+}
+
+function maxReplacements({ algorithm }: JobSpec, batchGroups: number): number {
+  if (algorithm?.kind.case !== "policyGradient") return 0;
+  const { dynamicSampling } = algorithm.kind.value;
+  return dynamicSampling ? (dynamicSampling.maxReplacements ?? batchGroups) : 0;
 }
 
 /** Whether an advantage of the job, or of one of its roles, is taken beside a greedy episode. */

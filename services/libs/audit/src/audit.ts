@@ -4,7 +4,7 @@
  * Nothing that a service says of itself is believed. Facts are fed in one at a time, in the order of `Auditor`'s methods,
  * so that bodies pass through and only ids stay in memory. Pure: no I/O, no clock.
  */
-import { baselineGroup, episodeId, trainGroup } from "@whetstone/core";
+import { baselineGroup, dispatchedGroups, episodeId, trainGroup } from "@whetstone/core";
 import type { BaselineEntry, BatchEntry, BatchManifest, DispatchRecord } from "@whetstone/proto/events/v1/events";
 import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import { Purpose } from "@whetstone/proto/types/v1/types";
@@ -68,10 +68,9 @@ export class Auditor {
   /** Second, and after all manifests: what was dispatched. Refills that a manifest names are in the record by then. */
   addDispatch(record: DispatchRecord): void {
     const { step, samples, baselines } = record;
-    samples.forEach((count, i) => {
-      const index = step * samples.length + i;
+    dispatchedGroups(record).forEach((index, i) => {
       const group = trainGroup(index);
-      this.#addPlaces(group, count, { step, group, isBaseline: false });
+      this.#addPlaces(group, samples[i] ?? 0, { step, group, isBaseline: false });
       this.#addPlaces(baselineGroup(index), baselines[i] ?? 0, { step, group, isBaseline: true });
     });
   }

@@ -37,6 +37,16 @@ export function trainGroup(index: number): string {
   return `g${index}`;
 }
 
+/** Indexes of a batch's groups, by its dispatch record. Those of former versions do not list them: they are consecutive. */
+export function dispatchedGroups(record: {
+  readonly step: number;
+  readonly samples: readonly unknown[];
+  readonly groups: readonly bigint[];
+}): number[] {
+  const { step, samples, groups } = record;
+  return samples.map((_, i) => Number(groups[i] ?? step * samples.length + i));
+}
+
 /** Name under which the baseline episodes of a training group are played: they are beside it, not in it. */
 export function baselineGroup(index: number): string {
   return `b${index}`;

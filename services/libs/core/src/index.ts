@@ -17,7 +17,17 @@ export {
   WhetstoneError,
 } from "./errors.ts";
 export { Gate, type GateOptions } from "./gate.ts";
-export { baselineGroup, episodeId, groupName, isJobId, jobId, parseEpisodeId, policyLabel, trainGroup } from "./ids.ts";
+export {
+  baselineGroup,
+  dispatchedGroups,
+  episodeId,
+  groupName,
+  isJobId,
+  jobId,
+  parseEpisodeId,
+  policyLabel,
+  trainGroup,
+} from "./ids.ts";
 export { nearest } from "./nearest.ts";
 export { onAbort } from "./on-abort.ts";
 export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";

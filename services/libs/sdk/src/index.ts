@@ -52,6 +52,7 @@ export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from 
 export { type AlgorithmSettings, policyGradient, sft } from "./job/algorithm.ts";
 export {
   cispo,
+  dapo,
   drGrpo,
   grpo,
   gspo,

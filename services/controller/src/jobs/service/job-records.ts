@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { parseEpisodeId, WhetstoneError } from "@whetstone/core";
+import { dispatchedGroups, parseEpisodeId, WhetstoneError } from "@whetstone/core";
 import { episodeStream, episodeSubject, type TypedStreams } from "@whetstone/messaging";
 import {
   type Checkpoint,
@@ -20,6 +20,8 @@ import { summaryOf } from "../../loop/batch/stream-episode-index.ts";
 type LedgerReader = Awaited<ReturnType<typeof readLedger>>;
 
 const MANIFESTS_KEPT = 16;
+/** The most that `loop.maxPolicyLag` may be. */
+const MAX_POLICY_LAG = 8;
 /** Of a batch, which may have tens of thousands of episodes: each is asked for with a deadline of its own. */
 const READ_AT_ONCE = 64;
 
@@ -40,13 +42,13 @@ export class JobRecords {
     return (await this.#ledger.steps.get(`${job}.step.${step}`))?.value;
   }
 
-  /** @param batchGroups  groups a batch: batches are by index, so it tells the one that may hold the episode */
+  /** @param batchGroups  groups a batch: it tells the last one that may hold the episode */
   async episode(id: string, batchGroups = 0): Promise<{ episode: Episode; trainedInStep?: number }> {
     const { job, group, sample } = parseEpisodeId(id);
     const subject = episodeSubject(job, group, sample);
     const message = await this.#streams.getLast(episodeStream(job), EpisodeSchema, subject);
     if (!message) throw new WhetstoneError("NOT_FOUND", `there is no sealed episode "${id}"`);
-    const trainedInStep = await this.#trainedIn(job, id, Math.floor(Number(group.slice(1)) / batchGroups));
+    const trainedInStep = await this.#trainedIn(job, id, Number(group.slice(1)), batchGroups);
     return { episode: await message.body(), ...(trainedInStep !== undefined && { trainedInStep }) };
   }
 
@@ -117,10 +119,33 @@ export class JobRecords {
     return newest?.sequence ?? 0;
   }
 
-  /** @param step  NaN or infinite where no batch can hold the episode, as of validation. */
-  async #trainedIn(job: string, id: string, step: number): Promise<number | undefined> {
-    if (!Number.isSafeInteger(step)) return undefined;
-    return (await this.#trainedIds(job, step)).has(id) ? step : undefined;
+  /** @param group  NaN where no batch can hold the episode, as of validation. */
+  async #trainedIn(job: string, id: string, group: number, batchGroups: number): Promise<number | undefined> {
+    const last = Math.floor(group / batchGroups);
+    if (!Number.isSafeInteger(last)) return undefined;
+    const step = await this.#batchOf(job, group, last);
+    return step !== undefined && (await this.#trainedIds(job, step)).has(id) ? step : undefined;
+  }
+
+  /**
+   * Groups are numbered as they are dispatched, and those that replace others come between: batch k begins at group k times
+   * batch_groups or later. A replacement comes after the groups of at most `MAX_POLICY_LAG` later batches.
+   */
+  async #batchOf(job: string, group: number, last: number): Promise<number | undefined> {
+    let [first, end] = [0, last + 1];
+    while (end - first > 1) {
+      const middle = Math.floor((first + end) / 2);
+      const [begin = Infinity] = await this.#groupsOf(job, middle);
+      [first, end] = begin <= group ? [middle, end] : [first, middle];
+    }
+    for (let step = first; step >= Math.max(0, first - MAX_POLICY_LAG); step--)
+      if ((await this.#groupsOf(job, step)).includes(group)) return step;
+    return undefined;
+  }
+
+  async #groupsOf(job: string, step: number): Promise<number[]> {
+    const record = (await this.#ledger.dispatches.get(`${job}.dispatch.${step}`))?.value;
+    return record ? dispatchedGroups(record) : [];
   }
 
   /** The books of a step that is done never change, so the newest ones are kept: whoever asks for one episode asks for its neighbours. */

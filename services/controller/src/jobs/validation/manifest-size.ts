@@ -15,7 +15,7 @@ const MOST_GROUPS = MOST_STEPS * 32_768;
 const MOST_SEQUENCE = 2n ** 42n;
 const LATEST = { seconds: 2n ** 33n, nanos: 999_999_999 };
 
-type Batch = Pick<CompiledJob, "name" | "batchGroups" | "groupSize" | "hasBaselines" | "groupRule">;
+type Batch = Pick<CompiledJob, "name" | "batchGroups" | "groupSize" | "hasBaselines" | "maxReplacements" | "groupRule">;
 
 /** A batch that could not be written down at its end must not begin. */
 export function checkManifestSize(found: Findings, job: Batch): void {
@@ -27,9 +27,11 @@ export function checkManifestSize(found: Findings, job: Batch): void {
 }
 
 /** Bytes of the largest manifest: with `complete`, as many episodes again may be voided as are trained. */
-export function largestManifest({ name, batchGroups, groupSize, hasBaselines, groupRule }: Batch): number {
+export function largestManifest(job: Batch): number {
+  const { name, batchGroups, groupSize, hasBaselines, maxReplacements, groupRule } = job;
   // A baseline's entry is as large as a trained episode's, but for its versions.
-  const members = batchGroups * (groupSize + (hasBaselines ? 1 : 0));
+  const played = groupSize + (hasBaselines ? 1 : 0);
+  const members = batchGroups * played;
   const isRefilled = groupRule.kind === "complete";
   const id = episodeId(name, trainGroup(MOST_GROUPS), isRefilled ? 2 * groupSize : groupSize);
   const empty = bytesOf({});
@@ -43,7 +45,8 @@ export function largestManifest({ name, batchGroups, groupSize, hasBaselines, gr
     maxPolicyLag: 8,
     createdAt: LATEST,
   });
-  return head + members * (trained + (isRefilled ? voided : 0));
+  const again = (isRefilled ? batchGroups + 2 * maxReplacements : maxReplacements) * played;
+  return head + members * trained + again * voided;
 }
 
 function largestEntry(episodeId: string) {

@@ -90,6 +90,15 @@ describe("validateJob", () => {
       },
       ["loop.batchGroups"],
     ],
+    [
+      "dynamic sampling without a comparison",
+      {
+        algorithm: {
+          policyGradient: { groupSize: 4, advantage: "ADVANTAGE_ESTIMATOR_REINFORCE", dynamicSampling: {} },
+        },
+      },
+      ["algorithm.policyGradient.dynamicSampling"],
+    ],
     ["a weight of 0", { weight: 0 }, ["weight"]],
     ["a weight above 1000", { weight: 1001 }, ["weight"]],
     ["no tasks taken", { train: { seeds: { first: "1", count: "100" }, take: "0" } }, ["train.take"]],

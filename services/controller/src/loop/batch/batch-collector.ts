@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
-import { inTurns, runInTurns } from "@whetstone/core";
+import { dispatchedGroups, inTurns, runInTurns } from "@whetstone/core";
 import {
   type BatchManifest,
   BatchManifestSchema,
@@ -47,6 +47,7 @@ export class BatchCollector {
   readonly #parts: Parts;
   #dispatches: DispatchRecord[] = [];
   #dispatchedEpisodes = 0;
+  #nextGroup = 0;
   #liveVersion = 0;
 
   constructor(context: JobContext, parts: Parts) {
@@ -82,7 +83,7 @@ export class BatchCollector {
       const { batchGroups, groupSize, hasBaselines } = this.#context.job;
       const samples = Array.from({ length: batchGroups }, () => groupSize);
       const baselines = hasBaselines ? samples.map(() => 1) : [];
-      await this.#dispatch({ step: batch, samples, baselines }, signal);
+      await this.#dispatch({ step: batch, samples, baselines, groups: [] }, signal);
     }
   }
 
@@ -92,7 +93,10 @@ export class BatchCollector {
       await this.#sealed(step, signal);
       const plan = await this.#plan(step);
       if (plan.kind === "complete") return this.#seal(step, plan);
-      if (plan.kind === "refill") await this.#dispatch({ step, ...plan }, signal);
+      if (plan.kind === "refill") {
+        const groups = dispatchedGroups(this.#recordOf(step)).map(BigInt);
+        await this.#dispatch({ ...plan, step, groups }, signal);
+      }
       this.#context.onCounts();
     }
   }
@@ -175,13 +179,23 @@ export class BatchCollector {
   #keep(record: DispatchRecord): void {
     this.#dispatchedEpisodes += episodesOf(record) - episodesOf(this.#dispatches[record.step]);
     this.#dispatches[record.step] = record;
+    this.#nextGroup = Math.max(
+      this.#nextGroup,
+      ...dispatchedGroups(record)
+        .slice(-1)
+        .map((last) => last + 1),
+    );
   }
 
-  /** The record goes first: an id that was ever queued is in the books (I2). */
-  async #dispatch({ step, samples, baselines }: Dispatched, signal: AbortSignal): Promise<void> {
+  /**
+   * The record goes first: an id that was ever queued is in the books (I2). Groups that have no index yet get the next ones, so
+   * that each task of the dataset comes once a pass, whatever was replaced.
+   */
+  async #dispatch({ step, samples, baselines, groups: known }: Dispatched, signal: AbortSignal): Promise<void> {
     const { name: job } = this.#context.job;
     const policyVersion = BigInt(this.#liveVersion);
-    const record = create(DispatchRecordSchema, { job, step, samples, baselines, policyVersion });
+    const groups = samples.map((_, i) => known[i] ?? BigInt(this.#nextGroup + i - known.length));
+    const record = create(DispatchRecordSchema, { job, step, samples, baselines, groups, policyVersion });
     await this.#parts.ledger.saveDispatch(record);
     this.#keep(record);
     await this.#publish(record, signal);

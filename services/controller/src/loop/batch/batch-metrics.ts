@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { parseEpisodeId } from "@whetstone/core";
 import type { VoidedEntry } from "@whetstone/proto/events/v1/events";
 import { FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
 import type { KeptSummary } from "./sealed-episode.ts";
@@ -23,6 +24,7 @@ export class BatchMetrics {
   #episodes = 0;
   #baselines = 0;
   #baselineReward = 0;
+  readonly #filtered = new Set<string>();
 
   add(summary: KeptSummary): void {
     this.#episodes++;
@@ -36,7 +38,8 @@ export class BatchMetrics {
   }
 
   /** By failure class and by reason. */
-  addVoided({ failureClass, reason }: VoidedEntry): void {
+  addVoided({ episodeId, failureClass, reason }: VoidedEntry): void {
+    if (reason === "NoSignal") this.#filtered.add(parseEpisodeId(episodeId).group);
     this.#voided.add("rollout/voided");
     if (failureClass !== FailureClass.NONE) this.#voided.add(`voided/${FailureClass[failureClass].toLowerCase()}`);
     this.#voided.add(`voided/reason/${reason}`);
@@ -49,7 +52,14 @@ export class BatchMetrics {
       "baseline/episodes": this.#baselines,
       "baseline/reward": this.#baselineReward / this.#baselines,
     };
-    return { ...counts, ...this.#sums.over(this.#episodes), ...this.#endings.over(this.#episodes), ...baseline };
+    const filtered = this.#filtered.size > 0 && { groups_filtered: this.#filtered.size };
+    return {
+      ...counts,
+      ...filtered,
+      ...this.#sums.over(this.#episodes),
+      ...this.#endings.over(this.#episodes),
+      ...baseline,
+    };
   }
 }
 

@@ -16,13 +16,21 @@ const planBatch = (
   samples: readonly number[],
   find: FindEpisode,
   baselines: readonly number[] = [],
-) => runAtOnce(planInSteps(job, { step, samples: [...samples], baselines: [...baselines] }, find));
+) =>
+  runAtOnce(
+    planInSteps(
+      job,
+      { step, samples: [...samples], baselines: [...baselines], groups: samples.map((_, i) => BigInt(2 * step + i)) },
+      find,
+    ),
+  );
 
 const rules = (groupRule: GroupRule) => ({
   name: "j",
   batchGroups: 2,
   groupSize: 3,
   hasBaselines: false,
+  maxReplacements: 0,
   groupRule,
   deadlinePolicy: DeadlinePolicy.VOID,
   maxPolicyLag: 0,
@@ -30,7 +38,7 @@ const rules = (groupRule: GroupRule) => ({
 
 function sealed(
   failureClass: FailureClass,
-  more: { minPolicyVersion?: bigint; unlabelledTokens?: number; notTrainable?: string } = {},
+  more: { minPolicyVersion?: bigint; unlabelledTokens?: number; notTrainable?: string; reward?: number } = {},
 ): SealedEpisode {
   const summary = create(EpisodeSummarySchema, { failureClass, sampledTokens: 5, minPolicyVersion: 1n, ...more });
   return { sequence: 1n, summary: keptSummary(summary) };
@@ -136,6 +144,57 @@ describe("planBatch", () => {
   it("an episode whose policy failed is scored as it is", () => {
     const plan = planBatch(rules({ kind: "drop" }), 1, [3, 3], world({ "j/g2/s1": sealed(FailureClass.POLICY) }));
     expect(plan).toMatchObject({ kind: "complete", entries: { length: 6 }, voided: [] });
+  });
+
+  describe("with dynamic sampling", () => {
+    const dapo = (maxReplacements: number, rule: GroupRule = { kind: "drop" }) => ({ ...rules(rule), maxReplacements });
+    /** Rewards by group; the last sample of each is another if the group has a signal. */
+    const rewarded = (signals: string) => (id: string) => {
+      const [, group = "", sample = ""] = id.split("/");
+      const hasSignal = signals[Number(group.slice(1)) - 2] === "y";
+      return sealed(FailureClass.NONE, { reward: hasSignal && sample === "s2" ? 1 : 0 });
+    };
+    const reasons = (voided: readonly { episodeId: string; reason: string; failureClass: number }[]) =>
+      new Set(
+        voided.map(({ episodeId, reason, failureClass }) => `${episodeId.slice(2, 4)} ${reason} ${failureClass}`),
+      );
+
+    it("asks for a group in place of each without a signal, replacements included", () => {
+      expect(planBatch(dapo(4), 1, [3, 3], rewarded("ny"))).toMatchObject({ kind: "refill", samples: [3, 3, 3] });
+      expect(planBatch(dapo(4), 1, [3, 3, 3], rewarded("nyn"))).toMatchObject({ samples: [3, 3, 3, 3] });
+    });
+
+    it("trains the groups with a signal and voids the others, by no failure", () => {
+      const plan = planBatch(dapo(4), 1, [3, 3, 3, 3], rewarded("nyny"));
+      if (plan.kind !== "complete") throw new Error(plan.kind);
+      expect(new Set(plan.entries.map(({ group }) => group))).toEqual(new Set(["g3", "g5"]));
+      expect(plan.voided).toHaveLength(6);
+      expect(reasons(plan.voided)).toEqual(new Set(["g2 NoSignal 1", "g4 NoSignal 1"]));
+    });
+
+    it("goes on with what has a signal when the replacements are used up", () => {
+      const plan = planBatch(dapo(1), 1, [3, 3, 3], rewarded("nyn"));
+      expect(plan).toMatchObject({ kind: "complete", entries: { length: 3 }, voided: { length: 6 } });
+      const none = planBatch(dapo(1), 1, [3, 3, 3], rewarded("nnn"));
+      expect(none).toMatchObject({ kind: "complete", entries: [], voided: { length: 9 } });
+    });
+
+    it("keeps groups without a signal where the job does not ask for it", () => {
+      expect(planBatch(dapo(0), 1, [3, 3], rewarded("nn"))).toMatchObject({ entries: { length: 6 }, voided: [] });
+    });
+
+    it("replaces no group that is incomplete: that has failed", () => {
+      const find = (id: string) => (id === "j/g2/s0" ? sealed(FailureClass.GRADER) : rewarded("yy")(id));
+      const plan = planBatch(dapo(4), 1, [3, 3], find);
+      expect(plan).toMatchObject({ kind: "complete", entries: { length: 3 }, voided: { length: 3 } });
+    });
+
+    it("first completes a group, then looks whether it has a signal", () => {
+      const rule = { kind: "complete" } as const;
+      const find = (id: string) => (id === "j/g2/s0" ? sealed(FailureClass.GRADER) : rewarded("ny")(id));
+      expect(planBatch(dapo(4, rule), 1, [3, 3], find)).toMatchObject({ samples: [4, 3] });
+      expect(planBatch(dapo(4, rule), 1, [4, 3], find)).toMatchObject({ samples: [4, 3, 3] });
+    });
   });
 
   describe("with a baseline for each group", () => {

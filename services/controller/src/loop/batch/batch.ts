@@ -25,13 +25,20 @@ export interface Settled {
 /** What is to be done about a batch now. */
 export type BatchPlan =
   | { readonly kind: "waiting"; readonly missing: number }
-  /** More is to be dispatched: so much of each group in all. */
-  | ({ readonly kind: "refill" } & Omit<Dispatched, "step">)
+  /** More is to be dispatched: so much of each group in all. Groups beyond those that there are replace others. */
+  | ({ readonly kind: "refill" } & Pick<Dispatched, "samples" | "baselines">)
   | ({ readonly kind: "complete" } & Settled);
 
 type Rules = Pick<
   CompiledJob,
-  "name" | "batchGroups" | "groupSize" | "hasBaselines" | "groupRule" | "deadlinePolicy" | "maxPolicyLag"
+  | "name"
+  | "batchGroups"
+  | "groupSize"
+  | "hasBaselines"
+  | "maxReplacements"
+  | "groupRule"
+  | "deadlinePolicy"
+  | "maxPolicyLag"
 >;
 
 interface Group {
@@ -57,12 +64,17 @@ export function* planBatch(job: Rules, dispatched: Dispatched, find: FindEpisode
   }
   if (missing > 0) return { kind: "waiting", missing };
   const all = [...groups.values()];
+  const replacing = replacementsFor(job, all);
   const samples = all.map(({ members }) => members.length + refillsFor(job, members, job.groupSize));
   const baselines = job.hasBaselines
     ? all.map((group) => group.baselines.length + refillsFor(job, group.baselines, 1))
     : [];
   const isMore = (wanted: readonly number[], had: readonly number[]): boolean =>
     wanted.some((n, i) => n > (had[i] ?? 0));
+  for (let i = 0; i < replacing; i++) {
+    samples.push(job.groupSize);
+    if (job.hasBaselines) baselines.push(1);
+  }
   if (isMore(samples, dispatched.samples) || isMore(baselines, dispatched.baselines))
     return { kind: "refill", samples, baselines };
   return { kind: "complete", ...(yield* settle(job, all)) };
@@ -75,25 +87,41 @@ function refillsFor(job: Rules, members: readonly Member[], size: number): numbe
   return Math.max(0, Math.min(lacking, 2 * size - members.length));
 }
 
+/** How many further groups are dispatched in place of those without a signal. */
+function replacementsFor(job: Rules, groups: readonly Group[]): number {
+  const flat = groups.filter((group) => reasonToDrop(job, group) === "NoSignal").length;
+  const replaced = groups.length - job.batchGroups;
+  return Math.max(0, Math.min(flat, job.maxReplacements) - replaced);
+}
+
 function* settle(job: Rules, groups: readonly Group[]): Generator<void, Settled> {
   const settled: Settled = { entries: [], baselines: [], voided: [] };
   for (const group of groups) {
-    const kept = keepsGroup(job, group);
+    const reason = reasonToDrop(job, group);
     for (const member of group.members) {
-      if (member.kind === "sound" && kept) settled.entries.push(entryOf(member, group.name));
-      else settled.voided.push(voidedOf(member));
+      if (member.kind === "sound" && reason === undefined) settled.entries.push(entryOf(member, group.name));
+      else settled.voided.push(voidedOf(member, reason));
       yield;
     }
     for (const one of group.baselines) {
-      if (one.kind === "sound" && kept) settled.baselines.push(baselineOf(one, group.name));
-      else settled.voided.push(voidedOf(one));
+      if (one.kind === "sound" && reason === undefined) settled.baselines.push(baselineOf(one, group.name));
+      else settled.voided.push(voidedOf(one, reason));
     }
   }
   return settled;
 }
 
+type DropReason = "GroupIncomplete" | "NoSignal";
+
+/** Undefined: the group is trained. */
+function reasonToDrop(job: Rules, group: Group): DropReason | undefined {
+  if (!isEnough(job, group)) return "GroupIncomplete";
+  const rewards = new Set(soundOf(group.members).map(({ episode }) => episode.summary.reward));
+  return job.maxReplacements > 0 && rewards.size === 1 ? "NoSignal" : undefined;
+}
+
 /** Without its baseline a group has nothing to be compared with, whatever the policy. */
-function keepsGroup(job: Rules, { members, baselines }: Group): boolean {
+function isEnough(job: Rules, { members, baselines }: Group): boolean {
   if (job.hasBaselines && soundOf(baselines).length === 0) return false;
   const sound = soundOf(members).length;
   switch (job.groupRule.kind) {
@@ -123,8 +151,8 @@ function named({ id: episodeId, episode: { sequence, summary } }: Sound, group: 
   return { episodeId, group, sequence, digest: summary.digest, reward: summary.reward };
 }
 
-function voidedOf(member: Member): VoidedEntry {
+function voidedOf(member: Member, reasonOfGroup: DropReason = "GroupIncomplete"): VoidedEntry {
   const failureClass = member.kind === "void" ? member.failureClass : FailureClass.NONE;
-  const reason = member.kind === "void" ? member.reason : "GroupIncomplete";
+  const reason = member.kind === "void" ? member.reason : reasonOfGroup;
   return create(VoidedEntrySchema, { episodeId: member.id, failureClass, reason });
 }

@@ -151,8 +151,8 @@ export async function eraseLedger(nats: Nats, job: string): Promise<void> {
   for (const key of await books.keys(job)) await books.delete(key);
 }
 
-/** Steps and manifests of any job, without taking it over. */
-export async function readLedger(nats: Nats): Promise<Pick<Books, "steps" | "batches">> {
+/** Steps, manifests and dispatch records of any job, without taking it over. */
+export async function readLedger(nats: Nats): Promise<Pick<Books, "steps" | "batches" | "dispatches">> {
   return openBooks(nats);
 }
 

@@ -33,7 +33,7 @@ describe("a group with a baseline", () => {
     sampling: { temperature: 0.7, maxTokens: 9 },
   });
   const job = compileJob(spec);
-  const places = [...trainPlaces(job, { step: 3, samples: [2, 2], baselines: [1, 2] })];
+  const places = [...trainPlaces(job, { step: 3, samples: [2, 2], baselines: [1, 2], groups: [] })];
 
   it("has places of its own for it, whose ids are nobody else's", () => {
     expect(places.map(({ id }) => id.slice(2)).join(" ")).toBe("g6/s0 g6/s1 b6/s0 g7/s0 g7/s1 b7/s0 b7/s1");

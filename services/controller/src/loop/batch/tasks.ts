@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
-import { baselineGroup, deriveSeed, episodeId, trainGroup } from "@whetstone/core";
+import { baselineGroup, deriveSeed, dispatchedGroups, episodeId, trainGroup } from "@whetstone/core";
 import { type DispatchRecord, type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { type Episode, Purpose, SamplingSchema, type Task, TaskSchema } from "@whetstone/proto/types/v1/types";
@@ -16,17 +16,13 @@ export interface TrainPlace {
 }
 
 /** What was dispatched of a batch. */
-export type Dispatched = Pick<DispatchRecord, "step" | "samples" | "baselines">;
+export type Dispatched = Pick<DispatchRecord, "step" | "samples" | "baselines" | "groups">;
 
 /** The places of a batch, in order. */
-export function* trainPlaces(
-  { name, batchGroups }: Pick<CompiledJob, "name" | "batchGroups">,
-  { step, samples, baselines }: Dispatched,
-): Generator<TrainPlace> {
-  for (const [i, count] of samples.entries()) {
-    const group = step * batchGroups + i;
-    yield* placesOf(name, group, count, false);
-    yield* placesOf(name, group, baselines[i] ?? 0, true);
+export function* trainPlaces({ name }: Pick<CompiledJob, "name">, dispatched: Dispatched): Generator<TrainPlace> {
+  for (const [i, group] of dispatchedGroups(dispatched).entries()) {
+    yield* placesOf(name, group, dispatched.samples[i] ?? 0, false);
+    yield* placesOf(name, group, dispatched.baselines[i] ?? 0, true);
   }
 }
 

@@ -15,6 +15,9 @@ export const ppo = recipe({ advantage: "gae", critic: {} });
 /** GRPO without its two divisions; set `lossScaleFactor` to the longest response. arXiv 2503.20783. */
 export const drGrpo = recipe({ normalizeByStd: false, lossAggregation: "seq-mean-token-sum-norm" });
 
+/** A higher upper clip, and groups without a signal are replaced. arXiv 2503.14476. */
+export const dapo = recipe({ clipHigh: 0.28, dynamicSampling: {} });
+
 /** One ratio a sequence. arXiv 2507.18071. */
 export const gspo = recipe({
   loss: "gspo",

@@ -132,18 +132,20 @@ class EpochRecord(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., holder: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DispatchRecord(_message.Message):
-    __slots__ = ("job", "step", "samples", "policy_version", "baselines")
+    __slots__ = ("job", "step", "samples", "policy_version", "baselines", "groups")
     JOB_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     BASELINES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     job: str
     step: int
     samples: _containers.RepeatedScalarFieldContainer[int]
     policy_version: int
     baselines: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., samples: _Optional[_Iterable[int]] = ..., policy_version: _Optional[int] = ..., baselines: _Optional[_Iterable[int]] = ...) -> None: ...
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., samples: _Optional[_Iterable[int]] = ..., policy_version: _Optional[int] = ..., baselines: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class JobEvent(_message.Message):
     __slots__ = ("job", "at", "step", "validation", "phase_changed", "engine_quarantined", "weights_synced")

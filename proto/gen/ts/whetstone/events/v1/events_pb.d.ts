@@ -226,7 +226,7 @@ export declare type VoidedEntry = Message<"whetstone.events.v1.VoidedEntry"> & {
   episodeId: string;
 
   /**
-   * The failure's class, or NONE where the group's policy dropped a sound member.
+   * The failure's class, or NONE where a sound member was dropped with its group.
    *
    * @generated from field: whetstone.types.v1.FailureClass failure_class = 2;
    */
@@ -234,7 +234,7 @@ export declare type VoidedEntry = Message<"whetstone.events.v1.VoidedEntry"> & {
 
   /**
    * One word: "TaskBroken", "RetriesExhausted", "GroupIncomplete", "Unlabelled", "NoTokens", "NotTrainable", "Stale",
-   * "Deadline", "Cancelled".
+   * "Deadline", "NoSignal" (all rewards of its group are the same, see DynamicSampling), "Cancelled".
    *
    * @generated from field: string reason = 3;
    */
@@ -415,6 +415,14 @@ export declare type DispatchRecord = Message<"whetstone.events.v1.DispatchRecord
    * @generated from field: repeated uint32 baselines = 5;
    */
   baselines: number[];
+
+  /**
+   * Indexes of the groups, same order: first the batch's own, then those that replace groups without a signal. Empty, in
+   * records of former versions: step * number of groups and so on.
+   *
+   * @generated from field: repeated uint64 groups = 6;
+   */
+  groups: bigint[];
 };
 
 /**

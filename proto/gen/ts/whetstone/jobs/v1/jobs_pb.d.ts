@@ -385,6 +385,28 @@ export declare type Sft = Message<"whetstone.jobs.v1.Sft"> & {
 export declare const SftSchema: GenMessage<Sft>;
 
 /**
+ * A group whose members all have the same reward has no signal: it is voided, and a group of the dataset's next task is
+ * dispatched in its place, until the batch has batch_groups groups with a signal. Rewards are those of the episodes.
+ * Source: DAPO, arXiv 2503.14476.
+ *
+ * @generated from message whetstone.jobs.v1.DynamicSampling
+ */
+export declare type DynamicSampling = Message<"whetstone.jobs.v1.DynamicSampling"> & {
+  /**
+   * Most replacements a batch; then it goes on with the groups that have a signal. Absent: as many as batch_groups.
+   *
+   * @generated from field: optional uint32 max_replacements = 1;
+   */
+  maxReplacements?: number | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DynamicSampling.
+ * Use `create(DynamicSamplingSchema)` to create a new message.
+ */
+export declare const DynamicSamplingSchema: GenMessage<DynamicSampling>;
+
+/**
  * Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md.
  *
  * @generated from message whetstone.jobs.v1.KlPenalty
@@ -697,6 +719,13 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: optional double dro_beta = 20;
    */
   droBeta?: number | undefined;
+
+  /**
+   * Absent: groups without a signal are trained like others, with advantage 0.
+   *
+   * @generated from field: whetstone.jobs.v1.DynamicSampling dynamic_sampling = 21;
+   */
+  dynamicSampling?: DynamicSampling | undefined;
 };
 
 /**

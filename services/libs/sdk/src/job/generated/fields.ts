@@ -159,6 +159,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       critic: { type: "message", message: "Critic" },
       correction: { type: "message", message: "Correction" },
       droBeta: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
+      dynamicSampling: { type: "message", message: "DynamicSampling" },
     },
   },
   KlPenalty: {
@@ -219,6 +220,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       },
     },
   },
+  DynamicSampling: { fields: { maxReplacements: { type: "uint32", range: { min: 1, max: 32768 } } } },
   Loop: {
     fields: {
       steps: { type: "uint32", isRequired: true, range: { min: 0, max: 1000000 }, hint: "0 only evaluates" },

@@ -175,6 +175,8 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly correction?: CorrectionSettings | undefined;
   /** What the squared log-ratio weighs in the loss dro, which needs it. Above 0 and at most 1,000,000. */
   readonly droBeta?: number | undefined;
+  /** Absent: groups without a signal are trained like others, with advantage 0. */
+  readonly dynamicSampling?: DynamicSamplingSettings | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
@@ -229,6 +231,12 @@ export interface RejectionSettings {
   readonly low?: number | undefined;
   /** Above 0 and at most 1,000,000,000. */
   readonly high: number;
+}
+
+/** A group whose members all have the same reward has no signal: it is voided, and a group of the dataset's next task is dispatched in its place, until the batch has batchGroups groups with a signal. Rewards are those of the episodes. Source: DAPO, arXiv 2503.14476. */
+export interface DynamicSamplingSettings {
+  /** Most replacements a batch; then it goes on with the groups that have a signal. Absent: as many as batchGroups. From 1 to 32,768. */
+  readonly maxReplacements?: number | undefined;
 }
 
 /** The sample, train, sync loop. */
