@@ -10,6 +10,7 @@ import {
   reinforce,
   reinforcePlusPlus,
   reinforcePlusPlusBaseline,
+  remax,
   rloo,
   sapo,
 } from "@whetstone/sdk";
@@ -33,4 +34,5 @@ export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
   "reinforce++": reinforcePlusPlus(CLIPPED),
   "reinforce++-baseline": reinforcePlusPlusBaseline(CLIPPED),
   opo: opo(CLIPPED),
+  remax: remax(CLIPPED),
 };
