@@ -21,6 +21,8 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_models.folder import load_model
 from whetstone_models.hugging_face import load_causal_lm
 from whetstone_models.init import init_model
+from whetstone_trainer.algorithms.estimates import with_advantages
+from whetstone_trainer.algorithms.values import valued, with_values
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import ValueTally, accumulate_value_loss
@@ -28,9 +30,10 @@ from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePoli
 from whetstone_trainer.backends.local.micro_batches import row_weights
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.rules import with_defaults
-from whetstone_trainer.contract.settings import AGGREGATIONS, parse_settings
+from whetstone_trainer.contract.settings import AGGREGATIONS, RoleSettings, parse_settings
 from whetstone_trainer.service.run import JobRun, untold
 from whetstone_trainer.weights.run_folder import RunFolder
 
@@ -47,7 +50,7 @@ def valued_rows(count: int) -> list[Row]:
 def critic_of(policy: Policy) -> Critic:
     """With a head that is not 0: from one of 0 no gradient reaches the model."""
     critic = Critic(policy, with_defaults(jobs.Critic()))
-    torch.nn.init.normal_(critic.module["value_head"].weight, std=0.5, generator=torch.Generator().manual_seed(1))
+    torch.nn.init.normal_(critic.head.weight, std=0.5, generator=torch.Generator().manual_seed(1))
     return critic
 
 
@@ -68,7 +71,7 @@ def flat(critic: Critic) -> torch.Tensor:
 
 def naive_gradient(critic: Critic, model: torch.nn.Module, rows: Sequence[Row], aggregation: str) -> torch.Tensor:
     """A loop over rows, each alone, each token's loss by the plain formula."""
-    head, total = critic.module["value_head"], torch.zeros(())
+    head, total = critic.head, torch.zeros(())
     tokens, share = sum(len(row.positions) for row in rows), sum(row.share for row in rows)
     for row in rows:
         hidden_TH = model.hidden(torch.from_numpy(row.token_ids)[None])[0]  # type: ignore[operator]
@@ -161,6 +164,24 @@ def test_only_the_critic_learns_while_it_warms_up(model_path: Path, tmp_path: Pa
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_role_may_have_the_critic_for_itself() -> None:
+    rows = [replace(row, trajectory=index) for index, row in enumerate(make_rows(4))]
+    trajectories = [Trajectory(index, "g0", role, float(index), True) for index, role in enumerate("abab")]
+    roles = {"b": RoleSettings("gae", 1)}
+    asked: list[Row] = []
+
+    def values(of: Sequence[Row]) -> list[np.ndarray]:
+        asked.extend(of)
+        return [np.full(len(row.positions), 0.5, dtype=np.float32) for row in of]
+
+    found = with_values(rows, trajectories, GRPO, roles, values)
+    assert asked == [rows[1], rows[3]]
+    found = with_advantages(found, trajectories, GRPO, roles)
+    assert valued(found) == [found[1], found[3]]
+    # At gamma and lambda 1 a return is all that comes: the reward of the last token.
+    assert [set(row.returns.tolist()) for row in valued(found)] == [{1.0}, {3.0}]
 
 
 def test_what_is_published_has_no_critic_and_a_restart_goes_on_with_the_same_one(

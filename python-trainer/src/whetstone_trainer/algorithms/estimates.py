@@ -39,8 +39,9 @@ def with_advantages(
         for index, advantages_K in zip(of_role, found, strict=True):
             advantages_J[index] = advantages_K
         returns = ESTIMATORS[own.advantage].returns
-        for index in of_role if returns is not None else ():
-            returns_J[index] = returns(members[index], algorithm.options)
+        if returns is not None:
+            for index in of_role:
+                returns_J[index] = returns(members[index], algorithm.options)
     columns = zip(rows, _shared_out(rows, advantages_J), _shared_out(rows, returns_J), strict=True)
     return [replace(row, advantages=advantages_K, returns=returns_K) for row, advantages_K, returns_K in columns]
 

@@ -36,10 +36,10 @@ class Critic:
         """
         self._model = start
         parameter = next(start.body.parameters())
-        self._head = nn.Linear(start.hidden_size, 1, device=parameter.device)
-        nn.init.zeros_(self._head.weight)
-        nn.init.zeros_(self._head.bias)
-        self.module = nn.ModuleDict({"model": start.body, "value_head": self._head})
+        self.head = nn.Linear(start.hidden_size, 1, device=parameter.device)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.module = nn.ModuleDict({"model": start.body, "value_head": self.head})
         self.optimizer = make_optimizer(self.module, settings.optimizer)
 
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
@@ -47,7 +47,7 @@ class Critic:
 
     def values(self, micro: MicroBatch) -> Tensor:
         """[M] float32."""
-        return self._head(self._model.hidden(micro).float()).squeeze(1)
+        return self.head(self._model.hidden(micro).float()).squeeze(1)
 
     def tensors(self) -> list[Tensor]:
         """What `write` writes."""
@@ -69,5 +69,5 @@ class Critic:
                     on_bytes(tensor.nbytes)
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
-        device = self._head.weight.device
+        device = self.head.weight.device
         self.optimizer.load_state_dict(read_optimizer(directory, device, on_bytes, OPTIMIZER))
