@@ -15,6 +15,7 @@ from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.kl import in_loss
+from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
@@ -28,8 +29,8 @@ def counted_rows(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[
 
 def with_gradient(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[Row]:
     """Those of the counted rows that must be computed: the others weigh in the denominators only."""
-    is_pulled = algorithm.options.entropy_coefficient > 0 or in_loss(algorithm.options)
-    return rows if is_pulled else with_signal(rows)
+    has_bonus = algorithm.options.entropy_coefficient > 0 or in_loss(algorithm.options)
+    return rows if has_bonus or TOKEN_LOSSES[algorithm.token_loss].always_pulls else with_signal(rows)
 
 
 def with_signal(rows: Sequence[Row]) -> list[Row]:

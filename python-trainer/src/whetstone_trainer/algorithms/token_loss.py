@@ -62,5 +62,7 @@ class TokenLoss:
     wire: PolicyLoss | None
     # It reads `sequence_log_ratios_N`.
     of_sequences: bool = False
+    # A token has a gradient though its advantage is 0.
+    always_pulls: bool = False
     # What is averaged over a sequence: of current minus old log-probabilities [N] and advantages [N].
     sequence_term: Callable[[Tensor, Tensor, jobs.PolicyGradient], Tensor] = log_ratios

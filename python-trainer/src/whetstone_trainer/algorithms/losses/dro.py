@@ -12,4 +12,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return unclipped(penalty_N - given.advantages_N * given.logprobs_N, given.ratio_N())
 
 
-DRO = TokenLoss("dro", losses, jobs.POLICY_LOSS_DRO)
+DRO = TokenLoss("dro", losses, jobs.POLICY_LOSS_DRO, always_pulls=True)
