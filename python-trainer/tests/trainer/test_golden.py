@@ -23,6 +23,7 @@ from whetstone_trainer.algorithms.estimator import Member, lowered, member
 from whetstone_trainer.algorithms.importance import importance_weights, off_policy_metrics
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
+from whetstone_trainer.algorithms.overlong import with_overlong
 from whetstone_trainer.algorithms.reference import adapted
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
@@ -160,12 +161,25 @@ def check_trainable(vector: dict[str, Any]) -> None:
         assert sum(len(row.positions) for row in episode_rows(episode, 0, step=0)) == vector["trainedTokens"]
 
 
+def check_overlong(vector: dict[str, Any]) -> None:
+    settings = {
+        "max_tokens": vector["maxTokens"],
+        "buffer_tokens": vector["bufferTokens"],
+        "penalty": vector["penalty"],
+    }
+    options = jobs.PolicyGradient(overlong=jobs.Overlong(**settings))
+    found = with_overlong(member("a", 1.0, vector["tokens"]), options)
+    np.testing.assert_allclose(found.reward, 1 + vector["reward"], **TOLERANCE)
+    np.testing.assert_allclose(found.rewards_K.sum(), found.reward, **TOLERANCE)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "advantages.json": check_advantages,
     "policy_loss.json": check_policy_loss,
     "agg_loss.json": check_agg_loss,
     "value_loss.json": check_value_loss,
     "sft.json": check_sft,
+    "overlong.json": check_overlong,
     "kl.json": check_kl,
     "correction.json": check_correction,
     "trainable.json": check_trainable,

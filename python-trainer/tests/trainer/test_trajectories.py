@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,13 @@ def advantages(given: list[tuple[str, str, float]], roles: dict[str, RoleSetting
 def one_token(trajectory: int) -> Row:
     one = np.ones(1, dtype=np.float32)
     return Row(trajectory, np.array([1, 2]), np.array([1]), -one, np.zeros(1, int), one, one > 0, one, trajectory)
+
+
+def test_an_overlong_trajectory_pays_for_its_length() -> None:
+    options = jobs.PolicyGradient(overlong=jobs.Overlong(max_tokens=2, buffer_tokens=2, penalty=1.0))
+    algorithm = replace(GRPO, advantage="reinforce", min_group=1, options=options)
+    (row,) = with_advantages([one_token(0)], [Trajectory(0, "g0", "agent", 1.0, True)], algorithm, {})
+    assert row.advantages.tolist() == [0.5]
 
 
 def test_a_group_is_a_role_at_a_task() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
+from whetstone_trainer.algorithms.overlong import with_overlong
 from whetstone_trainer.batch.rows import Row, not_computed
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
@@ -30,7 +31,8 @@ def with_advantages(
     roles: Mapping[str, RoleSettings],
 ) -> list[Row]:
     """The rows with the advantages of their tokens, and returns where values are: each role by its own estimator."""
-    members = _penalized(_members(rows, trajectories), rows)
+    members = [with_overlong(one, algorithm.options) for one in _members(rows, trajectories)]
+    members = _penalized(members, rows)
     advantages_J = [np.zeros(one.tokens) for one in members]
     returns_J = [not_computed() for _ in members]
     for role, of_role in _trained_by_role(trajectories).items():

@@ -99,6 +99,11 @@ describe("validateJob", () => {
       },
       ["algorithm.policyGradient.dynamicSampling"],
     ],
+    [
+      "a buffer longer than the longest length",
+      { algorithm: { policyGradient: { groupSize: 4, overlong: { maxTokens: 8, bufferTokens: 9 } } } },
+      ["algorithm.policyGradient.overlong.bufferTokens"],
+    ],
     ["a weight of 0", { weight: 0 }, ["weight"]],
     ["a weight above 1000", { weight: 1001 }, ["weight"]],
     ["no tasks taken", { train: { seeds: { first: "1", count: "100" }, take: "0" } }, ["train.take"]],
@@ -108,7 +113,7 @@ describe("validateJob", () => {
     ["code inside the spec", { module: { digest: "a".repeat(64), code: "eA==" } }, ["module.code"]],
     ["a role without a name", { roles: [{}] }, ["roles[0].name"]],
     ["two roles of one name", { roles: [{ name: "a" }, { name: "a" }] }, ["roles[1].name"]],
-    ["an unknown estimator", { roles: [{ name: "a", advantage: 9 }] }, ["roles[0].advantage"]],
+    ["an unknown estimator", { roles: [{ name: "a", advantage: 99 }] }, ["roles[0].advantage"]],
     [
       "an estimator that a frozen role would not use (I11)",
       { roles: [{ name: "a", frozen: true, advantage: "ADVANTAGE_ESTIMATOR_RLOO" }] },

@@ -30,6 +30,7 @@ export interface FilledFields {
   "whetstone.jobs.v1.KlPenalty": "coefficient" | "estimator" | "appliedTo";
   "whetstone.jobs.v1.Critic": "optimizer" | "valueClip" | "warmupSteps";
   "whetstone.jobs.v1.Correction": "level";
+  "whetstone.jobs.v1.Overlong": "penalty";
   "whetstone.jobs.v1.Loop":
     | "maxPolicyLag"
     | "checkpointEvery"

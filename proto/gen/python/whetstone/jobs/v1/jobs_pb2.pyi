@@ -299,6 +299,16 @@ class DynamicSampling(_message.Message):
     max_replacements: int
     def __init__(self, max_replacements: _Optional[int] = ...) -> None: ...
 
+class Overlong(_message.Message):
+    __slots__ = ("max_tokens", "buffer_tokens", "penalty")
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PENALTY_FIELD_NUMBER: _ClassVar[int]
+    max_tokens: int
+    buffer_tokens: int
+    penalty: float
+    def __init__(self, max_tokens: _Optional[int] = ..., buffer_tokens: _Optional[int] = ..., penalty: _Optional[float] = ...) -> None: ...
+
 class KlPenalty(_message.Message):
     __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model")
     COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
@@ -354,7 +364,7 @@ class Correction(_message.Message):
     def __init__(self, level: _Optional[_Union[CorrectionLevel, str]] = ..., cap: _Optional[float] = ..., floor: _Optional[float] = ..., normalize: _Optional[bool] = ..., same_version: _Optional[bool] = ..., reject: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
 
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction", "dro_beta", "dynamic_sampling")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction", "dro_beta", "dynamic_sampling", "overlong")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -375,6 +385,7 @@ class PolicyGradient(_message.Message):
     CORRECTION_FIELD_NUMBER: _ClassVar[int]
     DRO_BETA_FIELD_NUMBER: _ClassVar[int]
     DYNAMIC_SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    OVERLONG_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -395,7 +406,8 @@ class PolicyGradient(_message.Message):
     correction: Correction
     dro_beta: float
     dynamic_sampling: DynamicSampling
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ...) -> None: ...
+    overlong: Overlong
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

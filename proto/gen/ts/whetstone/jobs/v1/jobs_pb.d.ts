@@ -407,6 +407,41 @@ export declare type DynamicSampling = Message<"whetstone.jobs.v1.DynamicSampling
 export declare const DynamicSamplingSchema: GenMessage<DynamicSampling>;
 
 /**
+ * Lowers the reward of a trajectory that comes near the longest length, in place of cutting it off without a word. Length:
+ * its trained tokens. Source: DAPO, arXiv 2503.14476.
+ *
+ * @generated from message whetstone.jobs.v1.Overlong
+ */
+export declare type Overlong = Message<"whetstone.jobs.v1.Overlong"> & {
+  /**
+   * The length that costs the whole penalty.
+   *
+   * @generated from field: uint32 max_tokens = 1;
+   */
+  maxTokens: number;
+
+  /**
+   * So many tokens before, it begins to cost.
+   *
+   * @generated from field: uint32 buffer_tokens = 2;
+   */
+  bufferTokens: number;
+
+  /**
+   * What max_tokens costs, in units of the reward. In between and beyond it grows evenly.
+   *
+   * @generated from field: optional double penalty = 3;
+   */
+  penalty?: number | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Overlong.
+ * Use `create(OverlongSchema)` to create a new message.
+ */
+export declare const OverlongSchema: GenMessage<Overlong>;
+
+/**
  * Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md.
  *
  * @generated from message whetstone.jobs.v1.KlPenalty
@@ -726,6 +761,13 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: whetstone.jobs.v1.DynamicSampling dynamic_sampling = 21;
    */
   dynamicSampling?: DynamicSampling | undefined;
+
+  /**
+   * Absent: length costs nothing.
+   *
+   * @generated from field: whetstone.jobs.v1.Overlong overlong = 22;
+   */
+  overlong?: Overlong | undefined;
 };
 
 /**

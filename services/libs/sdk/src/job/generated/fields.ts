@@ -160,6 +160,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       correction: { type: "message", message: "Correction" },
       droBeta: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
       dynamicSampling: { type: "message", message: "DynamicSampling" },
+      overlong: { type: "message", message: "Overlong" },
     },
   },
   KlPenalty: {
@@ -221,6 +222,13 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     },
   },
   DynamicSampling: { fields: { maxReplacements: { type: "uint32", range: { min: 1, max: 32768 } } } },
+  Overlong: {
+    fields: {
+      maxTokens: { type: "uint32", isRequired: true, hint: "the length that costs the whole penalty, in tokens" },
+      bufferTokens: { type: "uint32", isRequired: true, hint: "tokens before maxTokens from which on length costs" },
+      penalty: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
+    },
+  },
   Loop: {
     fields: {
       steps: { type: "uint32", isRequired: true, range: { min: 0, max: 1000000 }, hint: "0 only evaluates" },

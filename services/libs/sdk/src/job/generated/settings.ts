@@ -177,6 +177,8 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly droBeta?: number | undefined;
   /** Absent: groups without a signal are trained like others, with advantage 0. */
   readonly dynamicSampling?: DynamicSamplingSettings | undefined;
+  /** Absent: length costs nothing. */
+  readonly overlong?: OverlongSettings | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
@@ -237,6 +239,16 @@ export interface RejectionSettings {
 export interface DynamicSamplingSettings {
   /** Most replacements a batch; then it goes on with the groups that have a signal. Absent: as many as batchGroups. From 1 to 32,768. */
   readonly maxReplacements?: number | undefined;
+}
+
+/** Lowers the reward of a trajectory that comes near the longest length, in place of cutting it off without a word. Length: its trained tokens. Source: DAPO, arXiv 2503.14476. */
+export interface OverlongSettings {
+  /** The length that costs the whole penalty. */
+  readonly maxTokens: number;
+  /** So many tokens before, it begins to cost. */
+  readonly bufferTokens: number;
+  /** What maxTokens costs, in units of the reward. In between and beyond it grows evenly. Above 0 and at most 1,000,000. Default 1. */
+  readonly penalty?: number | undefined;
 }
 
 /** The sample, train, sync loop. */
