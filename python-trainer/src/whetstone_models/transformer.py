@@ -18,6 +18,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from whetstone_models.config import ModelConfig, RopeConfig
 
@@ -129,6 +130,8 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        # Whether the pass back computes the inside of a layer once more rather than keep it: less memory, more time.
+        self.recompute = False
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_eps)
@@ -166,7 +169,9 @@ class Transformer(nn.Module):
         rope = Rope.at(positions, self.config, x.dtype)
         last = len(self.model.layers) - 1
         for index, layer in enumerate(self.model.layers):
-            x = layer.forward(x, rope, attend, rows_S if index == last else None)
+            given = (x, rope, attend, rows_S if index == last else None)
+            again = self.model.recompute and torch.is_grad_enabled()
+            x = checkpoint(layer.forward, *given, use_reentrant=False) if again else layer.forward(*given)
         return self.model.norm.forward(x)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -197,6 +197,13 @@ def test_masked_tokens_have_no_gradient_and_no_say() -> None:
         assert torch.equal(agg_loss(changed, mask, mode, total_tokens=2.0, total_rows=1.0), loss)
 
 
+def test_layers_computed_again_in_the_pass_back_give_the_same_gradient(policy: TransformerPolicy) -> None:
+    rows = make_rows(12)
+    kept = gradient(policy, [rows], GRPO)
+    policy.module.model.recompute = True
+    assert torch.equal(gradient(policy, [rows], GRPO), kept)
+
+
 def test_what_follows_the_last_trained_token_changes_nothing(policy: TransformerPolicy) -> None:
     rows = make_rows(6)
     longer = [replace(row, token_ids=np.concatenate([row.token_ids, [7, 7]])) for row in rows]

@@ -37,6 +37,8 @@ def limit_memory(
     def limited(self: Transformer, token_ids: torch.Tensor, *arguments: Any) -> torch.Tensor:
         tried.append(token_ids.numel())
         out = run(self, token_ids, *arguments)
+        if self.model.recompute:
+            return out
         if token_ids.numel() > tokens and not in_backward:
             raise torch.OutOfMemoryError("out of memory")
         if token_ids.numel() > tokens and out.requires_grad and len(back) >= spared:
@@ -50,6 +52,10 @@ def limit_memory(
 
 
 def _fails(_: torch.Tensor) -> None:
+    raise torch.OutOfMemoryError("out of memory")
+
+
+def _never_fits(*_: Any) -> torch.Tensor:
     raise torch.OutOfMemoryError("out of memory")
 
 
@@ -105,12 +111,28 @@ async def test_out_of_memory_halves_the_micro_batch_says_so_and_changes_no_gradi
     assert digest(result.weights.path) == digest(expected.weights.path)
 
 
+async def test_a_sequence_that_does_not_fit_alone_is_computed_again_in_the_pass_back(
+    trainer: Trainer,
+    stream: Stream,
+    sampler: Sampler,
+    model_path: Path,
+    tmp_path: Path,
+    nats_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manifest = await stream.manifest(0, long_answers(sampler))
+    limit_memory(monkeypatch, 200, in_backward=True)
+    result, expected = await trained_with_little_memory(trainer, manifest, grpo_spec(model_path), tmp_path, nats_url)
+    assert digest(result.weights.path) == digest(expected.weights.path)
+    assert "once more" in result.notices[-1].message
+
+
 async def test_a_sequence_that_does_not_fit_alone_names_the_limits_to_lower(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = await stream.manifest(0, long_answers(sampler))
     await trainer.configure(grpo_spec(model_path))
-    limit_memory(monkeypatch, 200)
+    monkeypatch.setattr(Transformer, "run", _never_fits)
     error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     for words in ("alone does not fit into the memory of cpu", "limits.maxResponseTokens"):
         assert words in (error.details() or "")

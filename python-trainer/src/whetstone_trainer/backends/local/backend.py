@@ -83,7 +83,8 @@ class LocalBackend:
         reference = self._reference(settings, policy, on_bytes)
         critic = self._critic(settings, policy, on_bytes)
         optimizer = make_optimizer(policy.module, settings.optimizer)
-        budget = TokenBudget(settings.batching.micro_batch_tokens)
+        models = [policy.module, *([critic.module] if critic else [])]
+        budget = TokenBudget(settings.batching.micro_batch_tokens, models)
         self._job = _Job(settings, model, policy, optimizer, budget, reference=reference, critic=critic)
         parameters = sum(one.numel() for one in policy.module.parameters())
         return LoadedModel(parameters, policy.vocab_size, tuple(policy.notices))
@@ -217,6 +218,7 @@ def _tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
 def _out_of_memory(step: int, tokens: int) -> wire.Notice:
     message = (
         f"Step {step + 1}: a micro-batch did not fit into memory; passes are of at most {tokens} tokens from now on "
-        "(algorithm.<kind>.batching.microBatchTokens). The gradient is the same, a step takes longer."
+        "(algorithm.<kind>.batching.microBatchTokens), and if one sequence alone did not fit, the pass back computes "
+        "the inside of the layers once more. The gradient is the same, a step takes longer."
     )
     return wire.Notice(reason="OutOfMemory", message=message)

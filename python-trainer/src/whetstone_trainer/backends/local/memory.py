@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
+from torch import nn
 
+from whetstone_models.transformer import Decoder
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -20,28 +22,35 @@ log = logging.getLogger("whetstone_trainer")
 class TokenBudget:
     """Most ids of one forward pass. Halved when memory ran out, for as long as the job is in this process."""
 
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, tokens: int, models: Sequence[nn.Module] = ()) -> None:
+        """`models`: those that can keep less for the pass back do so once a single sequence does not fit."""
         self.tokens = tokens
+        self._models = [one for model in models for one in model.modules() if isinstance(one, Decoder)]
         self._halved = 0
 
     def take_halved(self) -> int:
-        """How often it was halved since this was last asked."""
+        """How often memory ran out since this was last asked."""
         halved, self._halved = self._halved, 0
         return halved
 
     def halve(self, micro: MicroBatch) -> None:
-        """After `micro` did not fit. Raises TrainerError if it is a single sequence, which cannot be cut."""
+        """After `micro` did not fit. Raises TrainerError if it is a single sequence, and nothing less can be kept."""
         tokens = len(micro.token_ids_T)
-        if sum(len(tree.branches) for tree in micro.trees) == 1:
+        is_alone = sum(len(tree.branches) for tree in micro.trees) == 1
+        if is_alone and all(model.recompute for model in self._models):
             raise TrainerError(
                 "TRAINER_FAILED",
                 f"a sequence of {tokens} tokens alone does not fit into the memory of {micro.device}: "
                 "lower limits.maxPromptTokens, limits.maxResponseTokens or limits.maxSteps, or take a larger device",
                 reason="OutOfMemory",
             )
-        self.tokens = max(1, min(self.tokens, tokens) // 2)
+        if is_alone:
+            for model in self._models:
+                model.recompute = True
+        else:
+            self.tokens = max(1, min(self.tokens, tokens) // 2)
         self._halved += 1
-        log.warning("out_of_memory", extra={"tokens": tokens, "micro_batch_tokens": self.tokens})
+        log.warning("out_of_memory", extra={"tokens": tokens, "micro_batch_tokens": self.tokens, "recompute": is_alone})
         if micro.device.type == "cuda":
             torch.cuda.empty_cache()
 
