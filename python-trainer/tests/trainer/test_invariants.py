@@ -132,7 +132,7 @@ def test_5_without_a_cap_weights_are_the_ratios_and_of_one_policy_they_are_1(see
         weights, out = importance_weights(same, jobs.Correction(level=level, normalize=normalize))  # type: ignore
         assert all((one == 1).all() for one in weights)
         assert out == 0
-    rejections = [jobs.Rejection(statistic=one, high=1.001) for one in jobs.RejectionStatistic.values() if one]
+    rejections = [jobs.Rejection(statistic=one, high=1.001) for one in jobs.RejectionStatistic.values() if one]  # type: ignore
     assert all(one.all() for one in kept_tokens(same, rejections))
 
 
