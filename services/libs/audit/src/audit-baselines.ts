@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Episodes that are played for a group and never trained: each trained group has one, if one was dispatched for it. */
-import type { Dispatched, Entry } from "./audit-facts.ts";
+import type { Episode } from "@whetstone/proto/types/v1/types";
+import { Purpose } from "@whetstone/proto/types/v1/types";
+
+import { claimOf, type Dispatched, type Entry, nameOf } from "./audit-facts.ts";
 import type { AuditReport } from "./audit-report.ts";
 
 export function checkBaselines(
@@ -22,4 +25,19 @@ export function checkBaselines(
     .difference(used);
   for (const group of bare)
     report.add("lost", `${job}/${group}`, "trained without the baseline that was dispatched for it");
+}
+
+/** What is wrong with a batch's claim on an episode, by what it was dispatched as. */
+export function placeFault(entry: Entry, { group, isBaseline }: Dispatched): string | undefined {
+  if (entry.isBaseline !== isBaseline) return `dispatched as ${nameOf(isBaseline)}, but its batch ${claimOf(entry)} it`;
+  if (!isBaseline || entry.group === group) return undefined;
+  return `the baseline of ${group}, but its batch uses it for "${entry.group}"`;
+}
+
+/** The same, by the episode that was sealed. */
+export function bodyFault(entry: Entry, { purpose, reward }: Episode): string | undefined {
+  if (entry.isBaseline !== (purpose === Purpose.BASELINE))
+    return `its batch ${claimOf(entry)} it, but it was played as ${Purpose[purpose]}`;
+  if (!entry.isBaseline || reward === entry.reward) return undefined;
+  return `its reward is ${reward}, its batch says ${entry.reward}`;
 }

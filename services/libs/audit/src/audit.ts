@@ -9,9 +9,9 @@ import type { BaselineEntry, BatchEntry, BatchManifest, DispatchRecord } from "@
 import type { StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import { Purpose } from "@whetstone/proto/types/v1/types";
 
-import { checkBaselines } from "./audit-baselines.ts";
+import { bodyFault, checkBaselines, placeFault } from "./audit-baselines.ts";
 import { type AuditResult, type CheckpointFacts, claimOf, type ConsumedBatch, type Dispatched } from "./audit-facts.ts";
-import { type Entry, type JobFacts, type LedgerBatch, nameOf, type SealedEpisode } from "./audit-facts.ts";
+import { type Entry, type JobFacts, type LedgerBatch, type SealedEpisode } from "./audit-facts.ts";
 import { AuditReport } from "./audit-report.ts";
 import { checkTokens } from "./audit-tokens.ts";
 
@@ -109,10 +109,8 @@ export class Auditor {
     if (sequence !== entry.sequence) return lost(`its batch names sequence ${entry.sequence}, it lies at ${sequence}`);
     if (digest !== entry.digest) return lost("its body is not the one its batch names: digests differ");
     if (!episode || episode.id !== id) return lost("its body cannot be read or is another episode");
-    if (isBaseline !== (episode.purpose === Purpose.BASELINE))
-      return lost(`its batch ${claimOf(entry)} it, but it was played as ${Purpose[episode.purpose]}`);
-    if (isBaseline && episode.reward !== entry.reward)
-      return lost(`its reward is ${episode.reward}, its batch says ${entry.reward}`);
+    const mislabelled = bodyFault(entry, episode);
+    if (mislabelled !== undefined) return lost(mislabelled);
     entry.isChecked = true;
     if (episode.purpose === Purpose.DEMONSTRATION) return; // not sampled: no version to be of
     const { stale, unlabelled, reason = "" } = (entry.tokens = checkTokens(episode, step, maxPolicyLag));
@@ -167,10 +165,8 @@ export class Auditor {
           id,
           `the batch of step ${step} neither ${isBaseline ? "uses" : "trains"} nor voids it`,
         );
-      if (entry && entry.isBaseline !== isBaseline)
-        this.#report.add("lost", id, `dispatched as ${nameOf(isBaseline)}, but its batch ${claimOf(entry)} it`);
-      else if (entry?.isBaseline && entry.group !== group)
-        this.#report.add("lost", id, `the baseline of ${group}, but its batch uses it for "${entry.group}"`);
+      const fault = entry && placeFault(entry, { step, group, isBaseline });
+      if (fault !== undefined) this.#report.add("lost", id, fault);
     }
     for (const id of this.missing())
       this.#report.add("lost", id, "dispatched, but neither a task nor an episode of it exists");

@@ -9,14 +9,10 @@ import { planBatch as planInSteps } from "./batch.ts";
 import type { GroupRule } from "../../jobs/compiled-job.ts";
 import { type FindEpisode, keptSummary, type SealedEpisode } from "./sealed-episode.ts";
 
-/** @param baselines  dispatched for each group; none: the job's advantage needs none. */
-const planBatch = (
-  job: ReturnType<typeof rules>,
-  step: number,
-  samples: readonly number[],
-  find: FindEpisode,
-  baselines: readonly number[] = [],
-) =>
+/** `baselines`: dispatched for each group; none: the job's advantage needs none. */
+type Job = ReturnType<typeof rules> & { baselines?: readonly number[] };
+
+const planBatch = ({ baselines = [], ...job }: Job, step: number, samples: readonly number[], find: FindEpisode) =>
   runAtOnce(
     planInSteps(
       job,
@@ -200,7 +196,7 @@ describe("planBatch", () => {
   describe("with a baseline for each group", () => {
     const remax = (groupRule: GroupRule) => ({ ...rules(groupRule), hasBaselines: true });
     const plan = (rule: GroupRule, find: FindEpisode, baselines = [1, 1]) =>
-      planBatch(remax(rule), 1, [3, 3], find, baselines);
+      planBatch({ ...remax(rule), baselines }, 1, [3, 3], find);
     const idsOf = (entries: readonly { episodeId: string }[]) => entries.map(({ episodeId }) => episodeId);
 
     it("lists it apart from what is trained and what is voided", () => {
@@ -262,7 +258,7 @@ describe("planBatch", () => {
         for (;;) {
           const find = (id: string) =>
             sealed(classes[(id.charCodeAt(3) * 6 + Number(id.slice(6))) % 12] as FailureClass);
-          const plan = planBatch({ ...rules(groupRule), hasBaselines }, 1, samples, find, baselines);
+          const plan = planBatch({ ...rules(groupRule), hasBaselines, baselines }, 1, samples, find);
           if (plan.kind === "waiting") throw new Error("nothing is missing");
           if (plan.kind === "refill") ({ samples, baselines } = plan);
           else {
