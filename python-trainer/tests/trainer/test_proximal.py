@@ -122,7 +122,8 @@ def test_rejected_tokens_are_in_no_numerator_and_no_denominator(policy: Transfor
 
 
 def test_the_mask_of_decoupled_ppo_keeps_the_denominator(policy: TransformerPolicy) -> None:
-    rows = shifted(make_rows(6), [3.0] * 3 + [0.0] * 3)
+    pushed_up = [replace(row, advantages=np.abs(row.advantages)) for row in make_rows(6)]
+    rows = shifted(pushed_up, [3.0] * 3 + [0.0] * 3)
     settings = with_defaults(jobs.Correction(floor=0.5, cap=2))
     anchored, metrics = anchor(rows, 1, settings, lambda asked: [np.zeros_like(row.logprobs) for row in asked])
     masked = sum(len(row.positions) for row in rows[:3]) / sum(len(row.positions) for row in rows)
