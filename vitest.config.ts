@@ -9,7 +9,7 @@ const exclude = ["**/node_modules/**"];
 const KUBE = "**/*.kube.test.ts";
 const CONTAINERS = "**/*.containers.test.ts";
 /** Test files that tests/run-all.ts runs another time. */
-const left = process.env["WHETSTONE_TEST_WITHOUT"]?.split(" ") ?? [];
+const left = process.env["WHETSTONE_TEST_WITHOUT"]?.split(" ").filter(Boolean) ?? [];
 /** `vitest run <path>` means the tests that run anywhere: the others are run by name, `vitest run --project kube <path>`. */
 const named = (project: string): boolean => `${process.argv.join(" ")} `.includes(`--project ${project} `);
 const slow = (project: string, include: string, timeout: number) => ({

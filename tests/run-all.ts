@@ -37,7 +37,7 @@ process.exitCode = failures.length > 0 || passed === 0 ? 1 : 0;
 function unit(minutes: number): Outcome {
   const stages = process.argv.includes("--cluster") ? ROTATING : [];
   const others = stages.flatMap((stage) => ("tests" in stage && stage.project === "unit" ? stage.tests : []));
-  return vitest("unit", [], minutes, "unit", others.length > 0 ? { WHETSTONE_TEST_WITHOUT: others.join(" ") } : {});
+  return vitest("unit", [], { minutes, env: { WHETSTONE_TEST_WITHOUT: others.join(" ") } });
 }
 
 /** The images first: without them nothing of the rest can be. */
@@ -65,7 +65,9 @@ function e2eWith(stages: readonly E2eStage[]): Outcome {
 }
 
 function onItsOwn(stage: FileStage): Outcome {
-  const outcome = within(stage.name, stage.minutes, (limit) => vitest(stage.project, stage.tests, limit, stage.name));
+  const outcome = within(stage.name, stage.minutes, (limit) =>
+    vitest(stage.project, stage.tests, { minutes: limit, name: stage.name }),
+  );
   noteGreen([stage], outcome);
   return outcome;
 }
@@ -134,10 +136,14 @@ function e2e(minutes: number, which: Record<string, string>): Outcome {
   return outcome("make e2e", status, file, readE2e);
 }
 
-function vitest(project: string, tests: readonly string[], minutes: number, name = project, env = {}): Outcome {
-  const file = `${reports}/vitest-${name.replaceAll(/\W+/g, "-")}.json`;
+function vitest(
+  project: string,
+  tests: readonly string[],
+  how: { minutes: number; name?: string; env?: Record<string, string> },
+): Outcome {
+  const file = `${reports}/vitest-${(how.name ?? project).replaceAll(/\W+/g, "-")}.json`;
   const report = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const status = run("vitest", ["run", "--project", project, ...tests, ...report], { minutes, env });
+  const status = run("vitest", ["run", "--project", project, ...tests, ...report], how);
   return outcome(`vitest --project ${project}`, status, file, readVitest);
 }
 

@@ -9,7 +9,7 @@ import { isHealthy } from "../../services/cli/src/runtime/health.ts";
 import { dataPaths } from "../../services/cli/src/runtime/layout.ts";
 import type { ServiceSpec } from "../../services/cli/src/runtime/service-spec.ts";
 import { serviceTable } from "../../services/cli/src/runtime/services.ts";
-import { runWhet } from "./local-runtime.ts";
+import { tinyModel } from "./tiny-model.ts";
 
 const READY_MS = 180_000;
 
@@ -38,8 +38,7 @@ export interface Stage extends AsyncDisposable {
  */
 export async function setStage(namespace: string, engines = 1, withPools = false): Promise<Stage> {
   const data = mkdtempSync(join(tmpdir(), "whetstone-stage-"));
-  const model = join(data, "models/tiny");
-  runWhet("models", "init", model, "--preset", "tiny", "--seed", "7");
+  const model = tinyModel(join(data, "models/tiny"));
   const all = await serviceTable({
     paths: dataPaths(data),
     model,

@@ -10,8 +10,6 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { tinyModel } from "./tiny-model.ts";
 import { runWhet, WHET } from "./whet.ts";
 
-export { runWhet };
-
 /** Longer on a machine that many share. */
 const READY_MS = Number(process.env["WHETSTONE_TEST_READY_MS"] ?? 90_000);
 

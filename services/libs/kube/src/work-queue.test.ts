@@ -50,7 +50,7 @@ describe("work queue", () => {
     queue.addAfter("a", 5000);
     queue.addAfter("a", 1000);
     queue.addAfter("a", 3000);
-    expect(queue.delayed).toBe(1);
+    expect(vi.getTimerCount()).toBe(1);
     vi.advanceTimersByTime(999);
     expect(queue.depth).toBe(0);
     vi.advanceTimersByTime(1);

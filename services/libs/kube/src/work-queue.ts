@@ -19,11 +19,6 @@ export class WorkQueue {
     return this.#ready.normal.size + this.#ready.low.size;
   }
 
-  /** Keys that wait for their time. */
-  get delayed(): number {
-    return this.#later.size;
-  }
-
   add(key: string, priority: Priority = "normal"): void {
     if (this.#closed) return;
     if (this.#dirty.has(key)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ErrorCode, WhetstoneError } from "@whetstone/core";
+import type { DeadlinePolicy } from "./job/generated/settings.ts";
 
 /** Why an episode ended. Set by the engine, never by an agent or environment. */
 export const TERMINATION_REASONS = [
@@ -110,9 +111,6 @@ const CLASS_OF_PHASE = {
 export function failureClassOf(phase: Phase): FailureClass {
   return CLASS_OF_PHASE[phase];
 }
-
-/** What becomes of an episode that ran into its deadline: it does not count, or counts with the reward so far, or that masked. */
-export type DeadlinePolicy = "void" | "score" | "mask";
 
 /**
  * Its reward means something (I6): it ended by itself, or by a failure of the policy's own. What is not scored is no part

@@ -35,7 +35,6 @@ export * from "./evaluation/report.ts";
 export { type PassAtK, type Score, scoreTasks, type TaskScore } from "./evaluation/score.ts";
 export {
   classify,
-  type DeadlinePolicy,
   EpisodeError,
   type Failure,
   type FailureClass,
@@ -47,6 +46,7 @@ export {
   TERMINATION_REASONS,
   type TerminationReason,
 } from "./failure.ts";
+export type { DeadlinePolicy } from "./job/generated/settings.ts";
 export type { Use } from "./job/actor.ts";
 export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from "./job/agent-trainer.ts";
 export { type AlgorithmSettings, policyGradient, sft } from "./job/algorithm.ts";

@@ -193,7 +193,7 @@ describe("FairGate", () => {
     void gate.acquire("a");
     await expect(gate.acquire("a")).rejects.toMatchObject({ code: "RESOURCE_EXHAUSTED" });
     void gate.acquire("b");
-    expect(gate.queuedOf("b")).toBe(1);
+    expect(gate.queued).toBe(2);
     expect(() => (gate.limit = -1)).toThrow("at least 0");
     expect(() => gate.setWeight("a", 0)).toThrow("above 0");
   });

@@ -63,10 +63,6 @@ export class FairGate {
     return this.#accounts.get(job)?.held ?? 0;
   }
 
-  queuedOf(job: string): number {
-    return this.#accounts.get(job)?.waiters.size ?? 0;
-  }
-
   /** Slots above a lower limit are not taken back; none is granted until enough are given back. */
   set limit(limit: number) {
     this.#limit = atLeastNone(limit);

@@ -3,7 +3,7 @@ import { type Clock, systemClock, WhetstoneError } from "@whetstone/core";
 import type { BaseAgent } from "../base-agent.ts";
 import type { Awaitable, Environment } from "../base-env.ts";
 import { LIMIT_DEFAULTS } from "../job/generated/limit-defaults.ts";
-import type { DeadlinePolicy } from "../failure.ts";
+import type { DeadlinePolicy } from "../job/generated/settings.ts";
 import type { RolloutClient, SamplingParams } from "../rollout-client.ts";
 import type { Info, Task } from "../types.ts";
 import type { PhaseTimeouts } from "./phase-clock.ts";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type DeadlinePolicy, type Failure, isScored, type TerminationReason } from "../failure.ts";
+import { type Failure, isScored, type TerminationReason } from "../failure.ts";
+import type { DeadlinePolicy } from "../job/generated/settings.ts";
 import { type ChatMessage, createTrajectory, type Episode, type Step, type Task, type Trajectory } from "../types.ts";
 import { assembleTokens, type TokenBreak } from "./token-rows.ts";
 
