@@ -92,7 +92,7 @@ bench-engine: setup ## Tokens per second of the engine beside transformers, one 
 
 bench-trainer: setup ## CPU and memory of a whole training step beside TRL's update, one JSON line (BENCH="--quick")
 	@bash deploy/local/setup-trl.sh .whetstone/trl
-	@cd python-trainer && OMP_NUM_THREADS=1 python bench/bench_trainer.py --trl ../.whetstone/trl/bin/python $(BENCH)
+	@OMP_NUM_THREADS=1 python python-trainer/bench/bench_trainer.py --trl .whetstone/trl/bin/python $(BENCH)
 
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)

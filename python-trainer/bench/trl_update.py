@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
+from datasets import Dataset  # pyright: ignore[reportMissingImports]
 from process_memory import load_libraries, peak_mib, resident_mib
 from transformers import AutoModelForCausalLM
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportMissingImports]
 
 ROWS = 8
 

@@ -33,7 +33,7 @@ class SlowLoad:
         self.has_begun = False
         original = folder.load_model
 
-        def load(directory, dtype, device, on_bytes):
+        def load(directory, device, on_bytes):
             self.loads += 1
 
             def parts(count: int) -> None:
@@ -42,7 +42,7 @@ class SlowLoad:
                     self._permits.acquire(timeout=30)
                 on_bytes(count)
 
-            return original(directory, dtype, device, on_bytes=parts)
+            return original(directory, device=device, on_bytes=parts)
 
         patch.setattr(policy, "load_model", load)
 

@@ -52,8 +52,9 @@ def check_advantages(vector: dict[str, Any]) -> None:
         np.testing.assert_allclose(advantages_K, np.broadcast_to(expected, len(advantages_K)), **TOLERANCE)
     returns = ESTIMATORS[vector["estimator"]].returns
     assert (returns is not None) == ("returns" in vector)
-    for one, expected in zip(members, vector["returns"], strict=True) if returns is not None else ():
-        np.testing.assert_allclose(returns(one, options), expected, **TOLERANCE)
+    if returns is not None:
+        for one, expected in zip(members, vector["returns"], strict=True):
+            np.testing.assert_allclose(returns(one, options), expected, **TOLERANCE)
 
 
 def members_of(vector: dict[str, Any]) -> list[Member]:
@@ -101,8 +102,8 @@ def check_agg_loss(vector: dict[str, Any]) -> None:
 
 
 def check_value_loss(vector: dict[str, Any]) -> None:
-    given = [doubles(vector[name]) for name in ("values", "returns", "oldValues")]
-    losses, clipped = value_losses(*given, vector["valueClip"])
+    values, returns, old = (doubles(vector[name]) for name in ("values", "returns", "oldValues"))
+    losses, clipped = value_losses(values, returns, old, vector["valueClip"])
     mask = doubles(vector["mask"])
     for mode, expected in vector["losses"].items():
         np.testing.assert_allclose(agg_loss(losses, mask, mode).item(), expected, **TOLERANCE)

@@ -169,8 +169,7 @@ def test_importance_weights(level: str, threshold: str, normalize: bool, seed: i
     given = Fixture(seed)
     ratios = given.new - given.old
     expected, _ = helper.compute_rollout_correction_weights(ratios, given.mask, level, threshold, normalize)
-    value = jobs.CorrectionLevel.Value(f"CORRECTION_LEVEL_{level.upper()}")
-    correction = jobs.Correction(level=value, cap=2, normalize=normalize)
+    correction = jobs.Correction(level=f"CORRECTION_LEVEL_{level.upper()}", cap=2, normalize=normalize)
     if "_" in threshold:
         correction.floor = 0.5
     compare(importance_weights(given.ragged(ratios), correction)[0], given.ragged(expected))
@@ -200,7 +199,7 @@ def settings(name: str, **options: Any) -> AlgorithmSettings:
 
 
 def verl_config(cap: float) -> Any:
-    from verl.workers.config import ActorConfig
+    from verl.workers.config import ActorConfig  # pyright: ignore[reportMissingImports]
 
     config = ActorConfig(
         strategy="fsdp", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio_low=0.2, clip_ratio_high=0.28,
