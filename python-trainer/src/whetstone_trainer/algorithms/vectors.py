@@ -22,6 +22,7 @@ ANSWERS = {
     "agg_loss": ("expected",),
     "correction": ("weights", "kept", "metrics"),
     "kl": ("divergences", "gradient", "next", "rewards"),
+    "overlong": ("reward",),
     "policy_loss": ("losses", "gradient", "clipFraction", "kl"),
     "sft": ("expected",),
     "value_loss": ("losses", "clipFraction"),
