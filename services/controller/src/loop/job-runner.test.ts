@@ -11,7 +11,7 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { listTasks, seedTasks } from "../datasets/dataset.ts";
-import { keptSummary } from "./batch/sealed-episode.ts";
+import { keptSummary } from "../../test-support/kept-summary.ts";
 import { type Ending, type JobParts, runJob, StopRun } from "./job-runner.ts";
 import { type Ledger, WAITING } from "./ports.ts";
 import { StatusBoard } from "./status-board.ts";

@@ -11,7 +11,7 @@ import {
   type Nats,
   taskStream,
 } from "./index.ts";
-import { ADVISORY_STREAM, DEAD_LETTER_STREAM, EVENT_STREAM, deadSubject } from "./topology.ts";
+import { ADVISORY_STREAM, DEAD_LETTER_STREAM, EVENT_STREAM } from "./topology.ts";
 
 let nats: TestNats;
 let nc: Nats;
@@ -35,7 +35,7 @@ async function left(): Promise<Record<string, number>> {
 const subjectsOf = (job: string): string[] => [
   eventSubject(job, "phase"),
   eventSubject(job, "step"),
-  deadSubject(job, taskStream(job)),
+  `ws.${job}.dead.${taskStream(job)}`,
   `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${taskStream(job)}.pool`,
   `$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.${taskStream(job)}.pool`,
 ];

@@ -51,7 +51,6 @@ export const episodeTaskSubject = (job: string, group: string, sample: number, p
   `${taskSubject(job, pool)}.${groupName(group)}.${sample}`;
 export const eventSubject = (job: string, kind: string): string =>
   `ws.${jobId(job)}.event.${token("event kind", kind)}`;
-export const deadSubject = (job: string, stream: string): string => `ws.${jobId(job)}.dead.${token("stream", stream)}`;
 
 /** What orchestrators have open in a pool; not stored. Without a pool: of all. */
 export const poolLoadSubject = (pool?: string): string =>

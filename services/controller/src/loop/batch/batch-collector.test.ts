@@ -14,7 +14,7 @@ import { describe, expect, it } from "vitest";
 import { compileJob } from "../../jobs/compiled-job.ts";
 import { seedTasks } from "../../datasets/dataset.ts";
 import { BatchCollector } from "./batch-collector.ts";
-import { keptSummary } from "./sealed-episode.ts";
+import { keptSummary } from "../../../test-support/kept-summary.ts";
 import type { JobContext } from "../job-context.ts";
 import type { EpisodeIndex, Ledger, TaskQueue } from "../ports.ts";
 

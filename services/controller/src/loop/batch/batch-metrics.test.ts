@@ -4,7 +4,7 @@ import { VoidedEntrySchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSummarySchema, FailureClass, TerminationReason } from "@whetstone/proto/types/v1/types";
 import { expect, it } from "vitest";
 import { BatchMetrics } from "./batch-metrics.ts";
-import { keptSummary } from "./sealed-episode.ts";
+import { keptSummary } from "../../../test-support/kept-summary.ts";
 
 const voided = (failureClass: FailureClass, reason: string) => create(VoidedEntrySchema, { failureClass, reason });
 

@@ -7,7 +7,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { planBatch as planInSteps } from "./batch.ts";
 import type { GroupRule } from "../../jobs/compiled-job.ts";
-import { type FindEpisode, keptSummary, type SealedEpisode } from "./sealed-episode.ts";
+import { keptSummary } from "../../../test-support/kept-summary.ts";
+import type { FindEpisode, SealedEpisode } from "./sealed-episode.ts";
 
 /** `baselines`: dispatched for each group; none: the job's advantage needs none. */
 type Job = ReturnType<typeof rules> & { baselines?: readonly number[] };

@@ -4,7 +4,7 @@ import { EpisodeSummarySchema, FailureClass, Purpose, TerminationReason } from "
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EpisodeTable } from "./episode-table.ts";
-import { keptSummary } from "./sealed-episode.ts";
+import { keptSummary } from "../../../test-support/kept-summary.ts";
 
 const one = create(EpisodeSummarySchema, {
   ...{ episodeId: "j/g12/s3", purpose: Purpose.TRAIN, attempt: 2, terminationReason: TerminationReason.ENV_DONE },

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
-import { durationMs } from "../../jobs/duration.ts";
 
 /** Of an episode's summary, what manifests, metrics and scores are made of. A job may have millions of them. */
 export interface KeptSummary extends Pick<
@@ -34,8 +33,3 @@ export interface SealedEpisode {
 }
 
 export type FindEpisode = (episodeId: string) => SealedEpisode | undefined;
-
-export function keptSummary(summary: EpisodeSummary): KeptSummary {
-  const { total, model } = summary.timing ?? {};
-  return { ...summary, totalMs: total ? durationMs(total) : 0, modelMs: model ? durationMs(model) : 0 };
-}
