@@ -25,10 +25,11 @@ from whetstone_trainer.algorithms.estimates import with_advantages
 from whetstone_trainer.algorithms.values import valued, with_values
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.local.critic import Critic
-from whetstone_trainer.backends.local.critic_learner import ValueTally, accumulate_value_loss
+from whetstone_trainer.backends.local.critic_learner import accumulate_value_loss
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.micro_batches import row_weights
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
+from whetstone_trainer.backends.local.update import Tally
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
@@ -62,7 +63,7 @@ def gradient(critic: Critic, parts: Sequence[Sequence[Row]], aggregation: str, b
     critic.module.zero_grad(set_to_none=True)
     for part in parts:
         for micro in critic.cut(part, budget):
-            accumulate_value_loss(critic, micro, weights, CLIP, ValueTally())
+            accumulate_value_loss(critic, micro, weights, CLIP, Tally())
     return flat(critic)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -13,33 +13,26 @@ from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_loss
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, row_weights, scale_factor
-from whetstone_trainer.backends.local.optimizer import apply_settings
-from whetstone_trainer.backends.local.policy import Policy, require_finite
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, row_weights, scale_factor
+from whetstone_trainer.backends.local.policy import Policy
 from whetstone_trainer.backends.local.sequences import SeveralRows, mean_log_ratios, of_several_rows
-from whetstone_trainer.backends.local.update import add_gradient, update
+from whetstone_trainer.backends.local.update import AddGradient, Tally, Trainable, train_mini_batches
 from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import TrainSettings
 
 
 @dataclass
-class Tally:
-    """Sums over trained tokens and optimizer steps, for the metrics."""
+class PolicyTally(Tally):
+    """And what only a policy has."""
 
-    steps: int = 0
-    tokens: int = 0
-    loss: float = 0.0
     policy_loss: float = 0.0
     entropy: float = 0.0
-    grad_norm: float = 0.0
-    clipped: float = 0.0
     ratio: float = 0.0
     ratio_max: float = 0.0
     # Behaviour minus current log-probability, before the first optimizer step of the batch.
     kl: float = 0.0
     kl_tokens: int = 0
-    row_updates: int = field(default=0)
 
 
 def train_rows(
@@ -55,32 +48,25 @@ def train_rows(
 
     Raises TrainerError if the gradient or the weights are not finite: no engine would serve what is published.
     """
-    budget = budget or TokenBudget(settings.batching.micro_batch_tokens)
-    rate = apply_settings(optimizer, settings.optimizer, step, settings.steps)
-    batching, algorithm = settings.batching, settings.algorithm
-    scale, rows = scale_factor(rows, algorithm), counted_rows(rows, algorithm)
-    tally, total = Tally(), max(1, len(with_gradient(rows, algorithm)) * batching.epochs)
-    for epoch in range(batching.epochs):
-        for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
-            learned = with_gradient(part, algorithm)
-            if not learned:
-                continue
-            weights = row_weights(part, algorithm, scale)
-            several = of_several_rows(policy, part, budget, algorithm)
+    algorithm, fitting = settings.algorithm, budget or TokenBudget(settings.batching.micro_batch_tokens)
+    scale = scale_factor(rows, algorithm)
 
-            def add(
-                micro: MicroBatch, to: Tally, weights: dict[int, float] = weights, several: SeveralRows = several
-            ) -> None:
-                accumulate(policy, micro, weights, several, settings, to)
-                to.row_updates += len(micro.rows)
-                on_share(to.row_updates / total)
+    def add_gradient_of(part: Sequence[Row]) -> AddGradient[PolicyTally]:
+        weights = row_weights(part, algorithm, scale)
+        several = of_several_rows(policy, part, fitting, algorithm)
+        return lambda micro, to: accumulate(policy, micro, weights, several, settings, to)
 
-            tally = add_gradient(policy.cut, optimizer, learned, budget, tally, add)
-            tally.grad_norm += update(optimizer, settings.optimizer.gradient_clip, f"step {step}")
-            tally.steps += 1
-    where = f"step {step}: after an update with learning rate {rate:g}"
-    require_finite(policy.module, where, "lower the learning rate")
-    return _metrics(tally, rate)
+    trainable = Trainable(
+        f"step {step}",
+        policy.module,
+        optimizer,
+        settings.optimizer,
+        policy.cut,
+        with_gradient=lambda part: with_gradient(part, algorithm),
+        add_gradient_of=add_gradient_of,
+    )
+    given = (settings, step, on_share, fitting, PolicyTally())
+    return _metrics(*train_mini_batches(trainable, counted_rows(rows, algorithm), *given))
 
 
 def accumulate(
@@ -89,7 +75,7 @@ def accumulate(
     weights: dict[int, float],
     several: SeveralRows,
     settings: TrainSettings,
-    tally: Tally,
+    tally: PolicyTally,
 ) -> None:
     """Adds one micro-batch's part of the mini-batch's gradient."""
     algorithm = settings.algorithm
@@ -119,7 +105,7 @@ def accumulate(
             tally.kl_tokens += len(weights_N)
 
 
-def _add(tally: Tally, sums: list[float], tokens: int) -> None:
+def _add(tally: PolicyTally, sums: list[float], tokens: int) -> None:
     loss, policy_loss, entropy, clipped, ratio, ratio_max = sums
     tally.loss += loss
     tally.policy_loss += policy_loss
@@ -130,7 +116,7 @@ def _add(tally: Tally, sums: list[float], tokens: int) -> None:
     tally.tokens += tokens
 
 
-def _metrics(tally: Tally, rate: float) -> dict[str, float]:
+def _metrics(tally: PolicyTally, rate: float) -> dict[str, float]:
     steps, tokens = max(1, tally.steps), max(1, tally.tokens)
     return {
         "loss": tally.loss / steps,

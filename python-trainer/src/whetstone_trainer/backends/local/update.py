@@ -1,21 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One optimizer step: the gradient of a mini-batch, micro-batch by micro-batch, and what is done with it."""
+"""One batch's worth of optimizer steps: mini-batch after mini-batch, each gradient micro-batch by micro-batch."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
-from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches
+from whetstone_trainer.backends.local.optimizer import apply_settings
+from whetstone_trainer.backends.local.policy import require_finite
+from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import TrainSettings
 
-T = TypeVar("T")
+
+@dataclass
+class Tally:
+    """Sums over trained tokens and optimizer steps, for the metrics."""
+
+    steps: int = 0
+    tokens: int = 0
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    clipped: float = 0.0
+    row_updates: int = 0
+
+
+T = TypeVar("T", bound=Tally)
+# Adds a micro-batch's part of a mini-batch's gradient, and its sums to the tally.
+AddGradient = Callable[[MicroBatch, T], None]
+
+
+@dataclass(frozen=True)
+class Trainable(Generic[T]):
+    """A model that a batch moves: how its rows are cut, what of them has a gradient, and how that is taken."""
+
+    # How messages begin.
+    name: str
+    module: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    options: jobs.Optimizer
+    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]]
+    with_gradient: Callable[[Sequence[Row]], Sequence[Row]]
+    # For one mini-batch.
+    add_gradient_of: Callable[[Sequence[Row]], AddGradient[T]]
+
+
+def train_mini_batches(
+    model: Trainable[T],
+    rows: Sequence[Row],
+    settings: TrainSettings,
+    step: int,
+    on_share: OnShare,
+    budget: TokenBudget,
+    tally: T,
+) -> tuple[T, float]:
+    """Trains in place; the sums, and the learning rate. A mini-batch without any gradient takes no optimizer step.
+
+    Raises TrainerError if the gradient or the weights are not finite.
+    """
+    batching = settings.batching
+    rate = apply_settings(model.optimizer, model.options, step, settings.steps)
+    total = max(1, len(model.with_gradient(rows)) * batching.epochs)
+    for epoch in range(batching.epochs):
+        for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch):
+            learned = model.with_gradient(part)
+            if not learned:
+                continue
+            add_part = model.add_gradient_of(part)
+
+            def add(micro: MicroBatch, to: T, add_part: AddGradient[T] = add_part) -> None:
+                add_part(micro, to)
+                to.row_updates += len(micro.rows)
+                on_share(to.row_updates / total)
+
+            tally = add_gradient(model.cut, model.optimizer, learned, budget, tally, add)
+            tally.grad_norm += update(model.optimizer, model.options.gradient_clip, model.name)
+            tally.steps += 1
+    where = f"{model.name}: after an update with learning rate {rate:g}"
+    require_finite(model.module, where, "lower the learning rate")
+    return tally, rate
 
 
 def add_gradient(
@@ -24,7 +96,7 @@ def add_gradient(
     part: Sequence[Row],
     budget: TokenBudget,
     tally: T,
-    add: Callable[[MicroBatch, T], None],
+    add: AddGradient[T],
 ) -> T:
     """The gradient of one mini-batch. A backward pass cut short leaves half a gradient, so all of it is done again."""
     optimizer.zero_grad(set_to_none=True)
