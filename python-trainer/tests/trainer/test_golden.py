@@ -210,7 +210,7 @@ def test_every_file_of_ours_is_there() -> None:
     ("of_contract", "found", "file", "key"),
     [
         (types.AdvantageEstimator, ESTIMATOR_OF, "advantages.json", "estimator"),
-        (jobs.PolicyLoss, LOSS_OF, "policy_loss.json", "loss"),
+        (types.PolicyLoss, LOSS_OF, "policy_loss.json", "loss"),
     ],
     ids=["advantage", "loss"],
 )

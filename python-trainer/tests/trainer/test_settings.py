@@ -49,27 +49,32 @@ def test_sft_has_no_group_statistics() -> None:
     assert np.concatenate(estimate_advantages(given, algorithm)).tolist() == [1, 1, 1]
 
 
-def test_roles_have_their_own_estimators() -> None:
+def test_roles_have_their_own_estimators_and_losses() -> None:
     spec = grpo_spec(Path("m"))
     spec.loop.group_policy.partial.min_size = 3
     spec.roles.add(name="judge", advantage=types.ADVANTAGE_ESTIMATOR_REINFORCE)
-    spec.roles.add(name="solver", advantage=types.ADVANTAGE_ESTIMATOR_RLOO)
+    spec.roles.add(name="solver", advantage=types.ADVANTAGE_ESTIMATOR_RLOO, loss=types.POLICY_LOSS_GSPO)
+    spec.roles.add(name="writer", loss=types.POLICY_LOSS_CISPO)
     spec.roles.add(name="critic", frozen=True)
     spec.roles.add(name="oracle", model=types.ExternalModel(base_url="http://127.0.0.1", model="m"))
     assert parse_settings(spec).roles == {
         "judge": RoleSettings("reinforce", 1),
-        "solver": RoleSettings("rloo", 3),
+        "solver": RoleSettings("rloo", 3, token_loss="gspo"),
+        "writer": RoleSettings("grpo", 3, token_loss="cispo"),
         "critic": RoleSettings("grpo", 3, trained=False),
         "oracle": RoleSettings("grpo", 3, trained=False),
     }
 
 
-def test_sft_may_freeze_a_role_but_has_no_advantages() -> None:
+def test_sft_may_freeze_a_role_but_has_no_advantages_and_no_policy_loss() -> None:
     spec = sft_spec(Path("m"))
     spec.roles.add(name="agent", frozen=True)
     assert parse_settings(spec).roles == {"agent": RoleSettings("constant", 1, trained=False)}
     spec.roles[0].advantage = types.ADVANTAGE_ESTIMATOR_GRPO
     with pytest.raises(SettingsError, match=r"roles\[0\].advantage: SFT has no advantages"):
+        parse_settings(spec)
+    spec.roles[0].advantage, spec.roles[0].loss = 0, types.POLICY_LOSS_GSPO
+    with pytest.raises(SettingsError, match=r"roles\[0\].loss: SFT has no policy loss"):
         parse_settings(spec)
 
 

@@ -28,7 +28,7 @@ from whetstone_trainer.backends.local.policy import TransformerPolicy
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.rules import with_defaults
-from whetstone_trainer.contract.settings import AlgorithmSettings
+from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
 LOW, HIGH, DUAL, BETA = 0.2, 0.28, 3.0, 0.1
 OPTIONS = with_defaults(jobs.PolicyGradient(clip_low=LOW, clip_high=HIGH, clip_dual=DUAL, dro_beta=BETA))
@@ -152,12 +152,12 @@ def logprobs(model: torch.nn.Module, row: Row) -> Tensor:
     return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0]
 
 
-def naive_step(model_path: Path, rows: list[Row], estimator: str, loss: str, mode: str) -> dict[str, Tensor]:
-    """What a step of plain gradient descent with rate 1 adds to each weight."""
+def naive_step(model_path: Path, rows: list[Row], estimator: str, losses: list[str], mode: str) -> dict[str, Tensor]:
+    """What a step of plain gradient descent with rate 1 adds to each weight. `losses`: of each row."""
     model = load_causal_lm(model_path).double()
     lengths = np.array([len(row.positions) for row in rows])
     advantages = ADVANTAGES[estimator](lengths, [row.values.astype(np.float64) for row in rows])
-    for row, a_K in zip(rows, advantages, strict=True):
+    for row, a_K, loss in zip(rows, advantages, losses, strict=True):
         losses_K = LOSSES[loss](
             logprobs(model, row), torch.from_numpy(row.old_logprobs).double(), torch.from_numpy(a_K)
         )
@@ -173,16 +173,35 @@ PAIRS = [(one, loss) for one in sorted(ADVANTAGES) for loss in sorted(LOSSES) if
 def test_a_step_is_the_naive_one(model_path: Path, rows: list[Row], estimator: str, loss: str) -> None:
     mode = "seq-mean-token-mean" if TOKEN_LOSSES[loss].of_sequences or loss == "sapo" else "token-mean"
     algorithm = AlgorithmSettings("x", estimator, loss, mode, options=OPTIONS)
-    trajectories = [
+    expected = naive_step(model_path, rows, estimator, [loss] * len(rows), mode)
+    require_the_step(model_path, with_advantages(rows, trajectories(), algorithm, {}), algorithm, expected)
+
+
+@pytest.mark.parametrize(("loss", "of_judge"), [("clipped", "cispo"), ("gspo", "reinforce"), ("cispo", "dro")])
+def test_a_step_of_two_roles_is_the_naive_one(model_path: Path, rows: list[Row], loss: str, of_judge: str) -> None:
+    """The last group is the judge's, which has a loss of its own. Micro-batches hold rows of both."""
+    algorithm = AlgorithmSettings("x", "rloo", loss, "seq-mean-token-mean", options=OPTIONS)
+    judge = {"judge": RoleSettings("rloo", 2, token_loss=of_judge)}
+    played = [replace(one, role="judge") if one.group == "g2" else one for one in trajectories()]
+    losses = [of_judge if one.role == "judge" else loss for one in played]
+    expected = naive_step(model_path, rows, "rloo", losses, "seq-mean-token-mean")
+    require_the_step(model_path, with_advantages(rows, played, algorithm, judge), algorithm, expected)
+
+
+def trajectories() -> list[Trajectory]:
+    return [
         Trajectory(index, f"g{group}", "agent", float(reward), True, baseline=BASELINE)
         for index, (group, reward) in enumerate(zip(GROUPS, REWARDS, strict=True))
     ]
-    batch = with_advantages(rows, trajectories, algorithm, {})
+
+
+def require_the_step(
+    model_path: Path, batch: list[Row], algorithm: AlgorithmSettings, expected: dict[str, Tensor]
+) -> None:
     policy = TransformerPolicy(load_model(model_path))
     before = {name: one.detach().double().clone() for name, one in policy.module.named_parameters()}
     settings = replace(SETTINGS, algorithm=algorithm, optimizer=adam(learning_rate=1, gradient_clip=1e9))
     train_rows(policy, torch.optim.SGD(policy.module.parameters()), batch, settings, 0, lambda share: None)
-    expected = naive_step(model_path, rows, estimator, loss, mode)
     after = {name: one.detach().double() for name, one in policy.module.named_parameters()}
     assert set(expected) == set(before)
     moved, added = flat(expected), flat({name: after[name] - before[name] for name in expected})

@@ -8,7 +8,7 @@ Source: verl core_algos (`agg_loss`). Vectors: proto/golden/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.kl import in_loss
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
+from whetstone_trainer.algorithms.token_loss import TokenLoss
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
@@ -29,13 +30,24 @@ def counted_rows(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[
 
 def with_gradient(rows: Sequence[Row], algorithm: AlgorithmSettings) -> Sequence[Row]:
     """Those of the counted rows that must be computed: the others weigh in the denominators only."""
-    has_bonus = algorithm.options.entropy_coefficient > 0 or in_loss(algorithm.options)
-    return rows if has_bonus or TOKEN_LOSSES[algorithm.token_loss].always_pulls else with_signal(rows)
+    if algorithm.options.entropy_coefficient > 0 or in_loss(algorithm.options):
+        return rows
+    return _of_trajectories(rows, lambda row: bool(row.advantages.any()) or token_loss_of(row, algorithm).always_pulls)
 
 
 def with_signal(rows: Sequence[Row]) -> list[Row]:
     """Rows of trajectories with an advantage other than 0."""
-    trajectories = {row.trajectory for row in rows if row.advantages.any()}
+    return _of_trajectories(rows, lambda row: bool(row.advantages.any()))
+
+
+def token_loss_of(row: Row, algorithm: AlgorithmSettings) -> TokenLoss:
+    """Its role's, or the job's."""
+    return TOKEN_LOSSES[row.token_loss or algorithm.token_loss]
+
+
+def _of_trajectories(rows: Sequence[Row], is_meant: Callable[[Row], bool]) -> list[Row]:
+    """All rows of trajectories of which one is meant."""
+    trajectories = {row.trajectory for row in rows if is_meant(row)}
     return [row for row in rows if row.trajectory in trajectories]
 
 

@@ -30,7 +30,7 @@ def with_advantages(
     algorithm: AlgorithmSettings,
     roles: Mapping[str, RoleSettings],
 ) -> list[Row]:
-    """The rows with the advantages of their tokens, and returns where values are: each role by its own estimator."""
+    """The rows with the advantages of their tokens, returns where values are, and a loss: each role by its own."""
     members = [with_overlong(one, algorithm.options) for one in _members(rows, trajectories)]
     members = _penalized(members, rows)
     advantages_J = [np.zeros(one.tokens) for one in members]
@@ -44,8 +44,12 @@ def with_advantages(
         if returns is not None:
             for index in of_role:
                 returns_J[index] = returns(members[index], algorithm.options)
+    losses_J = [role_settings(one.role, algorithm, roles).token_loss for one in trajectories]
     columns = zip(rows, _shared_out(rows, advantages_J), _shared_out(rows, returns_J), strict=True)
-    return [replace(row, advantages=advantages_K, returns=returns_K) for row, advantages_K, returns_K in columns]
+    return [
+        replace(row, advantages=advantages_K, returns=returns_K, token_loss=losses_J[row.trajectory])
+        for row, advantages_K, returns_K in columns
+    ]
 
 
 def role_settings(role: str, algorithm: AlgorithmSettings, roles: Mapping[str, RoleSettings]) -> RoleSettings:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
-from whetstone.jobs.v1.jobs_pb2 import PolicyLoss
+from whetstone.types.v1.types_pb2 import PolicyLoss
 
 # Bound of a log-ratio before it is exponentiated, as in verl.
 LOG_RATIO_BOUND = 20.0
@@ -30,6 +30,10 @@ class TokenLossInput:
     def ratio_N(self) -> Tensor:
         """Current to old policy, with gradient."""
         return (self.logprobs_N - self.old_logprobs_N).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+
+    def of(self, tokens_P: Tensor) -> TokenLossInput:
+        """Of these of the N tokens, by index."""
+        return TokenLossInput(*(getattr(self, field.name)[tokens_P] for field in fields(self)))
 
 
 @dataclass(frozen=True)

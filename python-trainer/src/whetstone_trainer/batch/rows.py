@@ -56,6 +56,8 @@ class Row:
     calls: tuple[tuple[str, int], ...] = ()
     # What a step computes of its trained tokens [K]. Set by `algorithms.estimates`.
     advantages: np.ndarray = field(default_factory=not_computed)
+    # Its role's, looks up `algorithms.losses`; empty: the job's own. Set by `algorithms.estimates`.
+    token_loss: str = ""
     # The critic's at the batch's start, and what it is trained towards; empty for estimators that use no values. Set by
     # `algorithms.values` and `algorithms.estimates`.
     values: np.ndarray = field(default_factory=not_computed)

@@ -39,7 +39,7 @@ class AlgorithmSettings:
 
 @dataclass(frozen=True)
 class RoleSettings:
-    """One role; roles that the job does not list are trained with the job's own estimator."""
+    """One role; roles that the job does not list are trained with the job's own estimator and loss."""
 
     # Looks up `algorithms.advantages`.
     advantage: str
@@ -47,6 +47,8 @@ class RoleSettings:
     min_group: int
     # False: its tokens are context.
     trained: bool = True
+    # Looks up `algorithms.losses`; empty: the job's own.
+    token_loss: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,17 +140,20 @@ def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSe
     for index, role in enumerate(spec.roles):
         if algorithm.name == "sft" and role.advantage != types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
             raise SettingsError(f"roles[{index}].advantage", "SFT has no advantages")
+        if algorithm.name == "sft" and role.loss != types.POLICY_LOSS_UNSPECIFIED:
+            raise SettingsError(f"roles[{index}].loss", "SFT has no policy loss")
     return {role.name: _role(role, algorithm) for role in spec.roles}
 
 
 def _role(role: types.Role, algorithm: AlgorithmSettings) -> RoleSettings:
     trained = not (role.frozen or role.HasField("model"))
+    token_loss = LOSS_OF[role.loss].name if role.loss != types.POLICY_LOSS_UNSPECIFIED else ""
     if role.advantage == types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
-        return RoleSettings(algorithm.advantage, algorithm.min_group, trained)
+        return RoleSettings(algorithm.advantage, algorithm.min_group, trained, token_loss)
     estimator = ESTIMATOR_OF[role.advantage]
     # `partial` asks for more members than an estimator that compares them needs; one that does not compare needs none.
     min_group = max(2, algorithm.min_group) if estimator.compares else estimator.fewest_members
-    return RoleSettings(estimator.name, min_group, trained)
+    return RoleSettings(estimator.name, min_group, trained, token_loss)
 
 
 def _policy_gradient(spec: jobs.JobSpec) -> AlgorithmSettings:

@@ -2,6 +2,7 @@
 """CISPO: the clipped ratio is only a weight, so a clipped token keeps its gradient. arXiv 2506.13585; verl."""
 
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
@@ -13,4 +14,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return TokenLossOutput(-weight_N * given.advantages_N * given.logprobs_N, ratio_N, weight_N != ratio_N)
 
 
-CISPO = TokenLoss("cispo", losses, jobs.POLICY_LOSS_CISPO)
+CISPO = TokenLoss("cispo", losses, types.POLICY_LOSS_CISPO)

@@ -3,6 +3,7 @@
 
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
@@ -19,4 +20,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return TokenLossOutput(losses_N, ratio_N.detach(), (bounded > plain).detach())
 
 
-CLIPPED = TokenLoss("clipped", losses, jobs.POLICY_LOSS_CLIPPED)
+CLIPPED = TokenLoss("clipped", losses, types.POLICY_LOSS_CLIPPED)

@@ -5,6 +5,7 @@
 import torch
 from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
@@ -36,5 +37,5 @@ def _weighed(given: TokenLossInput, kept_N: Tensor, options: jobs.PolicyGradient
     return TokenLossOutput(-given.advantages_N * weight_N * given.logprobs_N, ratio_N, ~kept_N)
 
 
-DPPO_TV = TokenLoss("dppo-tv", by_total_variation, jobs.POLICY_LOSS_DPPO_TV)
-DPPO_KL = TokenLoss("dppo-kl", by_divergence, jobs.POLICY_LOSS_DPPO_KL)
+DPPO_TV = TokenLoss("dppo-tv", by_total_variation, types.POLICY_LOSS_DPPO_TV)
+DPPO_KL = TokenLoss("dppo-kl", by_divergence, types.POLICY_LOSS_DPPO_KL)

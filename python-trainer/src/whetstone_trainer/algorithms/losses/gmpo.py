@@ -4,6 +4,7 @@
 import torch
 from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
@@ -22,4 +23,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return TokenLossOutput(-given.advantages_N * ratio_N, ratio_N.detach(), (own_N != log_ratios_N).detach())
 
 
-GMPO = TokenLoss("gmpo", losses, jobs.POLICY_LOSS_GMPO, of_sequences=True, sequence_term=clipped)
+GMPO = TokenLoss("gmpo", losses, types.POLICY_LOSS_GMPO, of_sequences=True, sequence_term=clipped)

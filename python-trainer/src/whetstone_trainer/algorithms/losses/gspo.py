@@ -3,6 +3,7 @@
 
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput
 
@@ -18,4 +19,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return TokenLossOutput(torch.maximum(plain, bounded), ratio_N.detach(), (bounded > plain).detach())
 
 
-GSPO = TokenLoss("gspo", losses, jobs.POLICY_LOSS_GSPO, of_sequences=True)
+GSPO = TokenLoss("gspo", losses, types.POLICY_LOSS_GSPO, of_sequences=True)

@@ -3,6 +3,7 @@
 
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossInput, TokenLossOutput, unclipped
 
@@ -17,4 +18,4 @@ def losses(given: TokenLossInput, options: jobs.PolicyGradient) -> TokenLossOutp
     return unclipped(-given.advantages_N * torch.sigmoid(tau_N * (ratio_N - 1)) * 4 / tau_N, ratio_N)
 
 
-SAPO = TokenLoss("sapo", losses, jobs.POLICY_LOSS_SAPO)
+SAPO = TokenLoss("sapo", losses, types.POLICY_LOSS_SAPO)

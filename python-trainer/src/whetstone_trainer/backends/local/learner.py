@@ -10,11 +10,11 @@ import torch
 
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_loss
-from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, row_weights, scale_factor
 from whetstone_trainer.backends.local.policy import Policy
+from whetstone_trainer.backends.local.role_losses import sequence_terms, token_losses
 from whetstone_trainer.backends.local.sequences import SeveralRows, mean_log_ratios, of_several_rows
 from whetstone_trainer.backends.local.update import AddGradient, Tally, Trainable, train_mini_batches
 from whetstone_trainer.backends.protocol import OnShare
@@ -84,10 +84,10 @@ def accumulate(
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = micro.per_token([weights[id(row)] for row in micro.rows])
     old_N = micro.gather([row.old_logprobs for row in micro.rows])
-    token_loss, advantages_N = TOKEN_LOSSES[algorithm.token_loss], micro.gather([row.advantages for row in micro.rows])
-    terms_N = token_loss.sequence_term(logprobs_N.detach() - old_N, advantages_N, algorithm.options)
+    advantages_N = micro.gather([row.advantages for row in micro.rows])
+    terms_N = sequence_terms(micro, logprobs_N.detach() - old_N, advantages_N, algorithm)
     given = TokenLossInput(logprobs_N, old_N, advantages_N, mean_log_ratios(micro, terms_N, several))
-    out = token_loss.losses(given, algorithm.options)
+    out = token_losses(micro, given, algorithm)
     importance_N = micro.gather([row.importance for row in micro.rows])
     policy_loss = (out.losses_N * importance_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
+from whetstone_trainer.algorithms.aggregation import token_loss_of
 from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.policy import Policy
+from whetstone_trainer.backends.local.role_losses import sequence_terms
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
@@ -28,18 +29,15 @@ SeveralRows = dict[int, float]
 def of_several_rows(
     policy: Policy, rows: Sequence[Row], budget: TokenBudget, algorithm: AlgorithmSettings
 ) -> SeveralRows:
-    """Of the trajectories that have more than one of `rows`, under the present policy; none if the loss reads none."""
-    token_loss = TOKEN_LOSSES[algorithm.token_loss]
-    if not token_loss.of_sequences:
-        return {}
-    counts = Counter(row.trajectory for row in rows)
+    """Of the trajectories that have more than one of `rows` and a loss that reads it, under the present policy."""
+    counts = Counter(row.trajectory for row in rows if token_loss_of(row, algorithm).of_sequences)
     several = [row for row in rows if counts[row.trajectory] > 1]
     sums, tokens = defaultdict[int, float](float), Counter[int]()
     with torch.no_grad():
         for micro, (logprobs_M, _) in each_that_fits(several, budget, policy.cut, policy.score):
             log_ratios_N = logprobs_M[micro.token_of_N] - micro.gather([row.old_logprobs for row in micro.rows])
             advantages_N = micro.gather([row.advantages for row in micro.rows])
-            terms_N = token_loss.sequence_term(log_ratios_N, advantages_N, algorithm.options)
+            terms_N = sequence_terms(micro, log_ratios_N, advantages_N, algorithm)
             for row, total in zip(micro.rows, _sums(micro, terms_N).tolist(), strict=True):
                 sums[row.trajectory] += total
                 tokens[row.trajectory] += len(row.positions)

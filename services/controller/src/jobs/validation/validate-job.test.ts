@@ -72,6 +72,36 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.critic"],
     ],
     [
+      "a frozen role with a loss",
+      { roles: [{ name: "a", frozen: true, loss: "POLICY_LOSS_GSPO" }] },
+      ["roles[0].loss"],
+    ],
+    [
+      "a role with a loss in SFT",
+      { algorithm: { sft: {} }, roles: [{ name: "a", loss: "POLICY_LOSS_GSPO" }] },
+      ["roles[0].loss"],
+    ],
+    [
+      "a role's DRO without its weight",
+      { roles: [{ name: "a", loss: "POLICY_LOSS_DRO" }] },
+      ["algorithm.policyGradient.droBeta"],
+    ],
+    [
+      "a weight of DRO that no loss reads (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, droBeta: 0.1 } } },
+      ["algorithm.policyGradient.droBeta"],
+    ],
+    [
+      "a clip that no loss reads (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, loss: "POLICY_LOSS_SAPO", clipHigh: 0.3 } } },
+      ["algorithm.policyGradient.clipHigh"],
+    ],
+    [
+      "a dual clip that no loss reads (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, loss: "POLICY_LOSS_CISPO", clipDual: 4 } } },
+      ["algorithm.policyGradient.clipDual"],
+    ],
+    [
       "a lambda that nothing would read (I11)",
       { algorithm: { policyGradient: { groupSize: 4, gaeLambda: 0.9 } } },
       ["algorithm.policyGradient.gaeLambda"],
@@ -240,6 +270,15 @@ describe("validateJob", () => {
       { name: "judge", model },
     ];
     expect(paths({ roles, weight: 1000, limits: { phaseTimeouts: { close: "0.5s" } } })).toEqual([]);
+  });
+
+  it("accepts settings that only the loss of a role reads", () => {
+    const policyGradient = { groupSize: 4, loss: "POLICY_LOSS_REINFORCE", clipHigh: 0.3, clipDual: 3, droBeta: 0.1 };
+    const roles = [
+      { name: "solver", loss: "POLICY_LOSS_CLIPPED" },
+      { name: "judge", loss: "POLICY_LOSS_DRO" },
+    ];
+    expect(paths({ algorithm: { policyGradient }, roles })).toEqual([]);
   });
 
   it("leaves it to the module's kinds whether there must be an environment", () => {

@@ -2,7 +2,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { checkRules } from "@whetstone/contract/check";
 import { type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { AdvantageEstimator } from "@whetstone/proto/types/v1/types";
+import { AdvantageEstimator, PolicyLoss } from "@whetstone/proto/types/v1/types";
 import { compileJob } from "../compiled-job.ts";
 import { checkManifestSize } from "./manifest-size.ts";
 import { checkSeedsPlayed } from "./validate-dataset.ts";
@@ -22,7 +22,7 @@ export function validateJob(spec: JobSpec): Violation[] {
   const found = new Findings(checkRules(JobSpecSchema, spec));
   checkArgs(found, "agent.args", spec.agent?.args);
   checkArgs(found, "environment.args", spec.environment?.args);
-  if (spec.algorithm?.kind.case === "sft") checkNoAdvantages(found, spec);
+  if (spec.algorithm?.kind.case === "sft") checkRolesOfSft(found, spec);
   if (spec.validation) checkSeedsPlayed(found, spec.validation);
   checkMessage(found, JobSpecSchema, spec);
   if (found.violations.length === 0 && spec.loop?.steps) checkManifestSize(found, compileJob(spec));
@@ -40,8 +40,9 @@ function checkArgs(found: Findings, path: string, args: JsonObject | undefined):
   found.check(path, bytes <= MAX_ARGS_BYTES, `must be at most ${MAX_ARGS_BYTES} bytes as JSON, is ${bytes}`);
 }
 
-function checkNoAdvantages(found: Findings, { roles }: JobSpec): void {
-  roles.forEach(({ advantage }, i) =>
-    found.check(`roles[${i}].advantage`, advantage === AdvantageEstimator.UNSPECIFIED, "SFT has no advantages"),
-  );
+function checkRolesOfSft(found: Findings, { roles }: JobSpec): void {
+  roles.forEach(({ advantage, loss }, i) => {
+    found.check(`roles[${i}].advantage`, advantage === AdvantageEstimator.UNSPECIFIED, "SFT has no advantages");
+    found.check(`roles[${i}].loss`, loss === PolicyLoss.UNSPECIFIED, "SFT has no policy loss");
+  });
 }

@@ -24,19 +24,6 @@ class LossAggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: _ClassVar[LossAggregation]
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: _ClassVar[LossAggregation]
 
-class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    POLICY_LOSS_UNSPECIFIED: _ClassVar[PolicyLoss]
-    POLICY_LOSS_CLIPPED: _ClassVar[PolicyLoss]
-    POLICY_LOSS_GSPO: _ClassVar[PolicyLoss]
-    POLICY_LOSS_CISPO: _ClassVar[PolicyLoss]
-    POLICY_LOSS_SAPO: _ClassVar[PolicyLoss]
-    POLICY_LOSS_REINFORCE: _ClassVar[PolicyLoss]
-    POLICY_LOSS_GMPO: _ClassVar[PolicyLoss]
-    POLICY_LOSS_DPPO_TV: _ClassVar[PolicyLoss]
-    POLICY_LOSS_DPPO_KL: _ClassVar[PolicyLoss]
-    POLICY_LOSS_DRO: _ClassVar[PolicyLoss]
-
 class LossDenominator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOSS_DENOMINATOR_UNSPECIFIED: _ClassVar[LossDenominator]
@@ -123,16 +110,6 @@ LOSS_AGGREGATION_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: LossAggregation
-POLICY_LOSS_UNSPECIFIED: PolicyLoss
-POLICY_LOSS_CLIPPED: PolicyLoss
-POLICY_LOSS_GSPO: PolicyLoss
-POLICY_LOSS_CISPO: PolicyLoss
-POLICY_LOSS_SAPO: PolicyLoss
-POLICY_LOSS_REINFORCE: PolicyLoss
-POLICY_LOSS_GMPO: PolicyLoss
-POLICY_LOSS_DPPO_TV: PolicyLoss
-POLICY_LOSS_DPPO_KL: PolicyLoss
-POLICY_LOSS_DRO: PolicyLoss
 LOSS_DENOMINATOR_UNSPECIFIED: LossDenominator
 LOSS_DENOMINATOR_BATCH: LossDenominator
 LOSS_DENOMINATOR_SIGNAL: LossDenominator
@@ -397,7 +374,7 @@ class PolicyGradient(_message.Message):
     batching: Batching
     loss_scale_factor: float
     advantage: _types_pb2.AdvantageEstimator
-    loss: PolicyLoss
+    loss: _types_pb2.PolicyLoss
     loss_denominator: LossDenominator
     gamma: float
     kl: KlPenalty
@@ -407,7 +384,7 @@ class PolicyGradient(_message.Message):
     dro_beta: float
     dynamic_sampling: DynamicSampling
     overlong: Overlong
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ...) -> None: ...
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[_types_pb2.PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient")

@@ -63,6 +63,19 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_GAE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GPG: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: _ClassVar[AdvantageEstimator]
+
+class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    POLICY_LOSS_UNSPECIFIED: _ClassVar[PolicyLoss]
+    POLICY_LOSS_CLIPPED: _ClassVar[PolicyLoss]
+    POLICY_LOSS_GSPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_CISPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_SAPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_REINFORCE: _ClassVar[PolicyLoss]
+    POLICY_LOSS_GMPO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DPPO_TV: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DPPO_KL: _ClassVar[PolicyLoss]
+    POLICY_LOSS_DRO: _ClassVar[PolicyLoss]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -98,6 +111,16 @@ ADVANTAGE_ESTIMATOR_REMAX: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GPG: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: AdvantageEstimator
+POLICY_LOSS_UNSPECIFIED: PolicyLoss
+POLICY_LOSS_CLIPPED: PolicyLoss
+POLICY_LOSS_GSPO: PolicyLoss
+POLICY_LOSS_CISPO: PolicyLoss
+POLICY_LOSS_SAPO: PolicyLoss
+POLICY_LOSS_REINFORCE: PolicyLoss
+POLICY_LOSS_GMPO: PolicyLoss
+POLICY_LOSS_DPPO_TV: PolicyLoss
+POLICY_LOSS_DPPO_KL: PolicyLoss
+POLICY_LOSS_DRO: PolicyLoss
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")
@@ -156,16 +179,18 @@ class ExternalModel(_message.Message):
     def __init__(self, base_url: _Optional[str] = ..., model: _Optional[str] = ..., api_key_env: _Optional[str] = ...) -> None: ...
 
 class Role(_message.Message):
-    __slots__ = ("name", "advantage", "frozen", "model")
+    __slots__ = ("name", "advantage", "frozen", "model", "loss")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
     FROZEN_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
     name: str
     advantage: AdvantageEstimator
     frozen: bool
     model: ExternalModel
-    def __init__(self, name: _Optional[str] = ..., advantage: _Optional[_Union[AdvantageEstimator, str]] = ..., frozen: _Optional[bool] = ..., model: _Optional[_Union[ExternalModel, _Mapping]] = ...) -> None: ...
+    loss: PolicyLoss
+    def __init__(self, name: _Optional[str] = ..., advantage: _Optional[_Union[AdvantageEstimator, str]] = ..., frozen: _Optional[bool] = ..., model: _Optional[_Union[ExternalModel, _Mapping]] = ..., loss: _Optional[_Union[PolicyLoss, str]] = ...) -> None: ...
 
 class PhaseTimeouts(_message.Message):
     __slots__ = ("reset", "model", "step", "reward", "close")

@@ -244,6 +244,13 @@ export declare type Role = Message<"whetstone.types.v1.Role"> & {
    * @generated from field: whetstone.types.v1.ExternalModel model = 4;
    */
   model?: ExternalModel | undefined;
+
+  /**
+   * What the advantages of its tokens do to their probabilities. Absent: the job's own.
+   *
+   * @generated from field: whetstone.types.v1.PolicyLoss loss = 5;
+   */
+  loss: PolicyLoss;
 };
 
 /**
@@ -1498,4 +1505,87 @@ export enum AdvantageEstimator {
  * Describes the enum whetstone.types.v1.AdvantageEstimator.
  */
 export declare const AdvantageEstimatorSchema: GenEnum<AdvantageEstimator>;
+
+/**
+ * The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md.
+ *
+ * @generated from enum whetstone.types.v1.PolicyLoss
+ */
+export enum PolicyLoss {
+  /**
+   * CLIPPED.
+   *
+   * @generated from enum value: POLICY_LOSS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * PPO's clipped surrogate, with dual clip. arXiv 1707.06347.
+   *
+   * @generated from enum value: POLICY_LOSS_CLIPPED = 1;
+   */
+  CLIPPED = 1,
+
+  /**
+   * One ratio a sequence: the geometric mean of its tokens' ratios. arXiv 2507.18071.
+   *
+   * @generated from enum value: POLICY_LOSS_GSPO = 2;
+   */
+  GSPO = 2,
+
+  /**
+   * A clipped ratio as the weight of A * log-probability, so that no token is without gradient. arXiv 2506.13585.
+   *
+   * @generated from enum value: POLICY_LOSS_CISPO = 3;
+   */
+  CISPO = 3,
+
+  /**
+   * A soft gate on the ratio instead of a clip. arXiv 2511.20347.
+   *
+   * @generated from enum value: POLICY_LOSS_SAPO = 4;
+   */
+  SAPO = 4,
+
+  /**
+   * A * log-probability, without a ratio. Williams 1992.
+   *
+   * @generated from enum value: POLICY_LOSS_REINFORCE = 5;
+   */
+  REINFORCE = 5,
+
+  /**
+   * As GSPO, with the clip in each token's log-ratio: [-clip_low, clip_high]. arXiv 2507.20673.
+   *
+   * @generated from enum value: POLICY_LOSS_GMPO = 6;
+   */
+  GMPO = 6,
+
+  /**
+   * The ratio, at most clip_dual and without gradient, times A * log-probability; 0 for tokens whose probability has
+   * moved by more than clip_low or clip_high the way their advantage pushes. arXiv 2602.04879.
+   *
+   * @generated from enum value: POLICY_LOSS_DPPO_TV = 7;
+   */
+  DPPO_TV = 7,
+
+  /**
+   * As DPPO_TV, by the divergence between token and all others.
+   *
+   * @generated from enum value: POLICY_LOSS_DPPO_KL = 8;
+   */
+  DPPO_KL = 8,
+
+  /**
+   * A * log-probability less dro_beta / 2 times the squared log-ratio. arXiv 2405.19107.
+   *
+   * @generated from enum value: POLICY_LOSS_DRO = 9;
+   */
+  DRO = 9,
+}
+
+/**
+ * Describes the enum whetstone.types.v1.PolicyLoss.
+ */
+export declare const PolicyLossSchema: GenEnum<PolicyLoss>;
 

@@ -311,6 +311,11 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       },
       frozen: { type: "bool" },
       model: { type: "message", message: "ExternalModel" },
+      loss: {
+        type: "enum",
+        prefix: "POLICY_LOSS_",
+        choices: ["clipped", "gspo", "cispo", "sapo", "reinforce", "gmpo", "dppo-tv", "dppo-kl", "dro"],
+      },
     },
   },
   ExternalModel: {

@@ -66,7 +66,7 @@ export interface JobSettings {
   readonly seed?: number | bigint | undefined;
   /** The whole job's deadline, at most 366 days. Absent: none. Above 0 s and at most 31,622,400 s. */
   readonly timeout?: Duration | undefined;
-  /** Roles that are not as the job's default: own estimator, frozen, or another model. Names are unique; an agent and a demonstration play one role, "agent". At most 16 members. */
+  /** Roles that are not as the job's default: own estimator, own loss, frozen, or another model. Names are unique; an agent and a demonstration play one role, "agent". At most 16 members. */
   readonly roles?: readonly RoleSettings[] | undefined;
   /** Share of an orchestrator's slots beside other jobs. From 1 to 1000. Default 1. */
   readonly weight?: number | undefined;
@@ -159,7 +159,7 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly lossScaleFactor?: number | undefined;
   /** How advantages are made from rewards. Roles may have another: roles[].advantage. Default "grpo". */
   readonly advantage?: AdvantageEstimator | undefined;
-  /** What a token's advantage does to its probability. Default "clipped". */
+  /** What a token's advantage does to its probability. Roles may have another: roles[].loss. Default "clipped". */
   readonly loss?: PolicyLoss | undefined;
   /** What lossAggregation divides by. Default "batch". */
   readonly lossDenominator?: LossDenominator | undefined;
@@ -334,6 +334,8 @@ export interface RoleSettings {
   readonly frozen?: boolean | undefined;
   /** Who answers in this role. Absent: the job's policy. */
   readonly model?: ExternalModelSettings | undefined;
+  /** What the advantages of its tokens do to their probabilities. Absent: the job's own. */
+  readonly loss?: PolicyLoss | undefined;
 }
 
 /** A model that is not the job's policy: any OpenAI-compatible server. */
