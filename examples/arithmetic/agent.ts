@@ -8,6 +8,13 @@ interface Sum extends Info {
   readonly answer: number;
 }
 
+/** Half the reward at most for digits that stand at their place: the model starts with hardly a right sum to learn from. */
+function closeness(said: string, answer: string): number {
+  const [digits, expected] = [said.padStart(3, "0"), answer.padStart(3, "0")];
+  if (digits.length > 3) return 0;
+  return [0, 1, 2].filter((place) => digits[place] === expected[place]).length / 6;
+}
+
 export class Sums extends SingleTurnEnvironment<Sum> {
   constructor({ seed }: { readonly seed: number }) {
     const [a, b] = [10 + (deriveSeed(seed, "a") % 90), 10 + (deriveSeed(seed, "b") % 90)];
@@ -15,15 +22,21 @@ export class Sums extends SingleTurnEnvironment<Sum> {
       task: { question: `${a} + ${b} =`, answer: a + b },
       rewardFunction: ({ answer }, text) => {
         const said = text.match(/\d+/g)?.at(-1);
-        const isCorrect = said !== undefined && Number(said) === answer;
-        return { reward: isCorrect ? 1 : 0, isCorrect, metadata: { said: said ?? null } };
+        if (said === undefined) return { reward: 0, isCorrect: false, metadata: {} };
+        const isCorrect = Number(said) === answer;
+        return { reward: isCorrect ? 1 : closeness(said, String(answer)), isCorrect, metadata: { said } };
       },
     });
   }
 }
 
 export class Calculator extends BaseAgent {
-  readonly chatCompletions: ChatMessage[] = [{ role: "system", content: "Answer with the number only." }];
+  /** One sum that is done shows the form of an answer. */
+  readonly chatCompletions: ChatMessage[] = [
+    { role: "system", content: "Answer with the number only." },
+    { role: "user", content: "23 + 14 =" },
+    { role: "assistant", content: "37" },
+  ];
   readonly trajectory = createTrajectory();
   reset(): void {} // An instance plays one try only.
 
@@ -44,10 +57,11 @@ export default defineJob({
   train: { seeds: { first: 1_000, count: 1_000_000 } },
   validation: {
     dataset: { seeds: { first: 1, count: 64 } },
-    variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 10 } }],
+    everySteps: 20,
+    variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 6 } }],
   },
   algorithm: grpo({ groupSize: 8, learningRate: 2e-5, lossDenominator: "signal" }),
-  loop: { steps: 50, batchGroups: 8, maxPolicyLag: 1, checkpointEvery: 25 },
-  sampling: { maxTokens: 10 },
+  loop: { steps: 40, batchGroups: 8, maxPolicyLag: 1, checkpointEvery: 20 },
+  sampling: { maxTokens: 6 },
   limits: { maxSteps: 1, maxPromptTokens: 128, maxResponseTokens: 16, episodeTimeout: "120s" },
 });

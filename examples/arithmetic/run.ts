@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches the model, starts the services, trains, and says what was learned. `make arithmetic` runs it.
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
@@ -10,10 +11,12 @@ const NAME = "arithmetic";
 const data = resolve(".whetstone/arithmetic");
 const startedAt = performance.now();
 const model = pretrained(join(data, "download"), join(data, "smollm2"));
-await using platform = await Platform.start(join(data, `run-${Date.now()}`), model, 1, "--trainer-dtype", "bfloat16");
+await using platform = await Platform.start(join(data, `run-${Date.now()}`), model, 1);
 const trainedFrom = performance.now();
 const args = ["train", join(import.meta.dirname, "agent.ts"), "--set", `name=${NAME}`, "--data", platform.data];
-const { status } = spawnSync("whet", [...args, ...process.argv.slice(2)], { stdio: "inherit" });
+// Not spawnSync: a signal is to stop the services even while this trains.
+const training = spawn("whet", [...args, ...process.argv.slice(2)], { stdio: "inherit" });
+const [status] = (await once(training, "exit")) as [number | null];
 if (status !== 0) throw new Error(`training ended with exit code ${status}; see above`);
 const { job } = await platform.jobs.getJob({ name: NAME });
 console.log(JSON.stringify({ ...learned(job), audit: platform.whet("jobs", "audit", NAME) }));
@@ -37,13 +40,10 @@ function pretrained(download: string, folder: string): string {
 
 function learned(job: Job | undefined) {
   const results = job?.status?.validations ?? [];
-  const success = (step: number): number => results.find((result) => result.step === step)?.success ?? NaN;
-  const steps = job?.status?.step ?? 0;
   const seconds = (since: number): number => Math.round((performance.now() - since) / 1000);
   return {
     benchmark: NAME,
-    steps,
-    heldOut: { start: success(0), end: success(steps) },
+    heldOut: results.map(({ step, success }) => ({ step, success })),
     trainSeconds: seconds(trainedFrom),
     allSeconds: seconds(startedAt),
   };

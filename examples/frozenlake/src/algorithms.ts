@@ -2,6 +2,7 @@
 import {
   type AlgorithmSettings,
   cispo,
+  dapo,
   drGrpo,
   grpo,
   gspo,
@@ -22,6 +23,7 @@ const CLIPPED = { ...POLICY_GRADIENT, clipHigh: 0.28 };
 /** Every algorithm, by its name on the command line. */
 export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
   grpo: grpo(CLIPPED),
+  dapo: dapo(CLIPPED),
   // The critic has to learn from nothing what the policy was taught the form of.
   ppo: ppo({ ...CLIPPED, critic: { optimizer: { learningRate: 0.001, beta2: 0.95 }, warmupSteps: 2 } }),
   "dr-grpo": drGrpo({ ...CLIPPED, lossScaleFactor: 8 }),

@@ -40,7 +40,7 @@ export interface Action {
 
 /**
  * One turn. Agents open it with `createStep`; the engine writes `callId`, ids, `reward`, `done`, `info` and `mcReturn`, and
- * `chatCompletions` and `thought` where the agent left them empty.
+ * `observation`, `chatCompletions` and `thought` where the agent left them empty.
  */
 export interface Step {
   /** What the agent saw. */

@@ -50,6 +50,18 @@ describe("the loop", () => {
     expect([env.resets, env.closed, client.finished, episode.finalObservation]).toEqual([1, 1, 1, "o2"]);
   });
 
+  it("notes what was seen where the agent did not", async () => {
+    class Forgetful extends EchoAgent {
+      override updateFromModel(response: string) {
+        const answer = super.updateFromModel(response);
+        this.trajectory.steps.forEach((step) => (step.observation = undefined));
+        return answer;
+      }
+    }
+    const episode = await engineWith({ agentFactory: () => new Forgetful(), maxSteps: 1 }).runEpisode(REQUEST);
+    expect(stepsOf(episode)[0]?.observation).toBe("o0");
+  });
+
   it("ends with MAX_TURNS", async () => {
     const episode = await engineWith({ maxSteps: 2 }).runEpisode(REQUEST);
     expect([episode.terminationReason, stepsOf(episode).length]).toEqual(["MAX_TURNS", 2]);

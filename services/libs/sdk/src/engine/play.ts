@@ -102,9 +102,10 @@ function decide(state: PlayState, answer: ModelAnswer): { action: unknown; step:
   throw new EpisodeError("TASK", "the agent opened no step for the model's answer: updateFromModel must add one");
 }
 
-function record({ agent, steps, asked }: PlayState, answer: ModelAnswer): Step | undefined {
+function record({ agent, steps, asked, observation }: PlayState, answer: ModelAnswer): Step | undefined {
   const step = agent.getCurrentState();
   if (step === undefined || step === steps.at(-1)) return undefined;
+  step.observation ??= observation;
   noteAnswer(step, asked?.messages.slice(0, asked.length) ?? [], answer);
   steps.push(step);
   return step;
