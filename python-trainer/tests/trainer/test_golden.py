@@ -24,7 +24,7 @@ from whetstone_trainer.algorithms.importance import importance_weights, off_poli
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
 from whetstone_trainer.algorithms.overlong import with_overlong
-from whetstone_trainer.algorithms.reference import adapted
+from whetstone_trainer.algorithms.reference import adapted, discounted
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.algorithms.value_loss import value_losses
@@ -131,6 +131,10 @@ def check_kl(vector: dict[str, Any]) -> None:
         penalties_K = kl.coefficient * divergences.detach().numpy()
         found = lowered(member("a", vector["reward"], len(penalties_K)), penalties_K).rewards_K
         return np.testing.assert_allclose(found, vector["rewards"], **TOLERANCE)
+    if "advantage" in vector:
+        kl.MergeFrom(jobs.KlPenalty(**{name: vector[name] for name in ("discount", "clip") if name in vector}))
+        found = vector["advantage"] - kl.coefficient * discounted(kl, divergences.detach().numpy())
+        return np.testing.assert_allclose(found, vector["advantages"], **TOLERANCE)
     np.testing.assert_allclose(divergences.detach(), vector["divergences"], **TOLERANCE)
     (gradient,) = torch.autograd.grad(divergences.sum(), logprobs)
     np.testing.assert_allclose(gradient, vector["gradient"], **TOLERANCE)

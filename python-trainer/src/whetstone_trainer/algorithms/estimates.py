@@ -16,6 +16,7 @@ import numpy as np
 
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
+from whetstone_trainer.algorithms.kl import in_advantage
 from whetstone_trainer.algorithms.overlong import with_overlong
 from whetstone_trainer.batch.rows import Row, not_computed
 from whetstone_trainer.batch.trajectories import Trajectory
@@ -32,7 +33,8 @@ def with_advantages(
 ) -> list[Row]:
     """The rows with the advantages of their tokens, returns where values are, and a loss: each role by its own."""
     members = [with_overlong(one, algorithm.options) for one in _members(rows, trajectories)]
-    members = _penalized(members, rows)
+    is_after = in_advantage(algorithm.options)
+    members = members if is_after else _penalized(members, rows)
     advantages_J = [np.zeros(one.tokens) for one in members]
     returns_J = [not_computed() for _ in members]
     for role, of_role in _trained_by_role(trajectories).items():
@@ -46,10 +48,16 @@ def with_advantages(
                 returns_J[index] = returns(members[index], algorithm.options)
     losses_J = [role_settings(one.role, algorithm, roles).token_loss for one in trajectories]
     columns = zip(rows, _shared_out(rows, advantages_J), _shared_out(rows, returns_J), strict=True)
-    return [
+    found = [
         replace(row, advantages=advantages_K, returns=returns_K, token_loss=losses_J[row.trajectory])
         for row, advantages_K, returns_K in columns
     ]
+    return [_less_penalties(row) for row in found] if is_after else found
+
+
+def _less_penalties(row: Row) -> Row:
+    """What the reference takes from advantages is taken after whitening, which would undo its scale."""
+    return replace(row, advantages=(row.advantages - row.penalties).astype(np.float32))
 
 
 def role_settings(role: str, algorithm: AlgorithmSettings, roles: Mapping[str, RoleSettings]) -> RoleSettings:

@@ -56,5 +56,9 @@ def in_reward(options: jobs.PolicyGradient) -> bool:
     return has_reference(options) and options.kl.applied_to == jobs.KL_PLACE_REWARD
 
 
+def in_advantage(options: jobs.PolicyGradient) -> bool:
+    return has_reference(options) and options.kl.applied_to == jobs.KL_PLACE_ADVANTAGE
+
+
 def has_reference(options: jobs.PolicyGradient) -> bool:
     return options.HasField("kl") and options.kl.coefficient > 0

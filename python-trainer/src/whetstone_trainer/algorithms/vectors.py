@@ -21,7 +21,7 @@ ANSWERS = {
     "advantages": ("advantages", "returns"),
     "agg_loss": ("expected",),
     "correction": ("weights", "kept", "metrics"),
-    "kl": ("divergences", "gradient", "next", "rewards"),
+    "kl": ("divergences", "gradient", "next", "rewards", "advantages"),
     "overlong": ("reward",),
     "policy_loss": ("losses", "gradient", "clipFraction", "kl"),
     "sft": ("expected",),

@@ -14,7 +14,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.estimates import with_advantages
-from whetstone_trainer.algorithms.kl import has_reference, in_reward
+from whetstone_trainer.algorithms.kl import has_reference, in_advantage, in_reward
 from whetstone_trainer.algorithms.proximal import anchor
 from whetstone_trainer.algorithms.reference import with_reference
 from whetstone_trainer.algorithms.values import value_metrics, with_values
@@ -174,7 +174,9 @@ class StepCompute:
 
 def _is_of_all(options: jobs.PolicyGradient) -> bool:
     """Whether every row is compared, before advantages are made, or only those that have a gradient."""
-    return in_reward(options) or bool(options.correction.reject) or options.correction.normalize
+    return (
+        in_reward(options) or in_advantage(options) or bool(options.correction.reject) or options.correction.normalize
+    )
 
 
 def _scored_as(row: Row, version: int) -> tuple[int, int]:

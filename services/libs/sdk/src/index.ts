@@ -53,6 +53,7 @@ export { type AlgorithmSettings, policyGradient, sft } from "./job/algorithm.ts"
 export {
   cispo,
   dapo,
+  distill,
   drGrpo,
   grpo,
   gspo,

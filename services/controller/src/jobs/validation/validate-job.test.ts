@@ -67,6 +67,21 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.critic"],
     ],
     [
+      "no advantage and nothing else to learn from",
+      { algorithm: { policyGradient: { groupSize: 1, advantage: "ADVANTAGE_ESTIMATOR_NONE" } } },
+      ["algorithm.policyGradient.kl"],
+    ],
+    [
+      "a role with no advantage and nothing else to learn from",
+      { roles: [{ name: "a", advantage: "ADVANTAGE_ESTIMATOR_NONE" }] },
+      ["algorithm.policyGradient.kl"],
+    ],
+    [
+      "a discount of a divergence in the loss, which nothing would read (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, kl: { discount: 0.9 } } } },
+      ["algorithm.policyGradient.kl.discount"],
+    ],
+    [
       "a critic that nothing would read (I11)",
       { algorithm: { policyGradient: { groupSize: 4, critic: {} } } },
       ["algorithm.policyGradient.critic"],

@@ -50,6 +50,15 @@ export const opo = recipe({ advantage: "opo" });
 /** The reward beside that of a greedy episode of the same task. arXiv 2310.10505. */
 export const remax = recipe({ advantage: "remax" });
 
+/**
+ * On-policy distillation: the teacher `kl.model` says of each token that the policy sampled how likely it is to the
+ * teacher; rewards teach nothing. Give another `advantage` to learn from them, too. Lu and Thinking Machines Lab 2025.
+ */
+export const distill: Recipe = (settings) =>
+  policyGradient({ advantage: "none", ...settings, kl: { ...TEACHER, ...settings.kl } });
+
+const TEACHER = { appliedTo: "advantage", estimator: "k1", coefficient: 1 } as const;
+
 function recipe(own: Partial<PolicyGradientSettings>): Recipe {
   return (settings) => policyGradient({ ...own, ...settings });
 }

@@ -44,6 +44,7 @@ class KlPlace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KL_PLACE_UNSPECIFIED: _ClassVar[KlPlace]
     KL_PLACE_LOSS: _ClassVar[KlPlace]
     KL_PLACE_REWARD: _ClassVar[KlPlace]
+    KL_PLACE_ADVANTAGE: _ClassVar[KlPlace]
 
 class CorrectionLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -122,6 +123,7 @@ KL_ESTIMATOR_K3_PLUS: KlEstimator
 KL_PLACE_UNSPECIFIED: KlPlace
 KL_PLACE_LOSS: KlPlace
 KL_PLACE_REWARD: KlPlace
+KL_PLACE_ADVANTAGE: KlPlace
 CORRECTION_LEVEL_UNSPECIFIED: CorrectionLevel
 CORRECTION_LEVEL_TOKEN: CorrectionLevel
 CORRECTION_LEVEL_SEQUENCE: CorrectionLevel
@@ -287,20 +289,24 @@ class Overlong(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., buffer_tokens: _Optional[int] = ..., penalty: _Optional[float] = ...) -> None: ...
 
 class KlPenalty(_message.Message):
-    __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model")
+    __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model", "discount", "clip")
     COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
     ESTIMATOR_FIELD_NUMBER: _ClassVar[int]
     APPLIED_TO_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    DISCOUNT_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
     coefficient: float
     estimator: KlEstimator
     applied_to: KlPlace
     target: float
     horizon: float
     model: str
-    def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ...) -> None: ...
+    discount: float
+    clip: float
+    def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ..., discount: _Optional[float] = ..., clip: _Optional[float] = ...) -> None: ...
 
 class Critic(_message.Message):
     __slots__ = ("model", "optimizer", "value_clip", "warmup_steps")

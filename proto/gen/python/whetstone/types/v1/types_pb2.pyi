@@ -63,6 +63,7 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_GAE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GPG: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_NONE: _ClassVar[AdvantageEstimator]
 
 class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -111,6 +112,7 @@ ADVANTAGE_ESTIMATOR_REMAX: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GPG: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_NONE: AdvantageEstimator
 POLICY_LOSS_UNSPECIFIED: PolicyLoss
 POLICY_LOSS_CLIPPED: PolicyLoss
 POLICY_LOSS_GSPO: PolicyLoss

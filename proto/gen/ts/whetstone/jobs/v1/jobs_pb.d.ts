@@ -442,7 +442,7 @@ export declare type Overlong = Message<"whetstone.jobs.v1.Overlong"> & {
 export declare const OverlongSchema: GenMessage<Overlong>;
 
 /**
- * Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md.
+ * Keeps the policy near a reference, which is never trained, or brings it nearer to a teacher. Formulas: docs/algorithms.md.
  *
  * @generated from message whetstone.jobs.v1.KlPenalty
  */
@@ -485,6 +485,20 @@ export declare type KlPenalty = Message<"whetstone.jobs.v1.KlPenalty"> & {
    * @generated from field: string model = 6;
    */
   model: string;
+
+  /**
+   * In the advantage: what the divergence of the token after it counts for a token. Absent: 0, each token has its own.
+   *
+   * @generated from field: optional double discount = 7;
+   */
+  discount?: number | undefined;
+
+  /**
+   * In the advantage: a token's divergence is no further from 0 than so, in nats. Absent: as it is.
+   *
+   * @generated from field: optional double clip = 8;
+   */
+  clip?: number | undefined;
 };
 
 /**
@@ -2665,6 +2679,14 @@ export enum KlPlace {
    * @generated from enum value: KL_PLACE_REWARD = 2;
    */
   REWARD = 2,
+
+  /**
+   * The advantage: each token's is lowered by it, after advantages are taken. With a teacher as the reference it is on-policy
+   * distillation.
+   *
+   * @generated from enum value: KL_PLACE_ADVANTAGE = 3;
+   */
+  ADVANTAGE = 3,
 }
 
 /**

@@ -1499,6 +1499,13 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K = 10;
    */
   GRPO_PASS_AT_K = 10,
+
+  /**
+   * 0: rewards teach nothing, only the divergence from a teacher does (the job's `kl`).
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_NONE = 11;
+   */
+  NONE = 11,
 }
 
 /**

@@ -145,6 +145,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
           "gae",
           "gpg",
           "grpo-pass-at-k",
+          "none",
         ],
       },
       loss: {
@@ -167,10 +168,12 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     fields: {
       coefficient: { type: "double", range: { min: 0, max: 1000 } },
       estimator: { type: "enum", prefix: "KL_ESTIMATOR_", choices: ["k1", "abs", "k2", "k3", "k3+"] },
-      appliedTo: { type: "enum", prefix: "KL_PLACE_", choices: ["loss", "reward"] },
+      appliedTo: { type: "enum", prefix: "KL_PLACE_", choices: ["loss", "reward", "advantage"] },
       target: { type: "double", range: { min: 0, max: 1000, isAbove: true } },
       horizon: { type: "double", range: { min: 0, max: 1000000000, isAbove: true } },
       model: { type: "string", hint: "a folder in Hugging Face layout" },
+      discount: { type: "double", range: { min: 0, max: 1 } },
+      clip: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
     },
   },
   Critic: {
@@ -307,6 +310,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
           "gae",
           "gpg",
           "grpo-pass-at-k",
+          "none",
         ],
       },
       frozen: { type: "bool" },

@@ -17,7 +17,8 @@ export type AdvantageEstimator =
   | "remax"
   | "gae"
   | "gpg"
-  | "grpo-pass-at-k";
+  | "grpo-pass-at-k"
+  | "none";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
 export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce" | "gmpo" | "dppo-tv" | "dppo-kl" | "dro";
@@ -29,7 +30,7 @@ export type LossDenominator = "batch" | "signal";
 export type KlEstimator = "k1" | "abs" | "k2" | "k3" | "k3+";
 
 /** What the divergence from the reference is added to. */
-export type KlPlace = "loss" | "reward";
+export type KlPlace = "loss" | "reward" | "advantage";
 
 /** What an importance weight is of. */
 export type CorrectionLevel = "token" | "sequence" | "unweighted" | "off";
@@ -181,7 +182,7 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly overlong?: OverlongSettings | undefined;
 }
 
-/** Keeps the policy near a reference, which is never trained. Formulas: docs/algorithms.md. */
+/** Keeps the policy near a reference, which is never trained, or brings it nearer to a teacher. Formulas: docs/algorithms.md. */
 export interface KlPenaltySettings {
   /** What it weighs; 0: there is no reference. With target, where it starts. From 0 to 1000. Default 0.001. */
   readonly coefficient?: number | undefined;
@@ -195,6 +196,10 @@ export interface KlPenaltySettings {
   readonly horizon?: number | undefined;
   /** A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary. Absent: model.path, the weights that the job starts from. A folder in Hugging Face layout. */
   readonly model?: string | undefined;
+  /** In the advantage: what the divergence of the token after it counts for a token. Absent: 0, each token has its own. From 0 to 1. */
+  readonly discount?: number | undefined;
+  /** In the advantage: a token's divergence is no further from 0 than so, in nats. Absent: as it is. Above 0 and at most 1,000,000. */
+  readonly clip?: number | undefined;
 }
 
 /** The value function of advantage gae: a model of its own with a head that makes one number of a token's hidden state. Mini-batches and epochs are the policy's. */
