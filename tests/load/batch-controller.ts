@@ -47,6 +47,7 @@ const weights = create(WeightsSchema, { path: "/w" });
 const trainer: Trainer = {
   configure: () => Promise.resolve({ step: 0, weights }),
   trainStep: (step) => Promise.resolve(create(TrainResultSchema, { step, weights })),
+  evaluate: () => Promise.resolve(undefined),
   takeWaitedMs: () => 0,
 };
 const fleet: Fleet = { serve: () => Promise.resolve(1), release: () => Promise.resolve() };

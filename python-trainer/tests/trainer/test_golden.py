@@ -24,6 +24,7 @@ from whetstone_trainer.algorithms.importance import importance_weights, off_poli
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
 from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
 from whetstone_trainer.algorithms.overlong import with_overlong
+from whetstone_trainer.algorithms.preference import Answers, pair_loss
 from whetstone_trainer.algorithms.reference import adapted, discounted
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
@@ -117,6 +118,24 @@ def check_sft(vector: dict[str, Any]) -> None:
     np.testing.assert_allclose(loss.item(), vector["expected"], **TOLERANCE)
 
 
+def check_preference(vector: dict[str, Any]) -> None:
+    variant = jobs.DpoVariant.Value(f"DPO_VARIANT_{vector['variant'].upper()}")
+    options = jobs.Dpo(variant=variant, beta=vector["beta"], label_smoothing=vector.get("labelSmoothing", 0))
+    sides = [answers_of(vector, side) for side in ("chosen", "rejected")]
+    found = pair_loss(*sides, options)
+    np.testing.assert_allclose(found.losses_P.mean(), vector["loss"], **TOLERANCE)
+    for side, slopes_P in (("chosen", found.chosen_P), ("rejected", found.rejected_P)):
+        for slope, expected_K in zip(slopes_P / len(slopes_P), vector["gradient"][side], strict=True):
+            np.testing.assert_allclose(np.full(len(expected_K), slope), expected_K, **TOLERANCE)
+    for one, side in zip(sides, ("chosen", "rejected"), strict=True):
+        np.testing.assert_allclose(options.beta * one.log_ratios_P, vector["rewards"][side], **TOLERANCE)
+
+
+def answers_of(vector: dict[str, Any], side: str) -> Answers:
+    sums = [np.array([sum(row) for row in vector[name]], dtype=np.float64) for name in (side, f"{side}Reference")]
+    return Answers(*sums, np.array([float(len(row)) for row in vector[side]]))
+
+
 def check_kl(vector: dict[str, Any]) -> None:
     kl = jobs.KlPenalty(coefficient=vector.get("coefficient", 1))
     if "next" in vector:
@@ -184,6 +203,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "agg_loss.json": check_agg_loss,
     "value_loss.json": check_value_loss,
     "sft.json": check_sft,
+    "preference.json": check_preference,
     "overlong.json": check_overlong,
     "kl.json": check_kl,
     "correction.json": check_correction,

@@ -59,6 +59,7 @@ def gae(lengths: np.ndarray, values: list[np.ndarray]) -> list[np.ndarray]:
 
 ADVANTAGES: dict[str, Callable[[np.ndarray, list[np.ndarray]], list[np.ndarray]]] = {
     "constant": lambda n, _: of_groups(lambda r, _: np.ones_like(r), n),
+    "preference": lambda n, _: of_groups(lambda r, _: np.where(r == r.max(), 1.0, -1.0), n),
     "reinforce": lambda n, _: of_groups(lambda r, _: r, n),
     "grpo": lambda n, _: of_groups(lambda r, _: (r - r.mean()) / (r.std(ddof=1) + 1e-6), n),
     "rloo": lambda n, _: of_groups(lambda r, _: np.array([v - np.delete(r, i).mean() for i, v in enumerate(r)]), n),

@@ -44,6 +44,12 @@ class Trainer:
         assert [kind.WhichOneof("kind") for kind in kinds[:-1]] == ["progress"] * (len(kinds) - 1)
         return kinds[-1].result
 
+    async def evaluate(self, manifest: bytes, epoch: int = 1) -> wire.EvaluateResult:
+        request = wire.EvaluateRequest(epoch=epoch, manifest=manifest)
+        *before, last = [response async for response in self.stub.Evaluate(request)]
+        assert all(response.WhichOneof("kind") == "progress" for response in before)
+        return last.result
+
 
 async def start(nats_url: str, run_path: Path) -> tuple[Trainer, grpc.aio.Channel]:
     config = ServerConfig("127.0.0.1", 0, nats_url, LocalBackend(torch.device("cpu"), torch.float32))

@@ -188,6 +188,13 @@ def sft_spec(model_path: Path) -> jobs.JobSpec:
     return spec
 
 
+def dpo_spec(model_path: Path, variant: jobs.DpoVariant = jobs.DPO_VARIANT_DPO) -> jobs.JobSpec:
+    spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(model_path)), seed=7)
+    spec.loop.MergeFrom(jobs.Loop(steps=100, batch_groups=2))
+    spec.algorithm.dpo.MergeFrom(jobs.Dpo(variant=variant, optimizer=jobs.Optimizer(learning_rate=3e-3)))
+    return spec
+
+
 def configure_request(spec: jobs.JobSpec, run_path: Path, epoch: int = 1, uid: str = UID) -> wire.ConfigureRequest:
     return wire.ConfigureRequest(spec=spec, run_path=str(run_path), epoch=epoch, job_uid=uid)
 

@@ -7,6 +7,7 @@ import type { CallTree } from "@whetstone/proto/inference/v1/inference";
 import { ForkReason } from "@whetstone/proto/types/v1/types";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ModelFolders } from "./codec/model-folder.ts";
 import { FakeEngine } from "../test/fake-engine.ts";
 import { assistant, calls, chat, TINY, post, python, serve, startGateway, tempFolder, user } from "../test/harness.ts";
 import type { Gateway, Message, TempFolder } from "../test/harness.ts";
@@ -211,6 +212,40 @@ describe("render", () => {
       { id: "c1", parentId: "c0", ...answered("6", [256, ...bytes("3+3"), 257]) },
     ]);
     expect((await calls(gateway, "demo")).calls).toEqual([]);
+  });
+
+  it("trains an assistant's tool calls, and nothing of their results", async () => {
+    const qwen = join(folder.path, "qwen");
+    await serve(gateway, "e5", engine.url, qwen, 1n, "thinker");
+    const call = { id: "t1", type: "function", function: { name: "add", arguments: '{"a": 2, "b": 3}' } };
+    const messages = [
+      user("2+3"),
+      { role: "assistant", content: "", tool_calls: [call] },
+      { role: "tool", tool_call_id: "t1", content: "RESULT" },
+      assistant("5"),
+    ];
+    const tools = [{ type: "function", function: { name: "add", parameters: { type: "object" } } }];
+    const response = await post(gateway, "/s/demo/render", { model: "thinker", messages, tools } as never);
+    const rendered = (response.body as unknown as { calls: { text: string; promptIds: number[]; parentId?: string }[] })
+      .calls;
+    expect(rendered.map(({ text }) => text)).toEqual([
+      '\n<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>',
+      "5",
+    ]);
+    expect(rendered[1]?.parentId).toBe("c0");
+    await using folders = new ModelFolders();
+    const codec = await folders.load(qwen);
+    const prompts = await Promise.all(rendered.map(({ promptIds }) => codec.decode(promptIds)));
+    expect(prompts[0]).toContain('<tools>\n{"type": "function", "function": {"name": "add"');
+    expect(prompts[1]).toContain("<tool_response>\nRESULT");
+  });
+
+  it("refuses tool calls that the template does not print", async () => {
+    const call = { id: "t1", type: "function", function: { name: "add", arguments: "{}" } };
+    const messages = [user("x"), { role: "assistant", content: "", tool_calls: [call] }];
+    const response = await post(gateway, "/s/demo/render", { model: "job", messages });
+    expect(response.status).toBe(400);
+    expect(JSON.stringify(response.body)).toContain("messages.1.tool_calls: the model's chat template does not print");
   });
 
   it("leaves the line break after Qwen's end of turn to the next prompt", async () => {

@@ -237,4 +237,25 @@ describe("demonstrations", () => {
     expect(episode.calls).toHaveLength(1);
     expect(summary.minPolicyVersion).toBeUndefined();
   });
+
+  it("the two of a pair are the members of a group: what was chosen is rewarded; tools go to the template", async () => {
+    await setup.start();
+    const job = await setup.newJob();
+    const said = (content: string) => [
+      { role: "user", content: "P_G" },
+      { role: "assistant", content },
+    ];
+    const tools = [{ type: "function", function: { name: "add" } }];
+    const task = { id: "d", chosen: said("better"), rejected: said("worse"), tools };
+    for (const sample of [0, 1]) await setup.send(job, sample, { purpose: Purpose.DEMONSTRATION, sample, task });
+    const sealed = [await setup.sealed(job, 0), await setup.sealed(job, 1)];
+    expect(sealed.map(({ summary }) => [summary.reward, summary.isCorrect])).toEqual([
+      [1, true],
+      [0, false],
+    ]);
+    expect(setup.gateway.rendered).toMatchObject([
+      { messages: [{}, { content: "better" }], tools },
+      { messages: [{}, { content: "worse" }], tools },
+    ]);
+  });
 });

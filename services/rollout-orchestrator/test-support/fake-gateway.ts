@@ -27,6 +27,8 @@ export interface FakeAnswer {
 export interface FakeGateway extends AsyncDisposable {
   readonly url: string;
   readonly seen: SeenCall[];
+  /** Bodies of conversations that were given to be rendered. */
+  readonly rendered: object[];
   readonly sessions: ReadonlyMap<string, ModelCall[]>;
   /** Connections that clients closed before their answer. */
   readonly aborted: number;
@@ -40,6 +42,7 @@ export interface FakeGateway extends AsyncDisposable {
 export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): Promise<FakeGateway> {
   const sessions = new Map<string, ModelCall[]>();
   const seen: SeenCall[] = [];
+  const rendered: object[] = [];
   const state = { aborted: 0 };
   const server = createServer((request, response) => {
     void read(request).then((body) => answer(request, response, body));
@@ -58,6 +61,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
       sendTree(response, session, sessions.get(session) ?? []);
       sessions.delete(session);
     } else if (route === "render") {
+      rendered.push(JSON.parse(text) as object);
       sendTree(response, session, [modelCall({ id: "c0", prompt: 7, text: "demo", mask: [1, 1, 0] })]);
     } else response.writeHead(404).end();
   }
@@ -92,6 +96,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     load: undefined,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
+    rendered,
     sessions,
     get aborted() {
       return state.aborted;

@@ -39,8 +39,8 @@ export const SUBMISSION: readonly Mend[] = [
   {
     row: "a step whose weights overflow",
     without: "the look at the weights after a step",
-    file: "python-trainer/src/whetstone_trainer/backends/local/learner.py",
-    find: '    require_finite(policy.module, where, "lower the learning rate")\n',
+    file: "python-trainer/src/whetstone_trainer/backends/local/update.py",
+    find: '    require_finite(model.module, where, "lower the learning rate")\n',
     replace: "",
     test: "python-trainer/tests/trainer/test_gradients.py",
     only: "weights_without_a_value",

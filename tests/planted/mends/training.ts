@@ -154,8 +154,8 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A step made the weights NaN",
     without: "the check before they are published",
-    file: "python-trainer/src/whetstone_trainer/backends/local/learner.py",
-    find: '    require_finite(policy.module, where, "lower the learning rate")\n',
+    file: "python-trainer/src/whetstone_trainer/backends/local/update.py",
+    find: '    require_finite(model.module, where, "lower the learning rate")\n',
     replace: "",
     test: "python-trainer/tests/trainer/test_alarms.py",
     only: "a_step_made_useless",

@@ -24,6 +24,7 @@ ANSWERS = {
     "kl": ("divergences", "gradient", "next", "rewards", "advantages"),
     "overlong": ("reward",),
     "policy_loss": ("losses", "gradient", "clipFraction", "kl"),
+    "preference": ("loss", "gradient", "rewards"),
     "sft": ("expected",),
     "value_loss": ("losses", "clipFraction"),
 }

@@ -96,9 +96,10 @@ class TrainerBackend(Protocol):
         """Loads a job's model folder as version 0, with a new optimizer; what it held for another job is let go first.
 
         `on_bytes` is told how many bytes were read since the last call, and may raise to stop.
-        Raises SettingsError at model.path for a model that cannot be trained, at algorithm.policyGradient.kl.model for
-        a reference (`settings.reference_path`) that cannot be asked, at algorithm.policyGradient.critic.model for a
-        critic's start (`settings.critic_path`), TrainerError for weights that are not finite.
+        Raises SettingsError at model.path for a model that cannot be trained, at algorithm.policyGradient.kl.model or
+        algorithm.dpo.reference for a reference (`settings.reference_path`) that cannot be asked, at
+        algorithm.policyGradient.critic.model for a critic's start (`settings.critic_path`), TrainerError for weights
+        that are not finite.
         """
         ...
 
@@ -114,6 +115,13 @@ class TrainerBackend(Protocol):
         None: it has no way to compute them under that version any more. The present one and the
         job's reference it always has.
         Raises TrainerError if a row alone does not fit into memory.
+        """
+        ...
+
+    def predictions(self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare) -> Sequence[np.ndarray]:
+        """Of the trained tokens of each row, [K, 2] float32: as `log_probabilities`, and 1 where none is likelier.
+
+        Raises TrainerError if a row alone does not fit into memory, DATA_LOSS if the version's weights are gone.
         """
         ...
 

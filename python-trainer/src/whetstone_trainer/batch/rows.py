@@ -67,6 +67,8 @@ class Row:
     # Of the reference, nats, and what it takes from each token's reward. Set by `algorithms.reference`.
     reference: np.ndarray = field(default_factory=not_computed)
     penalties: np.ndarray = field(default_factory=not_computed)
+    # Index of its pair in the batch. Set by `algorithms.preference`.
+    pair: int = 0
 
     def only(self, kept_K: np.ndarray) -> Row:
         """The row with only these of its trained tokens, at least one; the others are context. Its share is not new."""

@@ -22,6 +22,9 @@ AGGREGATIONS = {
     if value != jobs.LOSS_AGGREGATION_UNSPECIFIED
 }
 
+# Members of a group that DPO trains: what was chosen and what was rejected.
+PAIR = 2
+
 
 @dataclass(frozen=True)
 class AlgorithmSettings:
@@ -33,8 +36,10 @@ class AlgorithmSettings:
     aggregation: str = "token-mean"
     # Groups with fewer members get advantage 0; 1 for algorithms without group statistics.
     min_group: int = 1
-    # With every default; empty for SFT, which has none of them.
+    # With every default; empty for SFT and DPO, which have none of them.
     options: jobs.PolicyGradient = field(default_factory=jobs.PolicyGradient)
+    # With every default. Present: pairs are trained, by `algorithms.preference`, and no token loss is looked up.
+    preference: jobs.Dpo | None = None
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,10 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
     spec = with_defaults(given)
     kind = spec.algorithm.WhichOneof("kind")
     if kind is None:
-        raise SettingsError("algorithm", "is required: sft or policyGradient")
-    chosen = spec.algorithm.sft if kind == "sft" else spec.algorithm.policy_gradient
+        raise SettingsError("algorithm", "is required: sft, dpo or policyGradient")
+    chosen: jobs.Sft | jobs.Dpo | jobs.PolicyGradient = getattr(spec.algorithm, kind)
     loop = spec.loop
-    algorithm = AlgorithmSettings("sft", "constant", "nll") if kind == "sft" else _policy_gradient(spec)
+    algorithm = _algorithm(spec, kind)
     return TrainSettings(
         job=spec.name,
         model_path=spec.model.path,
@@ -114,7 +119,19 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
     )
 
 
+def _algorithm(spec: jobs.JobSpec, kind: str) -> AlgorithmSettings:
+    match kind:
+        case "sft":
+            return AlgorithmSettings("sft", "constant", "nll")
+        case "dpo":
+            return AlgorithmSettings("dpo", "preference", "", min_group=PAIR, preference=spec.algorithm.dpo)
+        case _:
+            return _policy_gradient(spec)
+
+
 def _reference_path(spec: jobs.JobSpec) -> str:
+    if spec.algorithm.HasField("dpo"):
+        return spec.algorithm.dpo.reference or spec.model.path
     options = spec.algorithm.policy_gradient
     return options.kl.model or spec.model.path if has_reference(options) else ""
 
@@ -126,6 +143,8 @@ def _critic_path(spec: jobs.JobSpec) -> str:
 
 def _fewest_members(spec: jobs.JobSpec) -> int:
     """As `isEnough` in the controller's loop/batch/batch.ts: `drop` and `complete` list whole groups only."""
+    if spec.algorithm.HasField("dpo"):
+        return PAIR
     policy = spec.loop.group_policy
     match policy.WhichOneof("kind"):
         case "partial":
@@ -138,10 +157,12 @@ def _fewest_members(spec: jobs.JobSpec) -> int:
 
 def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSettings]:
     for index, role in enumerate(spec.roles):
-        if algorithm.name == "sft" and role.advantage != types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
-            raise SettingsError(f"roles[{index}].advantage", "SFT has no advantages")
-        if algorithm.name == "sft" and role.loss != types.POLICY_LOSS_UNSPECIFIED:
-            raise SettingsError(f"roles[{index}].loss", "SFT has no policy loss")
+        if algorithm.name not in ("sft", "dpo"):
+            continue
+        if role.advantage != types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
+            raise SettingsError(f"roles[{index}].advantage", f"{algorithm.name.upper()} has no advantages")
+        if role.loss != types.POLICY_LOSS_UNSPECIFIED:
+            raise SettingsError(f"roles[{index}].loss", f"{algorithm.name.upper()} has no policy loss")
     return {role.name: _role(role, algorithm) for role in spec.roles}
 
 

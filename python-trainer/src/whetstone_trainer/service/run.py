@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from google.protobuf.json_format import ParseDict
+from whetstone.events.v1 import events_pb2 as events
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.reading import OnBytes, unheard
@@ -21,6 +22,7 @@ from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 from whetstone_trainer.service.commit import StepCommit
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
+from whetstone_trainer.service.evaluation import Evaluation
 from whetstone_trainer.service.step import OnProgress, StepCompute, StepRequest
 from whetstone_trainer.service.step_metrics import Clock
 from whetstone_trainer.weights.checkpoint import State, read_state
@@ -149,6 +151,20 @@ class JobRun:
         self._results = {done: one for done, one in self._results.items() if done > step - RESULTS_KEPT}
         self._results[step] = result
         return result
+
+    def evaluate(
+        self, manifest: events.BatchManifest, bodies: Sequence[bytes | TrainerError], on_progress: OnProgress
+    ) -> wire.EvaluateResult:
+        """Under version `manifest.step`. Raises TrainerError NOT_FOUND if its weights are gone, or not made yet."""
+        version = manifest.step
+        policy = PolicyVersion(version, self.folder.weights(version))
+        if version != self.step and not policy.weights.is_dir():
+            raise TrainerError(
+                "NOT_FOUND", f"version {version} is not there to be evaluated; {self.step} is the newest"
+            )
+        on_progress("evaluating", 0.0)
+        given = (self._backend, self.settings, self.model.vocab_size, policy)
+        return Evaluation(*given, lambda share: on_progress("evaluating", share)).run(manifest, bodies)
 
     def log_probabilities(self, rows: Sequence[Row]) -> Sequence[np.ndarray]:
         """Under the present weights, as `TrainerBackend.log_probabilities`."""

@@ -20,7 +20,7 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.service.configuring import Configuring
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.service.state import RunningStep, TrainerState
+from whetstone_trainer.service.state import RunningStep, TrainerState, Work
 from whetstone_trainer.weights.disk_space import is_out_of_space
 
 log = logging.getLogger("whetstone_trainer")
@@ -93,6 +93,18 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         except Exception as error:
             await _refuse(context, error)
 
+    async def Evaluate(
+        self, request: wire.EvaluateRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[wire.EvaluateResponse]:
+        try:
+            work = self._state.evaluate(request)
+            async for progress in _progress(work):
+                yield wire.EvaluateResponse(progress=progress)
+            assert work.task is not None
+            yield wire.EvaluateResponse(result=await asyncio.shield(work.task))
+        except Exception as error:
+            await _refuse(context, error)
+
     @_answers
     async def EvaluateLogProbs(self, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:
         run = self._state.require(self._state.epoch)
@@ -111,7 +123,7 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         )
 
 
-async def _progress(step: RunningStep) -> AsyncIterator[wire.TrainProgress]:
+async def _progress(step: Work[Any]) -> AsyncIterator[wire.TrainProgress]:
     """At once, then at every interval until the step is done."""
     assert step.task is not None
     while True:

@@ -11,10 +11,10 @@ import hashlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -39,13 +39,15 @@ ENDING = "the trainer is ending; repeat the call"
 OTHER_JOB = "the trainer was given another job"
 
 
-class RunningStep:
-    """A step under way. Its work belongs to no caller: callers come, go and come back, and it is done once."""
+R = TypeVar("R", wire.TrainResult, wire.EvaluateResult)
 
-    def __init__(self, step: int, digest: str) -> None:
-        self.step, self.digest = step, digest
+
+class Work(Generic[R]):
+    """What is done with a manifest, and how far it is."""
+
+    def __init__(self) -> None:
         self.phase, self.share = "reading", 0.0
-        self.task: asyncio.Task[wire.TrainResult] | None = None
+        self.task: asyncio.Task[R] | None = None
         self.notices: Sequence[wire.Notice] = ()
         self._stopped: TrainerError | None = None
 
@@ -54,6 +56,19 @@ class RunningStep:
         self.phase, self.share, self.notices = phase, share, notices
         if self._stopped is not None:
             raise self._stopped
+
+    def begin(self, work: Coroutine[Any, Any, R]) -> None:
+        self.task = asyncio.create_task(work)
+        # A failure is reported to whoever waits; without a waiter it must not be logged as never retrieved.
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+
+class RunningStep(Work[wire.TrainResult]):
+    """A step under way. Its work belongs to no caller: callers come, go and come back, and it is done once."""
+
+    def __init__(self, step: int, digest: str) -> None:
+        super().__init__()
+        self.step, self.digest = step, digest
 
     def stop(self, code: str, why: str) -> None:
         """At its next micro-batch."""
@@ -151,11 +166,29 @@ class TrainerState:
         if manifest.step > run.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {manifest.step} comes too early: step {run.step} is next")
         running = RunningStep(manifest.step, digest)
-        running.task = asyncio.create_task(self._train(run, running, manifest, list(request.dropped)))
-        # A failure is reported to whoever waits; without a waiter it must not be logged as never retrieved.
-        running.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        running.begin(self._train(run, running, manifest, list(request.dropped)))
         self.running = running
         return running
+
+    def evaluate(self, request: wire.EvaluateRequest) -> Work[wire.EvaluateResult]:
+        """Evaluates a manifest, once more for everybody who asks: it changes nothing."""
+        run, manifest = self.require(request.epoch), parse_manifest(request.manifest)
+        if manifest.job != run.settings.job:
+            raise TrainerError("FAILED_PRECONDITION", f"configured for job {run.settings.job}, not {manifest.job}")
+        work = Work[wire.EvaluateResult]()
+        work.begin(self._evaluate(run, work, manifest))
+        return work
+
+    async def _evaluate(
+        self, run: JobRun, work: Work[wire.EvaluateResult], manifest: events.BatchManifest
+    ) -> wire.EvaluateResult:
+        def report(phase: str, share: float) -> None:
+            if self._closing or self.run is not run:
+                raise TrainerError("UNAVAILABLE", ENDING if self._closing else OTHER_JOB)
+            work.report(phase, share)
+
+        bodies = await self._reader.read(manifest.job, manifest.entries, lambda share: work.report("reading", share))
+        return await self.work(lambda: run.evaluate(manifest, bodies, report))
 
     def require(self, epoch: int) -> JobRun:
         """The run, if the caller may use it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from whetstone.events.v1 import events_pb2 as events
@@ -21,7 +20,6 @@ from whetstone_trainer.algorithms.values import value_metrics, with_values
 from whetstone_trainer.backends.protocol import (
     OnShare,
     PolicyVersion,
-    ReferencePolicy,
     StepBatch,
     StepReport,
     TrainerBackend,
@@ -31,6 +29,7 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.service.referred import paired_rows, reference_log_probabilities
 from whetstone_trainer.service.step_metrics import Clock, batch_metrics, episode_metrics, role_metrics
 
 # (phase, share in [0, 1], notices that hold now); may raise to stop the step.
@@ -130,6 +129,9 @@ class StepCompute:
 
     def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
         """The batch's rows with all that their losses read, and those of them that have a gradient."""
+        if self.settings.algorithm.preference is not None:
+            pairs = paired_rows(batch, self.settings, self.backend)
+            return pairs, pairs, {}
         algorithm, metrics = self.settings.algorithm, dict[str, float]()
         rows, is_early = self._valued(batch), _is_of_all(algorithm.options)
         if is_early:
@@ -159,16 +161,13 @@ class StepCompute:
             assert logprobs is not None, "a backend always has its present version"
             return logprobs
 
-        def reference(of: Sequence[Row]) -> Sequence[np.ndarray]:
-            policy = ReferencePolicy(Path(self.settings.reference_path))
-            logprobs = self.backend.log_probabilities(of, policy, lambda _: None)
-            assert logprobs is not None, "a backend always has the reference"
-            return logprobs
-
         anchored, metrics = anchor(rows, step, options.correction, present)
         if not has_reference(options):
             return anchored, metrics
-        referred, of_reference = with_reference(anchored, options, self.before, reference)
+        given = (anchored, options, self.before)
+        referred, of_reference = with_reference(
+            *given, lambda of: reference_log_probabilities(of, self.settings, self.backend)
+        )
         return referred, metrics | of_reference
 
 

@@ -42,24 +42,30 @@ async function writeJsonl(dataset: Dataset, path: string): Promise<number> {
 
 const ROWS_A_GROUP = 4096;
 
-/** Columns id, source, payload and demonstration, the last two JSON: read again, each row is the task that it was. */
+const COLUMNS = [
+  { name: "id", converted_type: "UTF8", repetition_type: "REQUIRED" },
+  { name: "source", converted_type: "UTF8", repetition_type: "REQUIRED" },
+  { name: "payload", converted_type: "JSON", repetition_type: "REQUIRED" },
+  { name: "demonstration", converted_type: "JSON", repetition_type: "OPTIONAL" },
+  { name: "chosen", converted_type: "JSON", repetition_type: "OPTIONAL" },
+  { name: "rejected", converted_type: "JSON", repetition_type: "OPTIONAL" },
+  { name: "tools", converted_type: "JSON", repetition_type: "OPTIONAL" },
+] as const;
+
+/** Read again, each row is the task that it was. */
 async function writeParquet(dataset: Dataset, path: string): Promise<number> {
   const { fileWriter, ParquetWriter } = await import("hyparquet-writer");
   const writer = new ParquetWriter({
     writer: fileWriter(path),
     schema: [
-      { name: "root", num_children: 4 },
-      { name: "id", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "REQUIRED" },
-      { name: "source", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "REQUIRED" },
-      { name: "payload", type: "BYTE_ARRAY", converted_type: "JSON", repetition_type: "REQUIRED" },
-      { name: "demonstration", type: "BYTE_ARRAY", converted_type: "JSON", repetition_type: "OPTIONAL" },
+      { name: "root", num_children: COLUMNS.length },
+      ...COLUMNS.map((column) => ({ type: "BYTE_ARRAY" as const, ...column })),
     ],
   });
   let count = 0;
   let rows: DatasetTask[] = [];
   const flush = async (): Promise<void> => {
-    const column = (name: keyof DatasetTask) => ({ name, data: rows.map((task) => task[name]) });
-    const columnData = [column("id"), column("source"), column("payload"), column("demonstration")];
+    const columnData = COLUMNS.map(({ name }) => ({ name, data: rows.map((task) => task[name]) }));
     rows = [];
     await writer.write({ columnData });
   };

@@ -20,6 +20,7 @@ export function stepSummary(record: StepRecord): StepSummary {
 }
 
 export function validationSummary(result: ValidationResult): ValidationSummary {
-  const { step, variant, tasks, episodes, voided, success, meanReward, passAtK } = result;
-  return { step, variant, tasks, episodes, voided, success, meanReward, passAtK: { ...passAtK } };
+  const { step, variant, tasks, episodes, voided, success, meanReward, passAtK, metrics } = result;
+  const counts = { step, variant, tasks, episodes, voided };
+  return { ...counts, success, meanReward, passAtK: { ...passAtK }, metrics: { ...metrics } };
 }

@@ -54,8 +54,13 @@ export function validationLine(result: ValidationResult): string {
   const took = formatSeconds(seconds(result.duration));
   if (result.episodes === 0)
     return `${head} success ${NONE}  reward ${NONE}  (${nothingText(result, "scored")}, ${took})`;
-  const passes = passAtK(result).map(([k, value]) => `pass@${k} ${percent(value)}`);
   const voided = result.voided > 0 ? `, ${result.voided} voided` : "";
+  const measured = Object.entries(result.metrics).sort(([a], [b]) => a.localeCompare(b));
+  if (measured.length > 0) {
+    const numbers = measured.map(([name, value]) => `${name} ${formatNumber(value)}`).join("  ");
+    return `${head} ${numbers}  (${result.episodes} demonstrations${voided}, ${took})`;
+  }
+  const passes = passAtK(result).map(([k, value]) => `pass@${k} ${percent(value)}`);
   const scores = [
     `success ${percent(result.success)}`,
     `reward ${formatNumber(result.meanReward)}`,

@@ -4,7 +4,7 @@ import { TaskSchema } from "@whetstone/proto/types/v1/types";
 import { countTurns } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { listTasks, seedTasks, shuffledTasks } from "./dataset.ts";
-import { checkDemonstrations } from "../jobs/validation/validate-dataset.ts";
+import { checkDemonstrations } from "../jobs/validation/validate-demonstrations.ts";
 
 const MANY = 50_000;
 
@@ -19,9 +19,12 @@ describe("many tasks leave others their turns", () => {
   it("while their demonstrations are checked", async () => {
     const shown = (role: string) => create(TaskSchema, { demonstration: [{ role }] });
     const good = Array<ReturnType<typeof shown>>(MANY).fill(shown("assistant"));
-    expect(await countTurns(() => checkDemonstrations(listTasks(good)))).toBeGreaterThan(40);
-    expect(await checkDemonstrations(listTasks([...good, shown("user")]))).toMatchObject([
-      { path: "train", reason: expect.stringContaining(`task ${MANY + 1} has no assistant message`) as string },
+    expect(await countTurns(() => checkDemonstrations(listTasks(good), "train", false))).toBeGreaterThan(40);
+    expect(await checkDemonstrations(listTasks([...good, shown("user")]), "train", false)).toMatchObject([
+      {
+        path: "train",
+        reason: expect.stringContaining(`task ${MANY + 1} (): demonstration: has no assistant`) as string,
+      },
     ]);
   });
 });

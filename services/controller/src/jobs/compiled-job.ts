@@ -21,7 +21,14 @@ export interface CompiledVariant {
   readonly sampling: Sampling | undefined;
 }
 
+/** The variant of demonstrations that the trainer evaluates. */
+const HELD_OUT = "heldout";
+/** What was chosen and what was rejected, in the order of the group's samples. */
+const PAIR = 2;
+
 export interface CompiledValidation {
+  /** Its tasks' demonstrations are evaluated by the trainer; nothing is played. */
+  readonly isHeldOut: boolean;
   readonly everySteps: number;
   readonly atStart: boolean;
   readonly atEnd: boolean;
@@ -54,7 +61,6 @@ export interface CompiledJob {
 
 export function compileJob(given: JobSpec): CompiledJob {
   const spec = withDefaults(JobSpecSchema, given);
-  const sft = spec.algorithm?.kind.case === "sft";
   const { steps = 0, batchGroups, maxPolicyLag, deadlinePolicy } = spec.loop ?? withDefaults(LoopSchema);
   return {
     name: spec.name,
@@ -65,17 +71,34 @@ export function compileJob(given: JobSpec): CompiledJob {
     hasBaselines: hasBaselines(spec),
     maxReplacements: maxReplacements(spec, batchGroups),
     maxPolicyLag,
-    purpose: sft ? Purpose.DEMONSTRATION : Purpose.TRAIN,
+    purpose: isDemonstrated(spec) ? Purpose.DEMONSTRATION : Purpose.TRAIN,
     groupRule: groupRule(spec),
     deadlinePolicy,
-    validation: spec.validation && compileValidation(spec.validation, given.sampling),
+    validation: spec.validation && compileValidation(spec, spec.validation, given.sampling),
     timeoutMs: spec.timeout && durationMs(spec.timeout),
     episodeTimeoutMs: durationMs(spec.limits.episodeTimeout),
   };
 }
 
-function groupSize(spec: JobSpec): number {
-  return spec.algorithm?.kind.case === "policyGradient" ? spec.algorithm.kind.value.groupSize : 1;
+/** Whether the job trains given conversations, and samples nothing to train on. */
+export function isDemonstrated({ algorithm }: JobSpec): boolean {
+  return algorithm?.kind.case === "sft" || algorithm?.kind.case === "dpo";
+}
+
+/** Nobody is there to play the validation's tasks: the trainer evaluates their demonstrations. */
+export function isHeldOut(spec: JobSpec): boolean {
+  return spec.validation !== undefined && spec.agent === undefined && isDemonstrated(spec);
+}
+
+function groupSize({ algorithm }: JobSpec): number {
+  switch (algorithm?.kind.case) {
+    case "policyGradient":
+      return algorithm.kind.value.groupSize;
+    case "dpo":
+      return PAIR;
+    default:
+      return 1;
+  }
 }
 
 function maxReplacements({ algorithm }: JobSpec, batchGroups: number): number {
@@ -104,8 +127,16 @@ function groupRule(spec: JobSpec): GroupRule {
   }
 }
 
-function compileValidation(validation: Filled<Validation>, sampling: Sampling | undefined): CompiledValidation {
+function compileValidation(
+  spec: JobSpec,
+  validation: Filled<Validation>,
+  sampling: Sampling | undefined,
+): CompiledValidation {
   const { everySteps, atStart, atEnd, concurrency = Infinity, variants } = validation;
+  if (isHeldOut(spec)) {
+    const only = { name: HELD_OUT, attempts: groupSize(spec), sampling: undefined };
+    return { isHeldOut: true, everySteps, atStart, atEnd, concurrency, variants: [only] };
+  }
   const own = variants.map((variant) => ({
     name: variant.name,
     attempts: variant.attempts,
@@ -113,5 +144,5 @@ function compileValidation(validation: Filled<Validation>, sampling: Sampling | 
   }));
   const { attempts } = withDefaults(ValidationVariantSchema);
   const only = { name: "sampled", attempts, sampling };
-  return { everySteps, atStart, atEnd, concurrency, variants: own.length > 0 ? own : [only] };
+  return { isHeldOut: false, everySteps, atStart, atEnd, concurrency, variants: own.length > 0 ? own : [only] };
 }

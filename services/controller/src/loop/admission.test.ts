@@ -2,7 +2,7 @@
 import { Purpose } from "@whetstone/proto/types/v1/types";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { admissibleBatches, validationDue } from "./admission.ts";
+import { admissibleBatches, validationDue, versionIsServed } from "./admission.ts";
 
 const train = { steps: 10, maxPolicyLag: 1, purpose: Purpose.TRAIN } as const;
 
@@ -25,11 +25,19 @@ describe("admissibleBatches", () => {
 });
 
 describe("validationDue", () => {
-  const validation = { everySteps: 4, atStart: false, atEnd: true, concurrency: Infinity, variants: [] };
+  const when = { everySteps: 4, atStart: false, atEnd: true };
+  const validation = { isHeldOut: false, ...when, concurrency: Infinity, variants: [] };
   it("follows the flags and the period", () => {
     const due = Array.from({ length: 11 }, (_, step) => step).filter((step) =>
       validationDue({ steps: 10, validation }, step),
     );
     expect(due).toEqual([4, 8, 10]);
+  });
+
+  it("needs no engine with the new weights where the trainer evaluates", () => {
+    const job = { steps: 10, purpose: Purpose.DEMONSTRATION as const, validation };
+    expect([0, 4, 5].map((version) => versionIsServed(job, version))).toEqual([true, true, false]);
+    const heldOut = { ...job, validation: { ...validation, isHeldOut: true } };
+    expect([0, 4, 5].map((version) => versionIsServed(heldOut, version))).toEqual([true, false, false]);
   });
 });

@@ -38,8 +38,9 @@ export function validationDue(job: Pick<CompiledJob, "steps" | "validation">, st
   return stepsDone > 0 && validation.everySteps > 0 && stepsDone % validation.everySteps === 0;
 }
 
-/** Whether version v is sampled from: not while SFT trains between validations. Version 0 also names the template. */
+/** Whether version v is sampled from: not while SFT or DPO trains between validations. Version 0 also names the template. */
 export function versionIsServed(job: Pick<CompiledJob, "steps" | "validation" | "purpose">, version: number): boolean {
   const samples = job.purpose === Purpose.TRAIN && version < job.steps;
-  return version === 0 || samples || validationDue(job, version);
+  const isPlayed = job.validation?.isHeldOut !== true && validationDue(job, version);
+  return version === 0 || samples || isPlayed;
 }

@@ -66,7 +66,8 @@ async function evaluate(count: number, concurrency?: number) {
   const bound = concurrency === undefined ? {} : { concurrency };
   const spec = create(JobSpecSchema, { name: "large", validation: { variants, ...bound } });
   const context = { spec, job: compileJob(spec) } as unknown as JobContext;
-  const run = new ValidationRun(context, { episodes, queue, tasks: seedTasks(0, count), known: [] });
+  const trainer = { evaluate: () => Promise.reject(new Error("nothing is to be evaluated")) };
+  const run = new ValidationRun(context, { trainer, episodes, queue, tasks: seedTasks(0, count), known: [] });
   const [result] = await run.run(0, never);
   expect([result?.tasks, seen.published]).toEqual([count, count]);
   return seen;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchManifest, DispatchRecord, PolicyRecord, RolloutTask } from "@whetstone/proto/events/v1/events";
 import type { DroppedEpisode, JobSpec, StepRecord } from "@whetstone/proto/jobs/v1/jobs";
-import type { Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
+import type { EvaluateResult, Notice, TrainProgress, TrainResult, Weights } from "@whetstone/proto/trainer/v1/trainer";
 import type { FindEpisode } from "./batch/sealed-episode.ts";
 
 /** The job's books in KV. Every write is refused once another controller has taken a newer epoch. */
@@ -67,6 +67,11 @@ export interface Trainer {
    * its newest checkpoint, and asking again.
    */
   trainStep(step: number, onProgress: (progress: TrainProgress) => void, signal: AbortSignal): Promise<TrainResult>;
+  /**
+   * Losses of a manifest's demonstrations under the version of its step, which is the newest. Survives restarts as
+   * `trainStep` does. Undefined: the trainer has gone on from that version.
+   */
+  evaluate(manifest: BatchManifest, signal: AbortSignal): Promise<EvaluateResult | undefined>;
   /** Milliseconds spent waiting for a trainer that was away, since the last call of this function. */
   takeWaitedMs(): number;
 }

@@ -41,6 +41,8 @@ export async function runTrainingLoop(context: JobContext, parts: LoopParts, sto
     const validation = startValidation(context, parts, step, stop);
     validation.catch(() => undefined); // Awaited below; a stop in between must not count as unhandled.
     const batch = await watch.measure("sampling", () => parts.batches.collect(step, stop));
+    // The trainer evaluates the version that its next step changes.
+    if (context.job.validation?.isHeldOut === true) await watch.measure("validating", () => validation);
     const result = await train({ context, parts, watch, stop }, batch);
     await watch.measure("validating", () => validation);
     await watch.measure("syncing", () => publishPolicy(context, parts, result, context.leave));

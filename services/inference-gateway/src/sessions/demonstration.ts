@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { ApiError } from "../completion/api-error.ts";
 import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools } from "../completion/request.ts";
@@ -66,9 +67,15 @@ async function printedAnswer(
   tools: Tools,
 ): Promise<string> {
   const closed = await codec.renderClosed(through, tools);
-  if (closed.startsWith(promptText)) return closed.slice(promptText.length);
+  const { tool_calls: calls, ...answer } = through.at(-1) ?? { role: "assistant" };
+  const isPrinted =
+    calls === undefined || closed !== (await codec.renderClosed([...through.slice(0, -1), answer], tools));
+  if (isPrinted && closed.startsWith(promptText)) return closed.slice(promptText.length);
   // A template whose generation prompt differs from how it prints an answer: take the plain text.
-  return (through.at(-1)?.content ?? "") + codec.endOfTurn;
+  if (calls === undefined) return (answer.content ?? "") + codec.endOfTurn;
+  const param = `messages.${through.length - 1}.tool_calls`;
+  const reason = "the model's chat template does not print them where they would be sampled; use one that knows tools";
+  throw new ApiError("INVALID_ARGUMENT", "template_refused", `${param}: ${reason}`, { param });
 }
 
 /** The ids up to and including the last end token: a newline that the template writes after it is never sampled. */

@@ -46,7 +46,7 @@ describe("what a refused value is told", () => {
       { environment: { kind: "a", pool: "a.b" } },
       "environment.pool: must be the name of a pool: a DNS label",
     ],
-    ["one of several", { algorithm: {} }, "algorithm: needs one of sft, policyGradient"],
+    ["one of several", { algorithm: {} }, "algorithm: needs one of sft, policyGradient, dpo"],
     [
       "a rule of two fields",
       { loop: { steps: 0 } },

@@ -4,6 +4,7 @@ import { z } from "zod";
 
 import type { ChatMessage, Info, Task } from "@whetstone/sdk";
 import { jsonValue } from "./json-value.ts";
+import { message } from "./message.ts";
 
 /** A task as datasets hold it. */
 export interface DatasetTask extends Task {
@@ -11,6 +12,11 @@ export interface DatasetTask extends Task {
   readonly source: string;
   /** The conversation to imitate; for SFT only. */
   readonly demonstration?: readonly ChatMessage[];
+  /** Two conversations from the same prompt, the better one and the other; for DPO only. */
+  readonly chosen?: readonly ChatMessage[];
+  readonly rejected?: readonly ChatMessage[];
+  /** Definitions of the tools that its conversations use, as the OpenAI chat API has them. */
+  readonly tools?: readonly Info[];
 }
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -22,15 +28,9 @@ export interface RowPlace {
   readonly at: string;
 }
 
-const OWN = new Set(["id", "payload", "demonstration", "source"]);
-const message = z.strictObject({
-  role: z.enum(["system", "user", "assistant", "tool"]),
-  content: z.string().default(""),
-  name: z.string().optional(),
-  toolCalls: z.array(z.strictObject({ id: z.string(), name: z.string(), argumentsJson: z.string() })).optional(),
-  toolCallId: z.string().optional(),
-  reasoning: z.string().optional(),
-});
+/** Columns that are not the environment's, and of these the lists. */
+const LISTS = ["demonstration", "chosen", "rejected", "tools"] as const;
+const OWN = new Set(["id", "source", ...LISTS]);
 const head = z.object({
   id: z
     .union([z.string().min(1).max(200), z.int(), z.bigint()])
@@ -38,33 +38,39 @@ const head = z.object({
     .nullish(),
   source: z.string().max(200).nullish(),
   demonstration: z.array(message).nullish(),
+  chosen: z.array(message).nullish(),
+  rejected: z.array(message).nullish(),
+  tools: z.array(z.record(z.string(), z.unknown())).nullish(),
 });
 
 /**
- * The task of a row. A row that has nothing but `id`, `payload` (an object), `demonstration` and `source` is a task as it stands.
- * Of any other row `id`, `demonstration` and `source` are taken out and the other columns are the payload. Without an id the
- * task is called "<name>-<index>", without a source it comes from the dataset's name.
+ * The task of a row. A row that has nothing but a task's own fields and `payload` (an object) is a task as it stands. Of any
+ * other row the task's own fields are taken out and the other columns are the payload. Without an id the task is called "<name>-<index>", without a source it comes from the dataset's name.
  * @throws WhetstoneError INVALID_ARGUMENT that names the place and the column.
  */
 export function taskOfRow(row: unknown, place: RowPlace): DatasetTask {
   if (!isRecord(row)) throw bad(place, "must be an object");
   const parsed = head.safeParse(row);
   if (!parsed.success) throw bad(place, reasonOf(parsed.error));
-  const { id, source, demonstration } = parsed.data;
+  const { id, source } = parsed.data;
   const payload = isTask(row) ? row["payload"] : withoutOwn(row);
   return {
     id: id ?? `${place.name}-${place.index}`,
     payload: jsonValue(payload, `${place.at}: payload`) as Info,
     source: source === undefined || source === null || source === "" ? place.name : source,
-    ...(demonstration === undefined || demonstration === null || demonstration.length === 0
-      ? {}
-      : { demonstration: demonstration as ChatMessage[] }),
+    ...listsOf(parsed.data),
   };
 }
 
+/** Those that hold something. */
+function listsOf(row: z.infer<typeof head>): Partial<DatasetTask> {
+  const found = LISTS.map((name) => [name, row[name]] as const).filter(([, list]) => (list?.length ?? 0) > 0);
+  return Object.fromEntries(found) as Partial<DatasetTask>;
+}
+
 /** One line of a dataset's file: `whetstone.types.v1.Task` in protobuf's JSON form. */
-export function taskLine({ id, payload, demonstration, source }: DatasetTask): string {
-  return `${JSON.stringify({ id, payload, ...(demonstration === undefined ? {} : { demonstration }), source })}\n`;
+export function taskLine({ id, payload, demonstration, chosen, rejected, tools, source }: DatasetTask): string {
+  return `${JSON.stringify({ id, payload, demonstration, chosen, rejected, tools, source })}\n`;
 }
 
 /** Each task so many times in a row; the second is called "<id>#2". */
@@ -74,12 +80,11 @@ export function* copiesOf(task: DatasetTask, times: number): Generator<DatasetTa
 }
 
 function isTask(row: Row): boolean {
-  return isRecord(row["payload"]) && Object.keys(row).every((key) => OWN.has(key));
+  return isRecord(row["payload"]) && Object.keys(row).every((key) => key === "payload" || OWN.has(key));
 }
 
 function withoutOwn(row: Row): Row {
-  const own = new Set(["id", "demonstration", "source"]);
-  return Object.fromEntries(Object.entries(row).filter(([key]) => !own.has(key)));
+  return Object.fromEntries(Object.entries(row).filter(([key]) => !OWN.has(key)));
 }
 
 function isRecord(value: unknown): value is Row {

@@ -49,7 +49,7 @@ export {
 export type { DeadlinePolicy } from "./job/generated/settings.ts";
 export type { Use } from "./job/actor.ts";
 export { AgentTrainer, type AgentTrainerOfJob, type AgentTrainerSettings } from "./job/agent-trainer.ts";
-export { type AlgorithmSettings, policyGradient, sft } from "./job/algorithm.ts";
+export { type AlgorithmSettings, dpo, ipo, policyGradient, sft } from "./job/algorithm.ts";
 export {
   cispo,
   dapo,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
-import type { Episode, ModelCall } from "@whetstone/proto/types/v1/types";
+import type { RolloutTask } from "@whetstone/proto/events/v1/events";
+import type { ChatMessage, Episode, ModelCall, Task } from "@whetstone/proto/types/v1/types";
 import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
 import type { Delivery } from "../tasks/delivery.ts";
 import { budgetsOf, episodeTimeoutMs } from "./limits.ts";
@@ -15,7 +16,13 @@ interface Rendered {
   readonly failure: Failure;
 }
 
-/** A demonstration becomes an episode without agent and environment: its conversation as the calls that would have sampled it. */
+/** What of a pair is rewarded, and is to become likelier than the other. */
+const CHOSEN = 0;
+
+/**
+ * A demonstration becomes an episode without agent and environment: its conversation as the calls that would have sampled it.
+ * The two of a pair are the members of a group: what was chosen has reward 1, what was rejected 0.
+ */
 export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
   const { task } = delivery;
   const startedAtMs = Date.now();
@@ -24,8 +31,10 @@ export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: 
   const { calls, failure } = await render(gateway, delivery, deadline.signal);
   if (signal.aborted) throw new WhetstoneError("CANCELLED", `episode ${task.episodeId} was cancelled`);
   const totalMs = performance.now() - startedAt;
+  const isChosen = isPair(task.task) && task.sample === CHOSEN;
   const played = {
     ...nothingPlayed(task),
+    ...(isChosen && { reward: 1, isCorrect: true }),
     terminationReason: failure === NO_FAILURE ? "ENV_DONE" : failure.class === "DEADLINE" ? "DEADLINE" : "ERROR",
     failure,
     startedAtMs,
@@ -35,13 +44,14 @@ export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: 
 }
 
 async function render(gateway: Gateway, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {
-  const messages = task.task?.demonstration ?? [];
+  const { field, messages } = conversationOf(task);
+  const conversation = { messages, tools: task.task?.tools ?? [] };
   try {
     if (!messages.some(({ role }) => role === "assistant")) {
-      throw new EpisodeError("TASK", "task.demonstration: needs at least one assistant message");
+      throw new EpisodeError("TASK", `task.${field}: needs at least one assistant message`);
     }
     const calls = await retry(
-      (n) => gateway.render(sessionName(task.episodeId, attempt, n), task.model, messages, signal),
+      (n) => gateway.render(sessionName(task.episodeId, attempt, n), task.model, conversation, signal),
       {
         attempts: 1 + budgetsOf(task).retryLimit,
         backoff: BACKOFF,
@@ -54,4 +64,14 @@ async function render(gateway: Gateway, { task, attempt }: Delivery, signal: Abo
     const failure = classify(error, "model");
     return { calls: [], failure: { ...failure, ...(signal.aborted ? { class: "DEADLINE" } : {}), phase: "render" } };
   }
+}
+
+function isPair(task: Task | undefined): boolean {
+  return task !== undefined && task.chosen.length + task.rejected.length > 0;
+}
+
+function conversationOf({ task, sample }: RolloutTask): { field: string; messages: readonly ChatMessage[] } {
+  if (task === undefined || !isPair(task)) return { field: "demonstration", messages: task?.demonstration ?? [] };
+  const field = sample === CHOSEN ? "chosen" : "rejected";
+  return { field, messages: task[field] };
 }

@@ -9,6 +9,12 @@ const PROTOBUF = "application/x-protobuf";
 const ATTEMPTS = 10;
 const DISCARD_MS = 5_000;
 
+/** A conversation, and the tools that its template prints. */
+export interface GivenConversation {
+  readonly messages: readonly WireMessage[];
+  readonly tools: readonly object[];
+}
+
 /** Of a gateway that wants to know who calls. */
 export interface GatewaySecurity {
   readonly connect?: Parameters<typeof createChatPool>[2];
@@ -43,11 +49,11 @@ export class Gateway implements AsyncDisposable {
   async render(
     session: string,
     model: string,
-    messages: readonly WireMessage[],
+    { messages, tools }: GivenConversation,
     signal: AbortSignal,
   ): Promise<ModelCall[]> {
     const headers = { accept: PROTOBUF, "content-type": "application/json" };
-    const body = JSON.stringify({ model, messages: messages.map(toOpenAi) });
+    const body = JSON.stringify({ model, messages: messages.map(toOpenAi), ...(tools.length > 0 && { tools }) });
     return this.#calls({ method: "POST", path: `${this.#path(session)}/render`, headers, body, signal });
   }
 

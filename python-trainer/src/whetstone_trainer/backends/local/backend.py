@@ -22,6 +22,7 @@ from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
 from whetstone_trainer.backends.local.policy import Policy, load_policy
+from whetstone_trainer.backends.local.preference_learner import train_pairs
 from whetstone_trainer.backends.protocol import (
     Checkpoint,
     LoadedModel,
@@ -92,7 +93,9 @@ class LocalBackend:
     def _reference(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Policy | None:
         if not settings.reference_path:
             return None
-        reference = self._other(settings.reference_path, "algorithm.policyGradient.kl.model", policy, on_bytes)
+        is_of_pairs = settings.algorithm.preference is not None
+        setting = "algorithm.dpo.reference" if is_of_pairs else "algorithm.policyGradient.kl.model"
+        reference = self._other(settings.reference_path, setting, policy, on_bytes)
         reference.module.requires_grad_(False)
         return reference
 
@@ -134,6 +137,10 @@ class LocalBackend:
         scorer = self._policy_of(policy)
         return computed(rows, self._held().budget, scorer.cut, lambda micro: scorer.score(micro)[0], on_share)
 
+    def predictions(self, rows: Sequence[Row], policy: PolicyVersion, on_share: OnShare) -> list[np.ndarray]:
+        scorer = self._policy_of(policy)
+        return computed(rows, self._held().budget, scorer.cut, scorer.predict, on_share)
+
     def values(self, rows: Sequence[Row], on_share: OnShare) -> list[np.ndarray]:
         job = self._held()
         assert job.critic is not None, "it is loaded when the job is configured"
@@ -159,7 +166,8 @@ class LocalBackend:
         """The critic, if there is one, then the policy, which has to wait until the critic has warmed up."""
         if job.critic is None:
             given = (job.policy, job.optimizer, batch.rows, batch.settings, batch.step)
-            return train_rows(*given, on_share, job.budget)
+            train = train_rows if batch.settings.algorithm.preference is None else train_pairs
+            return train(*given, on_share, job.budget)
         given = (job.critic, batch.rows, batch.settings, batch.step)
         of_critic = train_critic(*given, lambda share: on_share(share / 2), job.budget)
         is_warm = batch.step >= batch.settings.algorithm.options.critic.warmup_steps

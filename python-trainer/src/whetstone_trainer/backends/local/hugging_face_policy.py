@@ -20,7 +20,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
-from whetstone_trainer.backends.local.scoring import computing_in, score_logits
+from whetstone_trainer.backends.local.scoring import computing_in, predict_logits, score_logits
 from whetstone_trainer.batch.rows import Row
 
 
@@ -47,6 +47,13 @@ class HuggingFacePolicy:
         return micro_batches(rows, token_budget, self.module.device, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+        return score_logits(self._logits(batch), batch.targets_M, batch.temperatures_M, entropy_gradient)
+
+    def predict(self, batch: MicroBatch) -> Tensor:
+        return predict_logits(self._logits(batch), batch.targets_M, batch.temperatures_M)
+
+    def _logits(self, batch: MicroBatch) -> Tensor:
+        """Of the tokens before the trained ones, [M, V]."""
         given, row_M, column_M = self._padded(batch)
         # Positions that any of the sequences is asked for.
         asked_A, which_M = torch.unique(column_M, return_inverse=True)
@@ -55,8 +62,7 @@ class HuggingFacePolicy:
                 logits_BAV = self.module(**given, logits_to_keep=asked_A).logits
             else:
                 logits_BAV = self.module(**given).logits[:, asked_A]
-        logits_MV = logits_BAV[row_M, which_M]
-        return score_logits(logits_MV, batch.targets_M, batch.temperatures_M, entropy_gradient)
+        return logits_BAV[row_M, which_M]
 
     @property
     def body(self) -> Any:

@@ -6,7 +6,7 @@ I10: micro-batches only bound memory. Each trained token carries its weight, tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,15 +92,22 @@ def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
     )
 
 
-def mini_batches(rows: Sequence[Row], count: int, seed: int, step: int, epoch: int) -> Iterator[list[Row]]:
-    """Cuts rows into `count` parts of (almost) as many sequences, after a shuffle by seed, step and epoch.
+def of_trajectory(row: Row) -> int:
+    """What a sequence is, to a loss that compares nothing."""
+    return row.trajectory
 
-    A sequence, which is a trajectory, stays whole.
+
+def mini_batches(
+    rows: Sequence[Row], count: int, seed: int, step: int, epoch: int, unit: Callable[[Row], int] = of_trajectory
+) -> Iterator[list[Row]]:
+    """Cuts rows into `count` parts of (almost) as many units, after a shuffle by seed, step and epoch.
+
+    The rows of a unit stay together.
     """
-    sequences: dict[int, list[Row]] = {}
+    units: dict[int, list[Row]] = {}
     for row in rows:
-        sequences.setdefault(row.trajectory, []).append(row)
-    whole = list(sequences.values())
+        units.setdefault(unit(row), []).append(row)
+    whole = list(units.values())
     order = np.random.Generator(np.random.PCG64([seed, step, epoch])).permutation(len(whole))
     if count == 1:
         # One part needs no order; keeping the given one makes a full batch independent of the seed.

@@ -18,7 +18,7 @@ from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
-from whetstone_trainer.backends.local.scoring import computing_in, hidden, score
+from whetstone_trainer.backends.local.scoring import computing_in, hidden, predict, score
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
@@ -47,6 +47,10 @@ class Policy(Protocol):
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies [M], nats, float32; the entropy has a gradient only if asked for."""
+        ...
+
+    def predict(self, batch: MicroBatch) -> Tensor:
+        """Log-probabilities, and whether no token is likelier: [M, 2] float32."""
         ...
 
     @property
@@ -88,6 +92,10 @@ class TransformerPolicy:
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
         with computing_in(self._compute, batch.device):
             return score(self.module, batch, entropy_gradient)
+
+    def predict(self, batch: MicroBatch) -> Tensor:
+        with computing_in(self._compute, batch.device):
+            return predict(self.module, batch)
 
     @property
     def body(self) -> nn.Module:

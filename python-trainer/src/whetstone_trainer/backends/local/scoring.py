@@ -36,6 +36,14 @@ def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False)
     return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropies for _, entropies in parts])
 
 
+def predict(model: Transformer, batch: MicroBatch) -> Tensor:
+    """Log-probabilities, and whether no token is likelier: [M, 2] float32. Without a gradient."""
+    hidden_MH = hidden(model, batch)
+    chunk = max(1, MAX_LOGITS // model.config.vocab_size)
+    given = zip(*(one.split(chunk) for one in (hidden_MH, batch.targets_M, batch.temperatures_M)), strict=True)
+    return torch.cat([predict_logits(model.logits(part), targets, heat) for part, targets, heat in given])
+
+
 def computing_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
     """Where matrix products take `dtype`: the weights are cast on the way in, gradients come back as float32."""
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
@@ -52,6 +60,13 @@ def _score(
     model: Transformer, hidden_MH: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
 ) -> tuple[Tensor, Tensor]:
     return score_logits(model.logits(hidden_MH), targets_M, temperatures_M, entropy_gradient)
+
+
+def predict_logits(logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor) -> Tensor:
+    """Of softmax(logits / temperature): as `predict`."""
+    log_softmax_MV = F.log_softmax(logits_MV.float() / temperatures_M.unsqueeze(1), dim=-1)
+    logprobs_M = log_softmax_MV.gather(1, targets_M.unsqueeze(1)).squeeze(1)
+    return torch.stack([logprobs_M, (logprobs_M >= log_softmax_MV.amax(-1)).float()], dim=1)
 
 
 def score_logits(

@@ -7,10 +7,12 @@ import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
+import { isDemonstrated, isHeldOut } from "../compiled-job.ts";
 import { needsAgent, type Violation } from "./validate-job.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
 import { Findings } from "./violation.ts";
-import { checkDemonstrations, checkValidationSize } from "./validate-dataset.ts";
+import { checkHeldOutSize, checkValidationSize } from "./validate-dataset.ts";
+import { checkDemonstrations } from "./validate-demonstrations.ts";
 import { loadDataset } from "../../datasets/dataset-file.ts";
 import { UnreadableFileError } from "../../datasets/file-lines.ts";
 import { checkAgent } from "./agent-check.ts";
@@ -35,7 +37,7 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const found = await checkModels(spec, config);
   const { train, validation } = await checkDatasets(spec, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
-  const first = spec.algorithm?.kind.case === "sft" ? validation : (train ?? validation);
+  const first = isDemonstrated(spec) ? validation : (train ?? validation);
   return [...found, ...(await checkPlayers({ spec, module, task: await first?.at(0) }, deps, found.length > 0))];
 }
 
@@ -67,12 +69,22 @@ async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Viola
 /** The job's model, and those of its reference and its critic that are other folders. */
 async function checkModels(spec: JobSpec, config: WorldDeps["config"]): Promise<Violation[]> {
   const found = await checkModel("model.path", spec.model?.path ?? "", config);
-  if (spec.algorithm?.kind.case !== "policyGradient") return found;
-  const { kl, critic } = spec.algorithm.kind.value;
-  const others = { kl: kl?.model, critic: critic?.model };
-  for (const [part, path] of Object.entries(others))
-    if (path) found.push(...(await checkModel(`algorithm.policyGradient.${part}.model`, path, config)));
+  for (const [field, path] of Object.entries(otherModels(spec)))
+    if (path) found.push(...(await checkModel(`algorithm.${field}`, path, config)));
   return found;
+}
+
+function otherModels({ algorithm }: JobSpec): Record<string, string | undefined> {
+  switch (algorithm?.kind.case) {
+    case "policyGradient": {
+      const { kl, critic } = algorithm.kind.value;
+      return { "policyGradient.kl.model": kl?.model, "policyGradient.critic.model": critic?.model };
+    }
+    case "dpo":
+      return { "dpo.reference": algorithm.kind.value.reference };
+    default:
+      return {};
+  }
 }
 
 async function checkModel(field: string, path: string, config: WorldDeps["config"]): Promise<Violation[]> {
@@ -102,10 +114,14 @@ async function checkDatasets(
   config: WorldDeps["config"],
 ): Promise<{ train: TaskList | undefined; validation: TaskList | undefined }> {
   const train = await checkDataset("train", spec.train, found, config);
-  if (spec.algorithm?.kind.case === "sft" && train) found.push(...(await checkDemonstrations(train)));
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, config);
+  const isOfPairs = spec.algorithm?.kind.case === "dpo";
+  if (isDemonstrated(spec) && train) found.push(...(await checkDemonstrations(train, "train", isOfPairs)));
+  if (isHeldOut(spec) && validation)
+    found.push(...(await checkDemonstrations(validation, "validation.dataset", isOfPairs)));
   const sizes = new Findings();
-  if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
+  if (isHeldOut(spec)) checkHeldOutSize(sizes, (validation?.length ?? 0) * (isOfPairs ? 2 : 1));
+  else if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
   found.push(...sizes.violations);
   return { train, validation };
 }

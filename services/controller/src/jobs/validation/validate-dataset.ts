@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { inTurns } from "@whetstone/core";
 import { withDefaults } from "@whetstone/contract/defaults";
 import { type Validation, ValidationSchema } from "@whetstone/proto/jobs/v1/jobs";
-import type { TaskList } from "../../datasets/dataset.ts";
-import type { Findings, Violation } from "./violation.ts";
+import type { Findings } from "./violation.ts";
 
 /** The controller has a list of a validation's episodes in memory. */
 const MAX_VALIDATION_EPISODES = 2_000_000;
@@ -26,13 +24,11 @@ export function checkValidationSize(found: Findings, validation: Validation, tas
   found.check("validation.dataset", episodes <= MAX_VALIDATION_EPISODES, reason);
 }
 
-/** SFT has nothing to train in a task whose demonstration no assistant speaks in. */
-export async function checkDemonstrations(tasks: TaskList): Promise<Violation[]> {
-  for await (const i of inTurns(Array(tasks.length).keys())) {
-    const { demonstration } = await tasks.at(i);
-    if (demonstration.some(({ role }) => role === "assistant")) continue;
-    const reason = `task ${i + 1} has no assistant message in its demonstration, which SFT needs`;
-    return [{ path: "train", reason, curable: true }];
-  }
-  return [];
+/** A step's rows are in the trainer's memory, and so are those that it evaluates. */
+const MAX_HELD_OUT = 32_768;
+
+/** @param tasks  of a validation that the trainer evaluates, which are `episodes` to it */
+export function checkHeldOutSize(found: Findings, episodes: number): void {
+  const reason = `has ${episodes} demonstrations, at most ${MAX_HELD_OUT} can be evaluated; use "take"`;
+  found.check("validation.dataset", episodes <= MAX_HELD_OUT, reason);
 }

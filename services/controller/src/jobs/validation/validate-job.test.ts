@@ -233,6 +233,27 @@ describe("validateJob", () => {
       { algorithm: { sft: {} }, loop: { steps: 1, batchGroups: 1, groupPolicy: { partial: { minSize: 2 } } } },
       ["loop.groupPolicy.partial.minSize"],
     ],
+    [
+      "an estimator with DPO",
+      { algorithm: { dpo: {} }, roles: [{ name: "a", advantage: "ADVANTAGE_ESTIMATOR_GRPO" }] },
+      ["roles[0].advantage"],
+    ],
+    [
+      "half a pair",
+      { algorithm: { dpo: {} }, loop: { steps: 1, batchGroups: 1, groupPolicy: { drop: {} } } },
+      ["loop.groupPolicy"],
+    ],
+    [
+      "more pairs than a batch has",
+      { algorithm: { dpo: {} }, loop: { steps: 1, batchGroups: 16385 } },
+      ["loop.batchGroups"],
+    ],
+    ["a beta of 0", { algorithm: { dpo: { beta: 0 } } }, ["algorithm.dpo.beta"]],
+    [
+      "a label smoothing that IPO has no use for",
+      { algorithm: { dpo: { variant: "DPO_VARIANT_IPO", labelSmoothing: 0.1 } } },
+      ["algorithm.dpo.labelSmoothing"],
+    ],
     ["top-p in training", { sampling: { topP: 0.9 } }, ["sampling.topP"]],
     ["top-k in training", { sampling: { topK: 20 } }, ["sampling.topK"]],
     [
@@ -304,8 +325,22 @@ describe("validateJob", () => {
     expect(validateJob(fromJson(JobSpecSchema, without)).map(({ path }) => path)).toEqual(["environment.kind"]);
   });
 
-  it("asks nothing of agent and environment for SFT without validation", () => {
-    const { agent: _agent, environment: _environment, ...without } = good;
-    expect(validateJob(fromJson(JobSpecSchema, { ...without, algorithm: { sft: {} } }))).toEqual([]);
-  });
+  it.each(["sft", "dpo"])(
+    "asks nothing of agent and environment for %s, whose validation nobody has to play",
+    (kind) => {
+      const { agent: _agent, environment: _environment, ...without } = good;
+      const job = (more: JsonObject) =>
+        validateJob(fromJson(JobSpecSchema, { ...without, algorithm: { [kind]: {} }, ...more }));
+      expect(job({})).toEqual([]);
+      expect(job({ validation: validated({}) })).toEqual([]);
+      expect(job({ validation: validated({ variants: [{ name: "a" }] }) })).toMatchObject([
+        { path: "validation.variants" },
+      ]);
+      expect(job({ validation: validated({}), agent: { kind: "a" } })).toMatchObject([{ path: "environment.kind" }]);
+      expect(job({ validation: validated({}), loop: { steps: 0 } }).map(({ path }) => path)).toEqual([
+        "agent.kind",
+        "environment.kind",
+      ]);
+    },
+  );
 });

@@ -3,7 +3,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { checkRules } from "@whetstone/contract/check";
 import { type JobSpec, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { AdvantageEstimator, PolicyLoss } from "@whetstone/proto/types/v1/types";
-import { compileJob } from "../compiled-job.ts";
+import { compileJob, isDemonstrated, isHeldOut } from "../compiled-job.ts";
 import { checkManifestSize } from "./manifest-size.ts";
 import { checkSeedsPlayed } from "./validate-dataset.ts";
 import { Findings, type Violation } from "./violation.ts";
@@ -22,17 +22,17 @@ export function validateJob(spec: JobSpec): Violation[] {
   const found = new Findings(checkRules(JobSpecSchema, spec));
   checkArgs(found, "agent.args", spec.agent?.args);
   checkArgs(found, "environment.args", spec.environment?.args);
-  if (spec.algorithm?.kind.case === "sft") checkRolesOfSft(found, spec);
+  if (isDemonstrated(spec)) checkDemonstratedRoles(found, spec);
   if (spec.validation) checkSeedsPlayed(found, spec.validation);
   checkMessage(found, JobSpecSchema, spec);
   if (found.violations.length === 0 && spec.loop?.steps) checkManifestSize(found, compileJob(spec));
   return found.violations;
 }
 
-/** Whether anything of the job is sampled: all but SFT without validation. */
+/** Whether anything of the job is sampled: all but SFT and DPO whose validation nobody plays. */
 export function needsAgent(spec: JobSpec): boolean {
-  const trains = (spec.loop?.steps ?? 0) > 0 && spec.algorithm?.kind.case !== "sft";
-  return trains || spec.validation !== undefined;
+  const trains = (spec.loop?.steps ?? 0) > 0 && !isDemonstrated(spec);
+  return trains || (spec.validation !== undefined && !isHeldOut(spec));
 }
 
 function checkArgs(found: Findings, path: string, args: JsonObject | undefined): void {
@@ -40,9 +40,10 @@ function checkArgs(found: Findings, path: string, args: JsonObject | undefined):
   found.check(path, bytes <= MAX_ARGS_BYTES, `must be at most ${MAX_ARGS_BYTES} bytes as JSON, is ${bytes}`);
 }
 
-function checkRolesOfSft(found: Findings, { roles }: JobSpec): void {
+function checkDemonstratedRoles(found: Findings, { roles, algorithm }: JobSpec): void {
+  const name = algorithm?.kind.case?.toUpperCase();
   roles.forEach(({ advantage, loss }, i) => {
-    found.check(`roles[${i}].advantage`, advantage === AdvantageEstimator.UNSPECIFIED, "SFT has no advantages");
-    found.check(`roles[${i}].loss`, loss === PolicyLoss.UNSPECIFIED, "SFT has no policy loss");
+    found.check(`roles[${i}].advantage`, advantage === AdvantageEstimator.UNSPECIFIED, `${name} has no advantages`);
+    found.check(`roles[${i}].loss`, loss === PolicyLoss.UNSPECIFIED, `${name} has no policy loss`);
   });
 }

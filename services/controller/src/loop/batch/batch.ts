@@ -134,7 +134,8 @@ function isEnough(job: Rules, { members, baselines }: Group): boolean {
   }
 }
 
-function entryOf(member: Sound, group: string): BatchEntry {
+/** A member as a manifest lists it. */
+export function entryOf(member: Sound, group: string): BatchEntry {
   const { minPolicyVersion, maxPolicyVersion } = member.episode.summary;
   return create(BatchEntrySchema, {
     ...named(member, group),

@@ -61,7 +61,7 @@ export function validationTask(
   const group = validationGroup(at.step, at.variant.name, at.index);
   return create(RolloutTaskSchema, {
     ...common(spec, job, { group, sample: at.attempt, task: at.task }),
-    purpose: Purpose.VALIDATION,
+    purpose: job.validation?.isHeldOut === true ? Purpose.DEMONSTRATION : Purpose.VALIDATION,
     ...(at.variant.sampling && { sampling: at.variant.sampling }),
   });
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
+import { type BatchManifest, BatchManifestSchema } from "@whetstone/proto/events/v1/events";
 import type { DroppedEpisode } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type ConfigureResponse,
+  type EvaluateResult,
   type Notice,
   NoticeSchema,
   type TrainerService,
@@ -26,6 +28,14 @@ const CONFIGURE_ANSWER_MS = 30_000;
 const CONFIGURE_STALL_MS = 300_000;
 /** Between two questions to a trainer that answers at once. Ours takes a second to say that it is not ready. */
 const CONFIGURE_POLL_MS = 200;
+
+/** Of TrainStep and of Evaluate. */
+interface Answer<R> {
+  readonly kind:
+    | { readonly case: "progress"; readonly value: TrainProgress }
+    | { readonly case: "result"; readonly value: R }
+    | { readonly case: undefined; readonly value?: undefined };
+}
 
 interface Options {
   readonly client: RpcClient<typeof TrainerService>;
@@ -61,19 +71,42 @@ export class TrainerClient implements Trainer {
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
+    return this.#after(step, () => this.#trainOnce(step, onProgress, signal), onProgress, signal);
+  }
+
+  async evaluate(manifest: BatchManifest, signal: AbortSignal): Promise<EvaluateResult | undefined> {
+    const given = toBinary(BatchManifestSchema, manifest);
+    const work = async (): Promise<EvaluateResult | undefined> => {
+      try {
+        return await this.#evaluateOnce(given, signal);
+      } catch (error) {
+        if (WhetstoneError.from(error).code === "NOT_FOUND") return undefined;
+        throw error;
+      }
+    };
+    return this.#after(manifest.step, work, () => undefined, signal);
+  }
+
+  /** Works when `step` steps are done: as they are at first, and after a failure once they have been done again. */
+  async #after<T>(
+    step: number,
+    work: () => Promise<T>,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<T> {
     let first: number | undefined = step;
     // It waits as a step of its own does, and may be left as such.
     const tell = (notice: Notice): void => {
       onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [notice] }));
     };
-    const work = async (): Promise<TrainResult> => {
+    const attempt = async (): Promise<T> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
       const from = first ?? Math.min(step, (await this.#configureOnce(tell, signal)).step);
       first = undefined;
       for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
-      return this.#trainOnce(step, onProgress, signal);
+      return work();
     };
-    return this.#patiently(work, tell, signal);
+    return this.#patiently(attempt, tell, signal);
   }
 
   takeWaitedMs(): number {
@@ -113,13 +146,34 @@ export class TrainerClient implements Trainer {
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
+    const request = await this.#stepRequest(step);
+    return this.#resultOf<TrainResult>(
+      (heard) => this.#options.client.trainStep(request, { signal: heard }),
+      onProgress,
+      signal,
+    );
+  }
+
+  async #evaluateOnce(manifest: Uint8Array, signal: AbortSignal): Promise<EvaluateResult> {
+    const request = { epoch: this.#configuredJob().ledger.epoch, manifest };
+    return this.#resultOf<EvaluateResult>(
+      (heard) => this.#options.client.evaluate(request, { signal: heard }),
+      () => undefined,
+      signal,
+    );
+  }
+
+  /** What the trainer answers at the end, as long as it says how far it is. */
+  async #resultOf<R>(
+    call: (signal: AbortSignal) => AsyncIterable<Answer<R>>,
+    onProgress: (progress: TrainProgress) => void,
+    signal: AbortSignal,
+  ): Promise<R> {
     const silence = new AbortController();
     const timer = setTimeout(() => silence.abort(), SILENCE_MS);
     try {
-      const request = await this.#stepRequest(step);
       this.#options.lead?.assert();
-      const stream = this.#options.client.trainStep(request, { signal: AbortSignal.any([signal, silence.signal]) });
-      for await (const { kind } of stream) {
+      for await (const { kind } of call(AbortSignal.any([signal, silence.signal]))) {
         timer.refresh();
         if (kind.case === "progress") onProgress(kind.value);
         if (kind.case === "result") return kind.value;

@@ -14,6 +14,8 @@ export interface ValidationScore {
   readonly passAtK: Record<number, number>;
   /** Of those voided, for people. */
   readonly commonestFailure: string;
+  /** Of what the trainer evaluated. */
+  readonly metrics?: Readonly<Record<string, number>>;
 }
 
 /** What an episode is scored by. */

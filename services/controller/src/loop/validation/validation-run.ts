@@ -7,13 +7,15 @@ import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type ValidationResult, ValidationResultSchema } from "@whetstone/proto/jobs/v1/jobs";
 import type { CompiledVariant } from "../../jobs/compiled-job.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
-import type { KeptSummary } from "../batch/sealed-episode.ts";
+import type { SealedEpisode } from "../batch/sealed-episode.ts";
 import { validationGroup, validationTask } from "../batch/tasks.ts";
-import { ValidationTally } from "./validation-result.ts";
+import { HeldOut } from "./held-out.ts";
+import { type ValidationScore, ValidationTally } from "./validation-result.ts";
 import type { JobContext } from "../job-context.ts";
-import type { EpisodeIndex, TaskQueue } from "../ports.ts";
+import type { EpisodeIndex, TaskQueue, Trainer } from "../ports.ts";
 
 interface Parts {
+  readonly trainer: Pick<Trainer, "evaluate">;
   readonly episodes: EpisodeIndex;
   readonly queue: TaskQueue;
   readonly tasks: TaskList;
@@ -30,7 +32,8 @@ interface Place {
 }
 
 /**
- * Plays every validation task with every variant and scores them. The ids follow from the step, so a rerun finds its work.
+ * Plays every validation task with every variant and scores them, or renders their demonstrations and has the trainer
+ * evaluate them. The ids follow from the step, so a rerun finds its work.
  * There may be millions of places, so that none is kept: each pass makes them anew, and gives others their turn.
  */
 export class ValidationRun {
@@ -49,7 +52,12 @@ export class ValidationRun {
     const startedAt = performance.now();
     await this.#parts.queue.publish(this.#unsealed(step, concurrency, signal), signal);
     const results: ValidationResult[] = [];
-    for (const variant of variants) results.push(await this.#score(step, variant, { startedAt, signal }));
+    for (const variant of variants) {
+      const score = await this.#score(step, variant, signal);
+      const duration = durationOf(performance.now() - startedAt);
+      const at = { step, variant: variant.name, policyVersion: BigInt(step), duration, finishedAt: timestampNow() };
+      results.push(create(ValidationResultSchema, { ...score, ...at }));
+    }
     return results;
   }
 
@@ -79,35 +87,36 @@ export class ValidationRun {
   }
 
   /** Waits for each place in turn: when the last one was found, all were. */
-  async #score(
-    step: number,
-    variant: CompiledVariant,
-    { startedAt, signal }: { startedAt: number; signal: AbortSignal },
-  ): Promise<ValidationResult> {
+  async #score(step: number, variant: CompiledVariant, signal: AbortSignal): Promise<ValidationScore> {
+    if (this.#context.job.validation?.isHeldOut === true) return this.#evaluated(step, variant, signal);
     const tally = new ValidationTally(variant.attempts);
     for await (const place of inTurns(this.#placesOf(step, variant)))
-      tally.add(place.index, await this.#sealed(place, signal));
-    return create(ValidationResultSchema, {
-      ...tally.score(),
-      step,
-      variant: variant.name,
-      policyVersion: BigInt(step),
-      duration: durationOf(performance.now() - startedAt),
-      finishedAt: timestampNow(),
-    });
+      tally.add(place.index, (await this.#sealed(place, signal)).summary);
+    return tally.score();
   }
 
-  async #sealed(place: Place, signal: AbortSignal): Promise<KeptSummary> {
+  async #evaluated(step: number, variant: CompiledVariant, signal: AbortSignal): Promise<ValidationScore> {
+    const heldOut = new HeldOut(this.#context.job, step);
+    for await (const place of inTurns(this.#placesOf(step, variant)))
+      heldOut.add(
+        this.#idOf(place),
+        validationGroup(step, variant.name, place.index),
+        await this.#sealed(place, signal),
+      );
+    return heldOut.score((manifest) => this.#parts.trainer.evaluate(manifest, signal));
+  }
+
+  async #sealed(place: Place, signal: AbortSignal): Promise<SealedEpisode> {
     for (;;) {
       const seen = this.#parts.episodes.size;
-      const summary = this.#find(place);
-      if (summary) return summary;
+      const episode = this.#find(place);
+      if (episode) return episode;
       await this.#parts.episodes.grown(seen, signal);
     }
   }
 
-  #find(place: Place): KeptSummary | undefined {
-    return this.#parts.episodes.find(this.#idOf(place))?.summary;
+  #find(place: Place): SealedEpisode | undefined {
+    return this.#parts.episodes.find(this.#idOf(place));
   }
 
   #idOf({ step, variant, index, attempt }: Place): string {

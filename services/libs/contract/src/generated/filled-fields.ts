@@ -31,6 +31,7 @@ export interface FilledFields {
   "whetstone.jobs.v1.Critic": "optimizer" | "valueClip" | "warmupSteps";
   "whetstone.jobs.v1.Correction": "level";
   "whetstone.jobs.v1.Overlong": "penalty";
+  "whetstone.jobs.v1.Dpo": "variant" | "beta" | "labelSmoothing" | "optimizer" | "batching";
   "whetstone.jobs.v1.Loop":
     | "maxPolicyLag"
     | "checkpointEvery"

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type JobDocument, present } from "./document.ts";
 import { MESSAGES } from "./generated/fields.ts";
-import type { PolicyGradientSettings, SftSettings } from "./generated/settings.ts";
+import type { DpoSettings, PolicyGradientSettings, SftSettings } from "./generated/settings.ts";
 import { readOrThrow } from "./read-settings.ts";
 
-/** What `policyGradient`, its recipes and `sft` give; `defineJob` takes it. */
+type Kind = "policyGradient" | "sft" | "dpo";
+
+/** What `policyGradient`, its recipes, `sft`, `dpo` and `ipo` give; `defineJob` takes it. */
 export interface AlgorithmSettings {
   readonly form: "algorithm";
-  readonly kind: "policyGradient" | "sft";
+  readonly kind: Kind;
   /** `{ policyGradient: { groupSize: 8, … } }`, as in a job file. */
   readonly document: JobDocument;
 }
@@ -22,7 +24,17 @@ export function sft(settings: SftSettings = {}): AlgorithmSettings {
   return algorithm("sft", "Sft", settings);
 }
 
-function algorithm(kind: "policyGradient" | "sft", message: string, settings: object): AlgorithmSettings {
+/** Direct preference optimization. arXiv 2305.18290. @throws ConfigError with paths such as "algorithm.dpo.beta". */
+export function dpo(settings: DpoSettings = {}): AlgorithmSettings {
+  return algorithm("dpo", "Dpo", settings);
+}
+
+/** Identity preference optimization: DPO with a squared loss, which does not push a pair further apart than 1 / (2 beta). arXiv 2310.12036. */
+export function ipo(settings: DpoSettings = {}): AlgorithmSettings {
+  return dpo({ variant: "ipo", ...settings });
+}
+
+function algorithm(kind: Kind, message: string, settings: object): AlgorithmSettings {
   return { form: "algorithm", kind, document: { [kind]: readOrThrow(message, nested(settings), `algorithm.${kind}`) } };
 }
 

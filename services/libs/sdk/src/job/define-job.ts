@@ -20,7 +20,7 @@ export interface JobOptions extends JobSettings {
   readonly name?: string | undefined;
   /** A folder in Hugging Face layout, meant from the module's own folder. Default: the runtime's own model. */
   readonly model?: { readonly path: string } | undefined;
-  /** Who plays: one of `agent`, `workflow` and `rollout`; none with `sft`. */
+  /** Who plays: one of `agent`, `workflow` and `rollout`. None with `sft`, `dpo` and `ipo`, whose validation is evaluated by the trainer then. */
   readonly agent?: Use<ActorLike> | undefined;
   readonly workflow?: Use<ActorLike> | undefined;
   readonly rollout?: Use<ActorLike> | undefined;
@@ -29,7 +29,7 @@ export interface JobOptions extends JobSettings {
   /** Required unless `loop.steps` is 0. */
   readonly train?: DatasetSource | undefined;
   readonly validation?: Validation | undefined;
-  /** `grpo({…})` or `sft({…})`. Required unless `loop.steps` is 0. */
+  /** `grpo({…})`, `dpo({…})` or `sft({…})`. Required unless `loop.steps` is 0. */
   readonly algorithm?: AlgorithmSettings | undefined;
 }
 
@@ -83,7 +83,7 @@ function onePlayer(options: JobOptions): Violation[] {
 
 function madeAlgorithm(algorithm: AlgorithmSettings | undefined): Violation[] {
   const isMade = algorithm === undefined || (algorithm as { form?: unknown } | null)?.form === "algorithm";
-  return isMade ? [] : [{ path: "algorithm", reason: "must be made by grpo({…}) or sft({…})" }];
+  return isMade ? [] : [{ path: "algorithm", reason: "must be made by grpo({…}), dpo({…}) or sft({…})" }];
 }
 
 /** Checked now, its dataset opened later. */

@@ -30,6 +30,8 @@ export interface ValidationSummary {
   readonly meanReward: number;
   /** Unbiased pass@k by k. */
   readonly passAtK: Readonly<Record<number, number>>;
+  /** Of demonstrations that the trainer evaluated, which nobody played: "loss", "rewards/accuracies". Else empty. */
+  readonly metrics: Readonly<Record<string, number>>;
 }
 
 export interface TrainOptions {

@@ -24,6 +24,12 @@ class LossAggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: _ClassVar[LossAggregation]
     LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: _ClassVar[LossAggregation]
 
+class DpoVariant(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DPO_VARIANT_UNSPECIFIED: _ClassVar[DpoVariant]
+    DPO_VARIANT_DPO: _ClassVar[DpoVariant]
+    DPO_VARIANT_IPO: _ClassVar[DpoVariant]
+
 class LossDenominator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOSS_DENOMINATOR_UNSPECIFIED: _ClassVar[LossDenominator]
@@ -111,6 +117,9 @@ LOSS_AGGREGATION_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_SUM_NORM: LossAggregation
 LOSS_AGGREGATION_SEQ_MEAN_TOKEN_MEAN: LossAggregation
+DPO_VARIANT_UNSPECIFIED: DpoVariant
+DPO_VARIANT_DPO: DpoVariant
+DPO_VARIANT_IPO: DpoVariant
 LOSS_DENOMINATOR_UNSPECIFIED: LossDenominator
 LOSS_DENOMINATOR_BATCH: LossDenominator
 LOSS_DENOMINATOR_SIGNAL: LossDenominator
@@ -272,6 +281,22 @@ class Sft(_message.Message):
     batching: Batching
     def __init__(self, optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
 
+class Dpo(_message.Message):
+    __slots__ = ("variant", "beta", "label_smoothing", "reference", "optimizer", "batching")
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SMOOTHING_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    BATCHING_FIELD_NUMBER: _ClassVar[int]
+    variant: DpoVariant
+    beta: float
+    label_smoothing: float
+    reference: str
+    optimizer: Optimizer
+    batching: Batching
+    def __init__(self, variant: _Optional[_Union[DpoVariant, str]] = ..., beta: _Optional[float] = ..., label_smoothing: _Optional[float] = ..., reference: _Optional[str] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ...) -> None: ...
+
 class DynamicSampling(_message.Message):
     __slots__ = ("max_replacements",)
     MAX_REPLACEMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -393,12 +418,14 @@ class PolicyGradient(_message.Message):
     def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[_types_pb2.PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ...) -> None: ...
 
 class Algorithm(_message.Message):
-    __slots__ = ("sft", "policy_gradient")
+    __slots__ = ("sft", "policy_gradient", "dpo")
     SFT_FIELD_NUMBER: _ClassVar[int]
     POLICY_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    DPO_FIELD_NUMBER: _ClassVar[int]
     sft: Sft
     policy_gradient: PolicyGradient
-    def __init__(self, sft: _Optional[_Union[Sft, _Mapping]] = ..., policy_gradient: _Optional[_Union[PolicyGradient, _Mapping]] = ...) -> None: ...
+    dpo: Dpo
+    def __init__(self, sft: _Optional[_Union[Sft, _Mapping]] = ..., policy_gradient: _Optional[_Union[PolicyGradient, _Mapping]] = ..., dpo: _Optional[_Union[Dpo, _Mapping]] = ...) -> None: ...
 
 class GroupPolicy(_message.Message):
     __slots__ = ("complete", "partial", "drop")
@@ -527,7 +554,7 @@ class EpisodeCounts(_message.Message):
     def __init__(self, dispatched: _Optional[int] = ..., trained: _Optional[int] = ..., voided: _Optional[int] = ..., in_flight: _Optional[int] = ..., baseline: _Optional[int] = ...) -> None: ...
 
 class ValidationResult(_message.Message):
-    __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version", "commonest_failure")
+    __slots__ = ("step", "variant", "tasks", "episodes", "voided", "success", "mean_reward", "pass_at_k", "finished_at", "duration", "policy_version", "commonest_failure", "metrics")
     class PassAtKEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -535,6 +562,13 @@ class ValidationResult(_message.Message):
         key: int
         value: float
         def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     STEP_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -547,6 +581,7 @@ class ValidationResult(_message.Message):
     DURATION_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     COMMONEST_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
     step: int
     variant: str
     tasks: int
@@ -559,7 +594,8 @@ class ValidationResult(_message.Message):
     duration: _duration_pb2.Duration
     policy_version: int
     commonest_failure: str
-    def __init__(self, step: _Optional[int] = ..., variant: _Optional[str] = ..., tasks: _Optional[int] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., success: _Optional[float] = ..., mean_reward: _Optional[float] = ..., pass_at_k: _Optional[_Mapping[int, float]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., policy_version: _Optional[int] = ..., commonest_failure: _Optional[str] = ...) -> None: ...
+    metrics: _containers.ScalarMap[str, float]
+    def __init__(self, step: _Optional[int] = ..., variant: _Optional[str] = ..., tasks: _Optional[int] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., success: _Optional[float] = ..., mean_reward: _Optional[float] = ..., pass_at_k: _Optional[_Mapping[int, float]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., policy_version: _Optional[int] = ..., commonest_failure: _Optional[str] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class StepTiming(_message.Message):
     __slots__ = ("total", "sampling", "training", "syncing", "waiting", "validating")

@@ -115,6 +115,37 @@ class TrainResult(_message.Message):
     notices: _containers.RepeatedCompositeFieldContainer[Notice]
     def __init__(self, step: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., tokens_trained: _Optional[int] = ..., rows: _Optional[int] = ..., batch_digest: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replayed: _Optional[bool] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
 
+class EvaluateRequest(_message.Message):
+    __slots__ = ("epoch", "manifest")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    manifest: bytes
+    def __init__(self, epoch: _Optional[int] = ..., manifest: _Optional[bytes] = ...) -> None: ...
+
+class EvaluateResponse(_message.Message):
+    __slots__ = ("progress", "result")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    progress: TrainProgress
+    result: EvaluateResult
+    def __init__(self, progress: _Optional[_Union[TrainProgress, _Mapping]] = ..., result: _Optional[_Union[EvaluateResult, _Mapping]] = ...) -> None: ...
+
+class EvaluateResult(_message.Message):
+    __slots__ = ("metrics", "dropped")
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    metrics: _containers.ScalarMap[str, float]
+    dropped: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.DroppedEpisode]
+    def __init__(self, metrics: _Optional[_Mapping[str, float]] = ..., dropped: _Optional[_Iterable[_Union[_jobs_pb2.DroppedEpisode, _Mapping]]] = ...) -> None: ...
+
 class EvaluateLogProbsRequest(_message.Message):
     __slots__ = ("rows", "temperature")
     ROWS_FIELD_NUMBER: _ClassVar[int]

@@ -44,6 +44,11 @@ class TrainerServiceStub:
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepRequest.SerializeToString,
                 response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepResponse.FromString,
                 _registered_method=True)
+        self.Evaluate = channel.unary_stream(
+                '/whetstone.trainer.v1.TrainerService/Evaluate',
+                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.SerializeToString,
+                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.FromString,
+                _registered_method=True)
         self.EvaluateLogProbs = channel.unary_unary(
                 '/whetstone.trainer.v1.TrainerService/EvaluateLogProbs',
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsRequest.SerializeToString,
@@ -74,6 +79,14 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Evaluate(self, request, context):
+        """Losses of the demonstrations of a manifest under version `step` of it: progress, then one result. Nothing is trained, and
+        nothing is written.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EvaluateLogProbs(self, request, context):
         """Log-probabilities of given token ids under a version it holds.
         """
@@ -99,6 +112,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.TrainStep,
                     request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepRequest.FromString,
                     response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepResponse.SerializeToString,
+            ),
+            'Evaluate': grpc.unary_stream_rpc_method_handler(
+                    servicer.Evaluate,
+                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.FromString,
+                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.SerializeToString,
             ),
             'EvaluateLogProbs': grpc.unary_unary_rpc_method_handler(
                     servicer.EvaluateLogProbs,
@@ -165,6 +183,33 @@ class TrainerService:
             '/whetstone.trainer.v1.TrainerService/TrainStep',
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepRequest.SerializeToString,
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.TrainStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Evaluate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/whetstone.trainer.v1.TrainerService/Evaluate',
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.SerializeToString,
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -151,16 +151,22 @@ class ToolCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "payload", "demonstration", "source")
+    __slots__ = ("id", "payload", "demonstration", "source", "chosen", "rejected", "tools")
     ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     DEMONSTRATION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     id: str
     payload: _struct_pb2.Struct
     demonstration: _containers.RepeatedCompositeFieldContainer[ChatMessage]
     source: str
-    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...
+    chosen: _containers.RepeatedCompositeFieldContainer[ChatMessage]
+    rejected: _containers.RepeatedCompositeFieldContainer[ChatMessage]
+    tools: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
+    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ..., chosen: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ...) -> None: ...
 
 class Module(_message.Message):
     __slots__ = ("digest", "code")

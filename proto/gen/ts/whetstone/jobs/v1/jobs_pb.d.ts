@@ -217,7 +217,8 @@ export declare const ValidationVariantSchema: GenMessage<ValidationVariant>;
  */
 export declare type Validation = Message<"whetstone.jobs.v1.Validation"> & {
   /**
-   * Every task of it is played. Tasks times attempts are at most 2,000,000.
+   * Every task of it is played. Tasks times attempts are at most 2,000,000. With SFT or DPO and without an agent: its
+   * demonstrations, or pairs, are evaluated by the trainer, at most 32,768 of them.
    *
    * @generated from field: whetstone.jobs.v1.Dataset dataset = 1;
    */
@@ -383,6 +384,57 @@ export declare type Sft = Message<"whetstone.jobs.v1.Sft"> & {
  * Use `create(SftSchema)` to create a new message.
  */
 export declare const SftSchema: GenMessage<Sft>;
+
+/**
+ * Direct preference optimization: of the two conversations of a task, what was chosen becomes likelier than what was
+ * rejected. The loss is the mean over the pairs of the mini-batch.
+ *
+ * @generated from message whetstone.jobs.v1.Dpo
+ */
+export declare type Dpo = Message<"whetstone.jobs.v1.Dpo"> & {
+  /**
+   * @generated from field: whetstone.jobs.v1.DpoVariant variant = 1;
+   */
+  variant: DpoVariant;
+
+  /**
+   * How near to the reference the policy stays: the larger, the nearer.
+   *
+   * @generated from field: optional double beta = 2;
+   */
+  beta?: number | undefined;
+
+  /**
+   * Share of the pairs that are taken to be the wrong way round. arXiv 2305.18290, section 4 of Mitchell's note on cDPO.
+   *
+   * @generated from field: optional double label_smoothing = 3;
+   */
+  labelSmoothing?: number | undefined;
+
+  /**
+   * A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary: what log-probabilities are
+   * compared with, never trained. Absent: model.path, the weights that the job starts from.
+   *
+   * @generated from field: string reference = 4;
+   */
+  reference: string;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.Optimizer optimizer = 5;
+   */
+  optimizer?: Optimizer | undefined;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.Batching batching = 6;
+   */
+  batching?: Batching | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Dpo.
+ * Use `create(DpoSchema)` to create a new message.
+ */
+export declare const DpoSchema: GenMessage<Dpo>;
 
 /**
  * A group whose members all have the same reward has no signal: it is voided, and a group of the dataset's next task is
@@ -811,6 +863,12 @@ export declare type Algorithm = Message<"whetstone.jobs.v1.Algorithm"> & {
      */
     value: PolicyGradient;
     case: "policyGradient";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.Dpo dpo = 3;
+     */
+    value: Dpo;
+    case: "dpo";
   } | { case: undefined; value?: undefined };
 };
 
@@ -878,7 +936,7 @@ export declare const GroupPolicy_CompleteSchema: GenMessage<GroupPolicy_Complete
  */
 export declare type GroupPolicy_Partial = Message<"whetstone.jobs.v1.GroupPolicy.Partial"> & {
   /**
-   * 1 to the group's size, 1 with SFT. An advantage that compares members needs 2.
+   * 1 to the group's size, 1 with SFT; not with DPO. An advantage that compares members needs 2.
    *
    * @generated from field: uint32 min_size = 1;
    */
@@ -948,7 +1006,7 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
   checkpointsKept?: number | undefined;
 
   /**
-   * Absent: partial with min_size 2 (1 for SFT).
+   * Absent: partial with min_size 2 (1 for SFT). With DPO always absent: a pair is trained whole or not at all.
    *
    * @generated from field: whetstone.jobs.v1.GroupPolicy group_policy = 6;
    */
@@ -1272,6 +1330,8 @@ export declare type ValidationResult = Message<"whetstone.jobs.v1.ValidationResu
   step: number;
 
   /**
+   * "heldout": demonstrations that the trainer evaluated.
+   *
    * @generated from field: string variant = 2;
    */
   variant: string;
@@ -1337,6 +1397,14 @@ export declare type ValidationResult = Message<"whetstone.jobs.v1.ValidationResu
    * @generated from field: string commonest_failure = 12;
    */
   commonestFailure: string;
+
+  /**
+   * Of demonstrations that the trainer evaluated, by the names of docs/metrics.md: "loss", "rewards/accuracies". Empty:
+   * the tasks were played.
+   *
+   * @generated from field: map<string, double> metrics = 13;
+   */
+  metrics: { [key: string]: number };
 };
 
 /**
@@ -2564,6 +2632,40 @@ export enum LossAggregation {
  * Describes the enum whetstone.jobs.v1.LossAggregation.
  */
 export declare const LossAggregationSchema: GenEnum<LossAggregation>;
+
+/**
+ * The loss of a pair. h: log-probability of what was chosen minus that under the reference, less the same of what was
+ * rejected. Formulas: docs/algorithms.md.
+ *
+ * @generated from enum whetstone.jobs.v1.DpoVariant
+ */
+export enum DpoVariant {
+  /**
+   * DPO.
+   *
+   * @generated from enum value: DPO_VARIANT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * -log sigmoid(beta * h), h of whole conversations. arXiv 2305.18290.
+   *
+   * @generated from enum value: DPO_VARIANT_DPO = 1;
+   */
+  DPO = 1,
+
+  /**
+   * (h - 1 / (2 * beta))^2, h of means over tokens. arXiv 2310.12036.
+   *
+   * @generated from enum value: DPO_VARIANT_IPO = 2;
+   */
+  IPO = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.DpoVariant.
+ */
+export declare const DpoVariantSchema: GenEnum<DpoVariant>;
 
 /**
  * What the denominators of a loss aggregation count.

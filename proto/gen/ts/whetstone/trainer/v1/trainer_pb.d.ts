@@ -330,6 +330,82 @@ export declare type TrainResult = Message<"whetstone.trainer.v1.TrainResult"> & 
 export declare const TrainResultSchema: GenMessage<TrainResult>;
 
 /**
+ * @generated from message whetstone.trainer.v1.EvaluateRequest
+ */
+export declare type EvaluateRequest = Message<"whetstone.trainer.v1.EvaluateRequest"> & {
+  /**
+   * @generated from field: uint64 epoch = 1;
+   */
+  epoch: bigint;
+
+  /**
+   * A whetstone.events.v1.BatchManifest of demonstrations.
+   *
+   * @generated from field: bytes manifest = 2;
+   */
+  manifest: Uint8Array;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.EvaluateRequest.
+ * Use `create(EvaluateRequestSchema)` to create a new message.
+ */
+export declare const EvaluateRequestSchema: GenMessage<EvaluateRequest>;
+
+/**
+ * @generated from message whetstone.trainer.v1.EvaluateResponse
+ */
+export declare type EvaluateResponse = Message<"whetstone.trainer.v1.EvaluateResponse"> & {
+  /**
+   * @generated from oneof whetstone.trainer.v1.EvaluateResponse.kind
+   */
+  kind: {
+    /**
+     * @generated from field: whetstone.trainer.v1.TrainProgress progress = 1;
+     */
+    value: TrainProgress;
+    case: "progress";
+  } | {
+    /**
+     * @generated from field: whetstone.trainer.v1.EvaluateResult result = 2;
+     */
+    value: EvaluateResult;
+    case: "result";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.EvaluateResponse.
+ * Use `create(EvaluateResponseSchema)` to create a new message.
+ */
+export declare const EvaluateResponseSchema: GenMessage<EvaluateResponse>;
+
+/**
+ * @generated from message whetstone.trainer.v1.EvaluateResult
+ */
+export declare type EvaluateResult = Message<"whetstone.trainer.v1.EvaluateResult"> & {
+  /**
+   * Means over what could be evaluated, see docs/metrics.md. Empty: nothing could.
+   *
+   * @generated from field: map<string, double> metrics = 1;
+   */
+  metrics: { [key: string]: number };
+
+  /**
+   * Entries of the manifest that could not.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.DroppedEpisode dropped = 2;
+   */
+  dropped: DroppedEpisode[];
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.EvaluateResult.
+ * Use `create(EvaluateResultSchema)` to create a new message.
+ */
+export declare const EvaluateResultSchema: GenMessage<EvaluateResult>;
+
+/**
  * @generated from message whetstone.trainer.v1.EvaluateLogProbsRequest
  */
 export declare type EvaluateLogProbsRequest = Message<"whetstone.trainer.v1.EvaluateLogProbsRequest"> & {
@@ -485,6 +561,17 @@ export declare const TrainerService: GenService<{
     methodKind: "server_streaming";
     input: typeof TrainStepRequestSchema;
     output: typeof TrainStepResponseSchema;
+  },
+  /**
+   * Losses of the demonstrations of a manifest under version `step` of it: progress, then one result. Nothing is trained, and
+   * nothing is written.
+   *
+   * @generated from rpc whetstone.trainer.v1.TrainerService.Evaluate
+   */
+  evaluate: {
+    methodKind: "server_streaming";
+    input: typeof EvaluateRequestSchema;
+    output: typeof EvaluateResponseSchema;
   },
   /**
    * Log-probabilities of given token ids under a version it holds.

@@ -140,6 +140,27 @@ export declare type Task = Message<"whetstone.types.v1.Task"> & {
    * @generated from field: string source = 4;
    */
   source: string;
+
+  /**
+   * Two conversations from the same prompt, the better one and the other; used by DPO only. All before the first assistant
+   * message is the prompt. Empty: none.
+   *
+   * @generated from field: repeated whetstone.types.v1.ChatMessage chosen = 5;
+   */
+  chosen: ChatMessage[];
+
+  /**
+   * @generated from field: repeated whetstone.types.v1.ChatMessage rejected = 6;
+   */
+  rejected: ChatMessage[];
+
+  /**
+   * Definitions of the tools that its conversations use, as the OpenAI chat API has them; the chat template prints them.
+   * Empty: none.
+   *
+   * @generated from field: repeated google.protobuf.Struct tools = 7;
+   */
+  tools: JsonObject[];
 };
 
 /**
@@ -1232,7 +1253,8 @@ export enum Purpose {
   VALIDATION = 2,
 
   /**
-   * Not sampled: a given conversation, rendered into token ids, trained on by SFT.
+   * Not sampled: a given conversation, rendered into token ids. Trained on by SFT and DPO, or only evaluated by them: then
+   * it is in a validation's group and never in a batch manifest.
    *
    * @generated from enum value: PURPOSE_DEMONSTRATION = 3;
    */

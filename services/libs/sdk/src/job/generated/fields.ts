@@ -87,8 +87,9 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     fields: {
       sft: { type: "message", message: "Sft" },
       policyGradient: { type: "message", message: "PolicyGradient" },
+      dpo: { type: "message", message: "Dpo" },
     },
-    oneofs: [{ members: ["sft", "policyGradient"], isNeeded: true }],
+    oneofs: [{ members: ["sft", "policyGradient", "dpo"], isNeeded: true }],
     isChoice: true,
   },
   Sft: {
@@ -230,6 +231,16 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       maxTokens: { type: "uint32", isRequired: true, hint: "the length that costs the whole penalty, in tokens" },
       bufferTokens: { type: "uint32", isRequired: true, hint: "tokens before maxTokens from which on length costs" },
       penalty: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
+    },
+  },
+  Dpo: {
+    fields: {
+      variant: { type: "enum", prefix: "DPO_VARIANT_", choices: ["dpo", "ipo"] },
+      beta: { type: "double", range: { min: 0, max: 1000, isAbove: true } },
+      labelSmoothing: { type: "double", range: { min: 0, max: 0.5 } },
+      reference: { type: "string", hint: "a folder in Hugging Face layout" },
+      optimizer: { type: "message", message: "Optimizer" },
+      batching: { type: "message", message: "Batching" },
     },
   },
   Loop: {

@@ -49,6 +49,9 @@ export type RejectionStatistic =
   | "seq-max-k2"
   | "seq-max-k3";
 
+/** The loss of a pair. h: log-probability of what was chosen minus that under the reference, less the same of what was rejected. Formulas: docs/algorithms.md. */
+export type DpoVariant = "dpo" | "ipo";
+
 /** What becomes of an episode that ran into its deadline. */
 export type DeadlinePolicy = "void" | "score" | "mask";
 
@@ -256,6 +259,22 @@ export interface OverlongSettings {
   readonly penalty?: number | undefined;
 }
 
+/** Direct preference optimization: of the two conversations of a task, what was chosen becomes likelier than what was rejected. The loss is the mean over the pairs of the mini-batch. */
+export interface DpoSettings {
+  /** The loss of a pair. h: log-probability of what was chosen minus that under the reference, less the same of what was rejected. Formulas: docs/algorithms.md. Default "dpo". */
+  readonly variant?: DpoVariant | undefined;
+  /** How near to the reference the policy stays: the larger, the nearer. Above 0 and at most 1000. Default 0.1. */
+  readonly beta?: number | undefined;
+  /** Share of the pairs that are taken to be the wrong way round. arXiv 2305.18290, section 4 of Mitchell's note on cDPO. From 0 to 0.5. Default 0. */
+  readonly labelSmoothing?: number | undefined;
+  /** A folder in Hugging Face layout that the trainer can read, with the job's own vocabulary: what log-probabilities are compared with, never trained. Absent: model.path, the weights that the job starts from. A folder in Hugging Face layout. */
+  readonly reference?: string | undefined;
+  /** AdamW. Source: Loshchilov and Hutter, arXiv 1711.05101. */
+  readonly optimizer?: OptimizerSettings | undefined;
+  /** How a batch is cut. None of it changes a gradient (I10), except miniBatches and epochs. */
+  readonly batching?: BatchingSettings | undefined;
+}
+
 /** The sample, train, sync loop. */
 export interface LoopSettings {
   /** Batches to train on; 0 only evaluates. From 0 to 1,000,000. */
@@ -268,7 +287,7 @@ export interface LoopSettings {
   readonly checkpointEvery?: number | undefined;
   /** Checkpoints kept; weights older than the lag needs go with them. From 1 to 10,000. Default 2. */
   readonly checkpointsKept?: number | undefined;
-  /** Absent: partial with minSize 2 (1 for SFT). */
+  /** Absent: partial with minSize 2 (1 for SFT). With DPO always absent: a pair is trained whole or not at all. */
   readonly groupPolicy?: GroupPolicy | undefined;
   /** What becomes of an episode that ran into its deadline. Default "void". */
   readonly deadlinePolicy?: DeadlinePolicy | undefined;
@@ -285,7 +304,7 @@ export type GroupPolicy = "complete" | { readonly partial: PartialSettings } | "
 
 /** The members that exist are trained if there are enough of them. */
 export interface PartialSettings {
-  /** 1 to the group's size, 1 with SFT. An advantage that compares members needs 2. At least 1. */
+  /** 1 to the group's size, 1 with SFT; not with DPO. An advantage that compares members needs 2. At least 1. */
   readonly minSize: number;
 }
 
