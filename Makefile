@@ -13,6 +13,7 @@ BENCH ?=
 LEARN ?=
 ARITHMETIC ?=
 FUZZ ?=
+KILLS ?= 50
 PLANTED ?=
 KUBE ?=
 # Folder for the tarballs of `make pack`.
@@ -25,7 +26,7 @@ PYTHON_STAMP := .venv/.whetstone-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-kube bench-batches fuzz-jobs planted clean
+.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -105,6 +106,9 @@ bench-batches: setup ## What large evaluations and batches cost the controller, 
 
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
 	@node tests/load/generated-jobs.ts $(FUZZ)
+
+kill-trainer: setup ## kill -9 of the trainer at random moments, GRPO and PPO, a JSON line each (KILLS=50 SEED=1)
+	@cd python-trainer && WHETSTONE_KILLS=$(KILLS) WHETSTONE_SEED=$(SEED) OMP_NUM_THREADS=1 python -m pytest -q -s tests/trainer/test_kills.py
 
 planted: setup ## Take every mend of docs/faults.md away in turn and see its test fail, in a copy (PLANTED="--json certificates disk")
 	@node tests/planted/planted.ts $(PLANTED)

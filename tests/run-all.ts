@@ -13,6 +13,7 @@ import { chooseStages, type Due, dueStages, readLastGreen } from "./ci/stages.ts
 import { type Outcome, readE2e, readPytest, readVitest } from "./support/test-reports.ts";
 
 type Runner = (minutes: number) => Outcome;
+type Env = Readonly<Record<string, string>>;
 
 const reports = resolve(".whetstone/test-reports");
 rmSync(reports, { recursive: true, force: true });
@@ -22,7 +23,7 @@ const NOTHING: Outcome = { passed: 0, failures: [] };
 const leftOut: string[] = [];
 const green: string[] = [];
 
-const results = [within("unit", 0, unit), within("pytest", 0, pytest)];
+const results = [within("unit", 0, unit), within("pytest", 0, (minutes) => pytest(minutes))];
 if (process.argv.includes("--cluster")) results.push(...onCluster());
 writeFileSync(`${reports}/green-stages.json`, JSON.stringify(green));
 const passed = results.reduce((total, outcome) => total + outcome.passed, 0);
@@ -65,8 +66,9 @@ function e2eWith(stages: readonly E2eStage[]): Outcome {
 }
 
 function onItsOwn(stage: FileStage): Outcome {
-  const outcome = within(stage.name, stage.minutes, (limit) =>
-    vitest(stage.project, stage.tests, { minutes: limit, name: stage.name }),
+  const { name, project, tests, environment: env = {} } = stage;
+  const outcome = within(name, stage.minutes, (minutes) =>
+    project === "pytest" ? pytest(minutes, tests, { name, env }) : vitest(project, tests, { minutes, name, env }),
   );
   noteGreen([stage], outcome);
   return outcome;
@@ -128,7 +130,7 @@ function images(minutes: number): Outcome {
   return status === 0 ? { passed: 1, failures: [] } : { passed: 0, failures: ["make images"] };
 }
 
-function e2e(minutes: number, which: Record<string, string>): Outcome {
+function e2e(minutes: number, which: Env): Outcome {
   const file = `${reports}/e2e.json`;
   // `make images` has loaded them; what a node says it has may be minutes old.
   const env = { E2E_REPORT: file, E2E_LOAD_IMAGE: "", ...which };
@@ -139,18 +141,23 @@ function e2e(minutes: number, which: Record<string, string>): Outcome {
 function vitest(
   project: string,
   tests: readonly string[],
-  how: { minutes: number; name?: string; env?: Record<string, string> },
+  how: { minutes: number; name?: string; env?: Env },
 ): Outcome {
-  const file = `${reports}/vitest-${(how.name ?? project).replaceAll(/\W+/g, "-")}.json`;
+  const file = `${reports}/vitest-${fileName(how.name ?? project)}.json`;
   const report = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
   const status = run("vitest", ["run", "--project", project, ...tests, ...report], how);
   return outcome(`vitest --project ${project}`, status, file, readVitest);
 }
 
-function pytest(minutes: number): Outcome {
-  const file = `${reports}/pytest.xml`;
-  const status = run("python", ["-m", "pytest", "-q", `--junitxml=${file}`], { cwd: "python-trainer", minutes });
-  return outcome("pytest", status, file, readPytest);
+function pytest(minutes: number, tests: readonly string[] = [], how: { name?: string; env?: Env } = {}): Outcome {
+  const { name = "pytest", env = {} } = how;
+  const file = `${reports}/${fileName(name)}.xml`;
+  const args = ["-m", "pytest", "-q", `--junitxml=${file}`, ...tests.map((path) => resolve(path))];
+  return outcome(name, run("python", args, { cwd: "python-trainer", minutes, env }), file, readPytest);
+}
+
+function fileName(name: string): string {
+  return name.replaceAll(/\W+/g, "-");
 }
 
 /** A runner that ends badly has failed, whatever its report says. */
@@ -163,7 +170,7 @@ function outcome(name: string, status: number, file: string, read: (report: stri
 interface RunOptions {
   readonly cwd?: string;
   readonly minutes: number;
-  readonly env?: Record<string, string>;
+  readonly env?: Env;
 }
 
 /** @returns the exit status; 1 when it took longer than `minutes` and was ended */

@@ -16,10 +16,12 @@ export interface E2eStage extends Turn {
   readonly faults?: string;
 }
 
-/** Test files of a vitest project. */
+/** Test files of a vitest project, or of pytest. */
 export interface FileStage extends Turn {
-  readonly project: "unit" | "kube" | "containers";
+  readonly project: "unit" | "kube" | "containers" | "pytest";
   readonly tests: readonly string[];
+  /** Variables that make them do more than on their ordinary run. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export type Stage = E2eStage | FileStage;
@@ -177,6 +179,19 @@ export const ROTATING: readonly Stage[] = [
       "services/cli/src/commands/eval.ts",
       "services/cli/src/evaluation",
       "services/cli/src/runtime",
+    ],
+  },
+  {
+    name: "one machine: trainer killed at 50 random moments",
+    project: "pytest",
+    tests: ["python-trainer/tests/trainer/test_kills.py"],
+    environment: { WHETSTONE_KILLS: "50" },
+    minutes: 9,
+    paths: [
+      "python-trainer/tests/trainer/kill_run.py",
+      "python-trainer/src/whetstone_trainer/backends",
+      "python-trainer/src/whetstone_trainer/service",
+      "python-trainer/src/whetstone_trainer/weights",
     ],
   },
   {

@@ -40,7 +40,7 @@ async def process(nats_url: str) -> AsyncIterator[tuple[rpc.TrainerServiceStub, 
     options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await channel.channel_ready()
         yield rpc.TrainerServiceStub(channel), child
     finally:
