@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from trainer_client import Trainer, probability, start
 from trainer_kit import Sampler, Stream, group, grpo_spec, manifest_of
+from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
@@ -105,6 +107,33 @@ async def test_a_step_done_again_leaves_out_what_its_record_says(
     recorded = [jobs.DroppedEpisode(episode_id="toy/g0/s2", reason="Unreadable", message="no such message")]
     result = await trainer.train(await stream.manifest(0, group(sampler)), dropped=recorded)
     assert (list(result.dropped), result.rows) == (recorded, 3)
+
+
+async def test_a_token_older_than_the_lag_is_not_trained(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    """Admission makes it impossible (I3), and the audit counts it; the trainer trusts neither."""
+    await trainer.configure(grpo_spec(model_path))
+    await trainer.train(await stream.manifest(0, group(sampler)))
+    episodes = group(sampler, 1, version=1)
+    episodes[2].calls[0].version_spans[0].policy_version = 0
+    result = await trainer.train(await stream.manifest(1, episodes))
+    assert reasons(result) == [("toy/g1/s2", "NotTrainable")]
+    assert "sampled by version 0, step 1 trains versions from 1 on" in result.dropped[0].message
+
+
+async def test_a_group_whose_baseline_has_no_reward_is_dropped_whole(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    spec = grpo_spec(model_path, batch_groups=2)
+    spec.algorithm.policy_gradient.advantage = types.ADVANTAGE_ESTIMATOR_REMAX
+    await trainer.configure(spec)
+    manifest = events.BatchManifest.FromString(await stream.manifest(0, [*group(sampler), *group(sampler, 1)]))
+    for name, reward in {"g0": 0.5, "g1": math.nan}.items():
+        manifest.baselines.add(episode_id=f"toy/b{name}/s0", group=name, reward=reward)
+    result = await trainer.train(manifest.SerializeToString())
+    assert reasons(result) == [(f"toy/g1/s{sample}", "GroupIncomplete") for sample in range(4)]
+    assert (result.rows, result.metrics["optimizer_steps"]) == (4, 1)
 
 
 async def test_a_group_left_too_small_is_dropped_whole(

@@ -19,6 +19,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.reading import OnBytes
 from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.usable import RowLimits
 from whetstone_trainer.contract.settings import TrainSettings
 
 # Told the share of the work that is done, in [0, 1]; may raise to stop it.
@@ -31,8 +32,7 @@ class LoadedModel:
 
     # Numbers that training moves.
     parameters: int
-    # Token ids are below it.
-    vocab_size: int
+    limits: RowLimits
     # What people should know, such as a model that cannot be packed.
     notices: tuple[wire.Notice, ...] = ()
 

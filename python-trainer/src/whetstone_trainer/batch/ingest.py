@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -188,7 +189,7 @@ def parse_episode(job: str, entry: events.BatchEntry, body: bytes, mask_deadline
         raise ContractError(f"{entry.episode_id}: the body is not an Episode: {error}") from error
     if (episode.id, episode.job) != (entry.episode_id, job):
         raise ContractError(f"sequence {entry.sequence}: holds {episode.id} of {episode.job}, not {entry.episode_id}")
-    if episode.reward != entry.reward:
+    if episode.reward != entry.reward and not (math.isnan(episode.reward) and math.isnan(entry.reward)):
         raise ContractError(f"{episode.id}: reward {episode.reward}, the manifest says {entry.reward}")
     if episode.purpose not in (types.PURPOSE_TRAIN, types.PURPOSE_DEMONSTRATION):
         raise ContractError(f"{episode.id}: purpose {types.Purpose.Name(episode.purpose)} is never trained")

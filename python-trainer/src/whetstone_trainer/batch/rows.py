@@ -22,6 +22,8 @@ from whetstone.types.v1 import types_pb2 as types
 from whetstone_trainer.contract.errors import ContractError
 
 UNSAMPLED = -1
+# Of an episode or a trajectory, to either side of 0. With more, gradients overflow in float32.
+LARGEST_REWARD = 1e12
 
 
 def not_computed() -> np.ndarray:
@@ -275,8 +277,11 @@ def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
 
 
 def _require_trainable(episode: types.Episode) -> None:
-    if not all(map(math.isfinite, (episode.reward, *(one.reward for one in episode.trajectories)))):
+    rewards = (episode.reward, *(one.reward for one in episode.trajectories))
+    if not all(map(math.isfinite, rewards)):
         raise ContractError(f"{episode.id}: its reward is not finite")
+    if any(abs(reward) > LARGEST_REWARD for reward in rewards):
+        raise ContractError(f"{episode.id}: its reward is beyond ±{LARGEST_REWARD:.0f}")
     sampled = [call for call in episode.calls if call.completion_ids]
     if sampled and all(_is_context(call, episode) for call in sampled):
         why = "every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)"
@@ -289,7 +294,7 @@ def _is_context(call: types.ModelCall, episode: types.Episode) -> bool:
         return False
     sampling = call.sampling
     whole = (not sampling.HasField("top_p") or sampling.top_p >= 1) and sampling.top_k == 0
-    return not whole or not _temperature(sampling) > 0
+    return not whole or not 0 < _temperature(sampling) < math.inf
 
 
 def _temperature(sampling: types.Sampling) -> float:

@@ -17,13 +17,23 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.batch.ingest import parse_episode
-from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.batch.rows import LARGEST_REWARD, UNSAMPLED, Row, episode_rows
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
 from whetstone_trainer.contract.errors import ContractError, TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 
 UNREADABLE, NOT_TRAINABLE, GROUP_INCOMPLETE = "Unreadable", "NotTrainable", "GroupIncomplete"
 MAX_MESSAGE = 200
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """What a model can compute."""
+
+    # Token ids are below it.
+    vocab_size: int
+    # Most tokens of a sequence.
+    context: int
 
 
 @dataclass
@@ -50,7 +60,7 @@ def usable_episodes(
     bodies: Sequence[bytes | TrainerError],
     dropped_before: Iterable[jobs.DroppedEpisode],
     settings: TrainSettings,
-    vocabulary: int,
+    limits: RowLimits,
 ) -> Batch:
     """`bodies`: of each entry, or why it cannot be had. `dropped_before`: when the step was done first."""
     known = {one.episode_id: one for one in dropped_before}
@@ -62,7 +72,7 @@ def usable_episodes(
             found.append(_dropped(entry, UNREADABLE, str(body)))
         else:
             try:
-                found.append(_read(manifest, entry, body, settings, vocabulary))
+                found.append(_read(manifest, entry, body, settings, limits))
             except ContractError as error:
                 found.append(_dropped(entry, NOT_TRAINABLE, str(error)))
     return _assembled(manifest, found, settings.fewest_members)
@@ -79,15 +89,33 @@ def notices_of(step: int, batch: Batch) -> list[wire.Notice]:
 
 
 def _read(
-    manifest: events.BatchManifest, entry: events.BatchEntry, body: bytes, settings: TrainSettings, vocabulary: int
+    manifest: events.BatchManifest, entry: events.BatchEntry, body: bytes, settings: TrainSettings, limits: RowLimits
 ) -> tuple[types.Episode, list[Trajectory], list[Row]]:
     episode = parse_episode(manifest.job, entry, body, settings.mask_deadline)
+    if not any(call.completion_ids for call in episode.calls):
+        raise ContractError(f"{episode.id}: no token of it was sampled")
     split = split_episode(episode, 0, entry.group, settings.roles)
     rows = episode_rows(episode, 0, manifest.step, split.owners)
     for row in rows:
-        if row.token_ids.max() >= vocabulary:
-            raise ContractError(f"{episode.id}: token id {row.token_ids.max()} is not below {vocabulary}")
+        _require_computable(row, episode.id, limits)
+        _require_fresh(row, episode.id, manifest.step, settings.max_policy_lag)
     return episode, split.trajectories, rows
+
+
+def _require_computable(row: Row, episode: str, limits: RowLimits) -> None:
+    largest, tokens = row.token_ids.max(), row.positions[-1] + 1
+    if largest >= limits.vocab_size:
+        raise ContractError(f"{episode}: token id {largest} is not below {limits.vocab_size}")
+    if tokens > limits.context:
+        raise ContractError(f"{episode}: a row of {tokens} tokens is longer than the {limits.context} of the model")
+
+
+def _require_fresh(row: Row, episode: str, step: int, max_policy_lag: int) -> None:
+    """Admission makes a stale token impossible (I3); if there is one all the same, it must not be trained."""
+    sampled_N = row.versions[row.versions != UNSAMPLED]
+    if len(sampled_N) and sampled_N.min() < step - max_policy_lag:
+        lag = f"step {step} trains versions from {step - max_policy_lag} on"
+        raise ContractError(f"{episode}: a token was sampled by version {sampled_N.min()}, {lag} (I3)")
 
 
 def _assembled(
@@ -100,10 +128,14 @@ def _assembled(
     for entry, one in zip(manifest.entries, found, strict=True):
         (lost if isinstance(one, jobs.DroppedEpisode) else kept)[entry.group] += 1
     baselines = {one.group: one.reward for one in manifest.baselines}
+    unusable = {group for group, reward in baselines.items() if not abs(reward) <= LARGEST_REWARD}
     batch = Batch()
     for entry, one in zip(manifest.entries, found, strict=True):
         if isinstance(one, jobs.DroppedEpisode):
             batch.dropped.append(one)
+        elif entry.group in unusable:
+            baseline = f"the baseline of group {entry.group} has the reward {baselines[entry.group]}"
+            batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, baseline))
         elif lost[entry.group] and kept[entry.group] < fewest_members:
             left = f"{kept[entry.group]} of group {entry.group} are left, it needs {fewest_members}"
             batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, left))

@@ -142,7 +142,7 @@ class JobRun:
             raise TrainerError("FAILED_PRECONDITION", f"step {step} was asked for, step {self.step} is next")
         clock = Clock({"time/read": request.read_seconds})
         before = (self.state.last_result or {}).get("metrics", {})
-        given = (self._backend, settings, self.model.vocab_size, self._published, on_progress, clock, before)
+        given = (self._backend, settings, self.model.limits, self._published, on_progress, clock, before)
         compute = StepCompute(*given)
         trained = compute.run(request)
         on_progress("saving", 0.0)

@@ -145,7 +145,7 @@ def _evaluate(run: JobRun, request: wire.EvaluateLogProbsRequest) -> wire.Evalua
 
 
 def _scored_row(index: int, token_ids: list[int], temperature: float, run: JobRun) -> Row:
-    vocabulary = run.model.vocab_size
+    vocabulary = run.model.limits.vocab_size
     if any(token_id >= vocabulary for token_id in token_ids):
         raise TrainerError("INVALID_ARGUMENT", f"rows[{index}].token_ids: an id is not below {vocabulary}")
     if temperature < 0:

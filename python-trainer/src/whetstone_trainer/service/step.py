@@ -26,7 +26,7 @@ from whetstone_trainer.backends.protocol import (
 )
 from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
 from whetstone_trainer.batch.rows import Row
-from whetstone_trainer.batch.usable import Batch, notices_of, usable_episodes
+from whetstone_trainer.batch.usable import Batch, RowLimits, notices_of, usable_episodes
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 from whetstone_trainer.service.referred import paired_rows, reference_log_probabilities
@@ -67,7 +67,7 @@ class StepCompute:
 
     backend: TrainerBackend
     settings: TrainSettings
-    vocab_size: int
+    limits: RowLimits
     published: Callable[[int], PolicyVersion | None]
     on_progress: OnProgress
     clock: Clock = field(default_factory=lambda: Clock({}))
@@ -81,7 +81,7 @@ class StepCompute:
         step = request.manifest.step
         self.on_progress("checking", 0.0)
         with self.clock.part("time/check"):
-            given = (request.manifest, request.bodies, request.dropped_before, self.settings, self.vocab_size)
+            given = (request.manifest, request.bodies, request.dropped_before, self.settings, self.limits)
             batch = usable_episodes(*given)
             metrics, worst = self._checked(step, batch)
             notices = notices_of(step, batch) + self._judged(step, worst, batch)

@@ -8,11 +8,16 @@ import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1
 const NOTHING_LEFT =
   "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)";
 
+/** Of an episode or a trajectory, to either side of 0. With more, the trainer's gradients overflow. */
+const LARGEST_REWARD = 1e12;
+
 /** Why no step can train the episode, or use it as a baseline, for people. Empty: one can. What has no tokens at all is told by their number. */
 export function whyNotTrainable(episode: Episode): string {
   const { purpose, calls, reward, trajectories } = episode;
   if (![Purpose.TRAIN, Purpose.DEMONSTRATION, Purpose.BASELINE].includes(purpose)) return "";
-  if (![reward, ...trajectories.map((one) => one.reward)].every(Number.isFinite)) return "its reward is not finite";
+  const rewards = [reward, ...trajectories.map((one) => one.reward)];
+  if (!rewards.every(Number.isFinite)) return "its reward is not finite";
+  if (rewards.some((one) => Math.abs(one) > LARGEST_REWARD)) return `its reward is beyond ±${LARGEST_REWARD}`;
   if (purpose === Purpose.BASELINE) return ""; // Only its reward is used.
   const earlier = new Set<string>();
   for (const call of calls) {
@@ -32,7 +37,7 @@ export function whyNotTrainable(episode: Episode): string {
 function isContext({ sampling }: ModelCall, purpose: Purpose): boolean {
   if (purpose !== Purpose.TRAIN) return false;
   const { temperature = 1, topP = 1, topK = 0 } = sampling ?? {};
-  return !(temperature > 0) || !(topP >= 1) || topK > 0;
+  return !(temperature > 0 && temperature < Infinity) || !(topP >= 1) || topK > 0;
 }
 
 function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose): string {

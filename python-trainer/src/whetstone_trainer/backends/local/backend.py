@@ -33,6 +33,7 @@ from whetstone_trainer.backends.protocol import (
     StepReport,
 )
 from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.usable import RowLimits
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 
@@ -88,7 +89,7 @@ class LocalBackend:
         budget = TokenBudget(settings.batching.micro_batch_tokens, models)
         self._job = _Job(settings, model, policy, optimizer, budget, reference=reference, critic=critic)
         parameters = sum(one.numel() for one in policy.module.parameters())
-        return LoadedModel(parameters, policy.vocab_size, tuple(policy.notices))
+        return LoadedModel(parameters, RowLimits(policy.vocab_size, policy.context), tuple(policy.notices))
 
     def _reference(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Policy | None:
         if not settings.reference_path:

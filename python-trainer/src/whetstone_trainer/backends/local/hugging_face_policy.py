@@ -8,6 +8,7 @@ not of trained tokens only: it needs more time and memory than our own transform
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ class HuggingFacePolicy:
     @property
     def vocab_size(self) -> int:
         return self.module.config.get_text_config().vocab_size
+
+    @property
+    def context(self) -> int:
+        """Of a model without positions, such as a state space model, whatever fits into memory."""
+        return getattr(self.module.config.get_text_config(), "max_position_embeddings", sys.maxsize)
 
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
         return micro_batches(rows, token_budget, self.module.device, packed=False)

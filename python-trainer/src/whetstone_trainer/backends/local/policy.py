@@ -37,6 +37,11 @@ class Policy(Protocol):
     def vocab_size(self) -> int: ...
 
     @property
+    def context(self) -> int:
+        """Most tokens of a sequence."""
+        ...
+
+    @property
     def notices(self) -> Sequence[wire.Notice]:
         """What people should know of it."""
         ...
@@ -85,6 +90,10 @@ class TransformerPolicy:
     @property
     def vocab_size(self) -> int:
         return self.module.config.vocab_size
+
+    @property
+    def context(self) -> int:
+        return self.module.config.max_position
 
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
         return micro_batches(rows, token_budget, self.module.model.norm.weight.device)
