@@ -58,6 +58,7 @@ def _generate_choice(sequence: Sequence, output: Output) -> dict[str, Any]:
         "logprobs": {"content": [_entry(output, i) for i in range(len(output.token_ids))]} if wanted else None,
         "finish_reason": output.finish_reason,
         "stop_reason": output.stop_reason,
+        "sampling_mask": output.supports or None,
         "weight_versions": None
         if versions is None
         else [{"version": label, "start": start, "end": end} for label, start, end in versions],

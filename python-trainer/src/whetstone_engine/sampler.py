@@ -39,12 +39,15 @@ class Sampled:
     """One token a row: ids [S], logprobs [S] (nats), ranks [S] (1 = most likely; 0 if no row wants logprobs).
 
     `alternatives[row]` lists (token id, logprob, rank) for rows that want more than the sampled token.
+    `supports[row]` holds the ids that truncation kept, ascending, for rows that want logprobs and have a top_k: that
+    bounds them. A trainer needs them to take probabilities over the same tokens.
     """
 
     token_ids: Ints
     logprobs: Floats
     ranks: Ints
     alternatives: dict[int, list[tuple[int, float, int]]]
+    supports: dict[int, Ints]
 
 
 def sample(logits_SV: Tensor, rows: RowParams, positions_S: Ints) -> Sampled:
@@ -68,7 +71,8 @@ def sample(logits_SV: Tensor, rows: RowParams, positions_S: Ints) -> Sampled:
     ranks = _ranks(scaled_SV, chosen_S1, rows.logprobs)
     logprobs = (chosen_S1 - normaliser_S1).squeeze(-1).cpu().numpy()
     alternatives = _alternatives(scaled_SV, normaliser_S1, rows.logprobs)
-    return Sampled(tokens_S1.squeeze(-1).cpu().numpy(), logprobs, ranks, alternatives)
+    supports = _supports(scaled_SV, truncated & (rows.top_k > 0) & (rows.logprobs >= 0))
+    return Sampled(tokens_S1.squeeze(-1).cpu().numpy(), logprobs, ranks, alternatives, supports)
 
 
 def uniform(seeds_S: NDArray[np.uint64], positions_S: Ints) -> NDArray[np.float64]:
@@ -132,6 +136,16 @@ def truncate(scaled_SV: Tensor, top_p: Floats, top_k: Ints, min_p: Floats) -> Te
 def _keep_top_k(values_SV: Tensor, sorted_SV: Tensor, limits: Ints) -> Tensor:
     threshold_S1 = sorted_SV.gather(-1, torch.from_numpy(limits - 1).to(values_SV.device).unsqueeze(-1))
     return values_SV.masked_fill(values_SV < threshold_S1, -torch.inf)
+
+
+def _supports(scaled_SV: Tensor, asked: NDArray[np.bool_]) -> dict[int, Ints]:
+    rows = np.flatnonzero(asked)
+    if not len(rows):
+        return {}
+    kept_SV = torch.isfinite(scaled_SV[torch.from_numpy(rows).to(scaled_SV.device)])
+    ids = kept_SV.nonzero()[:, 1].cpu().numpy()
+    ends = np.cumsum(kept_SV.sum(-1).cpu().numpy())
+    return dict(zip(rows.tolist(), np.split(ids, ends[:-1]), strict=True))
 
 
 def _ranks(scaled_SV: Tensor, chosen_S1: Tensor, wanted: Ints) -> Ints:

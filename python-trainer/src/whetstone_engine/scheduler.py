@@ -76,6 +76,8 @@ class Scheduler:
         ended = stopped | (positions + 1 >= table.limit[slots])
         for row, alternatives in sampled.alternatives.items():
             self._at(int(slots[row])).alternatives.append(alternatives)
+        for row, ids in sampled.supports.items():
+            self._at(int(slots[row])).supports.append(ids.tolist())
         self.counters.generation_tokens += len(slots)
         for row in np.flatnonzero(ended).tolist():
             self._finish(self._at(int(slots[row])), "stop" if stopped[row] else "length")
@@ -257,6 +259,7 @@ class Scheduler:
         if params.logprobs is not None:
             output.logprobs, output.ranks = table.logprobs[place].tolist(), table.ranks[place].tolist()
             output.alternatives = sequence.alternatives[sequence.sent :]
+            output.supports = sequence.supports[sequence.sent :]
         if reason is not None:
             output.versions = sequence.versions(total)
             output.stop_reason = self._stop_reason(sequence, ids) if reason == "stop" else None

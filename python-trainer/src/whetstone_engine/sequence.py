@@ -31,6 +31,8 @@ class Output:
     """Tokens of one choice: all of them at the end of a request, or those since the last chunk of a stream.
 
     `alternatives[i]` lists (token id, logprob, rank) of the most likely tokens at place i, when asked for.
+    `supports[i]` lists the ids that truncated sampling kept at place i; empty where nothing was truncated, or without a
+    top_k.
     `versions` holds (label, start, end) half-open over the whole output, set with `finish_reason`.
     """
 
@@ -42,6 +44,7 @@ class Output:
     stop_reason: int | None = None
     versions: list[tuple[str, int, int]] | None = None
     error: str | None = None
+    supports: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +64,7 @@ class Sequence:
     cached_tokens: int = 0
     blocks: list[int] = field(default_factory=list)
     alternatives: list[list[tuple[int, float, int]]] = field(default_factory=list)
+    supports: list[list[int]] = field(default_factory=list)
     marks: list[tuple[str, int]] = field(default_factory=list)
     sent: int = 0
     done: bool = False

@@ -47,6 +47,24 @@ async def test_t02_stream_equals_whole(api: Api) -> None:
     assert all(choice(chunk)["weight_versions"] is None for chunk in chunks[:-1])
 
 
+async def test_truncated_sampling_names_its_supports(api: Api, target: Target) -> None:
+    """Whole and streamed alike: the log-probability of a token is its share of its support."""
+    drawn: dict[str, Any] = {"temperature": 1.0, "top_p": 0.6, "top_k": 40, "min_p": 0.01, "seed": 5, "max_tokens": 9}
+    whole = await api.generate(PROMPT, **drawn)
+    ids, supports = choice(whole)["token_ids"], choice(whole)["sampling_mask"]
+    log_softmax = offline_logits(target, PROMPT, ids).log_softmax(-1)
+    for index, (token, support) in enumerate(zip(ids, supports, strict=True)):
+        assert token in support
+        assert len(support) <= 40
+        assert support == sorted(support)
+        share = log_softmax[index, token] - log_softmax[index, support].logsumexp(-1)
+        assert logprobs(whole)[index] == pytest.approx(share.item(), abs=1e-4)
+    assert any(len(support) > 1 for support in supports)
+    chunks = [chunk async for chunk in api.stream(PROMPT, **drawn)]
+    assert [one for chunk in chunks for one in choice(chunk)["sampling_mask"] or []] == supports
+    assert choice(await api.generate(PROMPT, max_tokens=2, temperature=1.0))["sampling_mask"] is None
+
+
 async def test_t02_stream_usage_chunk(api: Api) -> None:
     body = {**generate_body(PROMPT, None, max_tokens=3), "stream": True, "stream_options": {"include_usage": True}}
     _, text = await api.post("/inference/v1/generate", body)

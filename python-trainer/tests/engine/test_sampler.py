@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,45 @@ def test_truncation_keeps_the_nucleus_and_samples_inside_it(seed: int, top_p: fl
     assert kept[int(sampled.token_ids[0])]
     expected = original[0].masked_fill(~kept, -torch.inf).log_softmax(-1)[int(sampled.token_ids[0])]
     assert sampled.logprobs[0] == pytest.approx(expected.item(), abs=1e-5)
+
+
+def naive_support(logits_V: torch.Tensor, top_p: float, top_k: int, min_p: float) -> list[int]:
+    """Token by token, likeliest first; no two of `logits` are equal."""
+    likeliest = max(logits_V.tolist())
+    order = sorted(range(VOCAB), key=lambda token: -float(logits_V[token]))
+    order = [token for token in order if math.exp(float(logits_V[token]) - likeliest) >= min_p][: top_k or VOCAB]
+    total, before, kept = sum(math.exp(float(logits_V[token])) for token in order), 0.0, []
+    for token in order:
+        if kept and before / total >= top_p:
+            break
+        kept.append(token)
+        before += math.exp(float(logits_V[token]))
+    return sorted(kept)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), temperature=st.sampled_from([0.5, 1.0, 1.4]),
+    top_p=st.sampled_from([0.1, 0.33, 0.8, 0.95, 1.0]), top_k=st.integers(1, VOCAB), min_p=st.sampled_from([0.0, 0.07]),
+)  # fmt: skip
+def test_the_support_is_that_of_a_naive_sampler(
+    seed: int, temperature: float, top_p: float, top_k: int, min_p: float
+) -> None:
+    params = rows(1, temperature=temperature, top_p=top_p, top_k=top_k, min_p=min_p, seed=seed)
+    sampled = sample(logits(seed), params, np.array([0]))
+    scaled_V = logits(seed)[0].double() / temperature
+    expected = naive_support(scaled_V, top_p, top_k, min_p)
+    assert sampled.supports[0].tolist() == expected
+    token = int(sampled.token_ids[0])
+    mass = sum(math.exp(float(scaled_V[one])) for one in expected)
+    assert sampled.logprobs[0] == pytest.approx(float(scaled_V[token]) - math.log(mass), abs=1e-5)
+
+
+def test_a_support_is_told_of_truncated_rows_that_want_logprobs_and_bound_it() -> None:
+    given = {"top_p": [0.5, 0.5, 1.0, 0.5, 0.5], "top_k": [0, 4, 0, 4, 4], "logprobs": [0, 0, 0, -1, 3]}
+    greedy = {"temperature": [1.0, 1.0, 1.0, 1.0, 0.0]}
+    sampled = sample(logits(1).repeat(5, 1), rows(5, **given, **greedy), np.arange(5))
+    assert list(sampled.supports) == [1]
 
 
 def test_top_p_is_the_smallest_set_that_reaches_p() -> None:

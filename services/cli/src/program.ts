@@ -154,6 +154,7 @@ function addEvalCommand(program: Command, context: CommandContext, outcome: Outc
     .option("--temperature <t>", "in place of the job file's")
     .option("--top-p <p>", "in place of the job file's")
     .option("--top-k <k>", "in place of the job file's")
+    .option("--min-p <p>", "in place of the job file's")
     .option("--max-tokens <n>", "tokens an answer, in place of the job file's")
     .option("--seed <n>", "in place of the job file's")
     .option("--name <name>", "of the evaluation: the same command with it goes on where it was interrupted")

@@ -29,7 +29,7 @@ describe("chat completions", () => {
     expect(body.usage).toMatchObject({ prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
     expect(engine.requests.at(-1)).toMatchObject({
       token_ids: [USER, ...bytes("hi"), ASSISTANT],
-      sampling_params: { temperature: 0.5, max_tokens: 4, seed: 7, top_p: 1, top_k: 0, logprobs: 0 },
+      sampling_params: { temperature: 0.5, max_tokens: 4, seed: 7, top_p: 1, top_k: 0, min_p: 0, logprobs: 0 },
     });
     const [call] = (await calls(gateway, "one")).calls;
     expect(call).toMatchObject({
@@ -49,6 +49,26 @@ describe("chat completions", () => {
     await chat(gateway, "drawn", [user("hi")], { temperature: 0.5, top_p: 0.9, top_k: 20 });
     const [call] = (await calls(gateway, "drawn")).calls;
     expect(call?.sampling).toMatchObject({ temperature: 0.5, topP: 0.9, topK: 20 });
+  });
+
+  it.each([
+    ["as asked", { top_k: 20 }, 20],
+    ["bounded where only top_p truncates", { top_p: 0.9 }, 512],
+    ["bounded where only min_p truncates", { min_p: 0.1 }, 512],
+  ])("records the support of each token, %s", async (name, fields, topK) => {
+    await chat(gateway, `support ${name}`, [user("hi")], fields);
+    expect(engine.requests.at(-1)?.sampling_params.top_k).toBe(topK);
+    const [call] = (await calls(gateway, `support ${name}`)).calls;
+    expect(call?.sampling?.topK).toBe(topK);
+    expect(call).toMatchObject({ supportIds: [69, 70, END, END + 1], supportCounts: [2, 2] });
+    const chunks = await chatStream(gateway, `streamed ${name}`, [user("hi")], fields);
+    expect(chunks.length).toBeGreaterThan(1);
+    expect((await calls(gateway, `streamed ${name}`)).calls).toMatchObject([{ supportCounts: [2, 2] }]);
+  });
+
+  it("records no support where tokens are drawn from the whole vocabulary", async () => {
+    await chat(gateway, "whole vocabulary", [user("hi")], { temperature: 0.5, top_p: 1 });
+    expect((await calls(gateway, "whole vocabulary")).calls).toMatchObject([{ supportIds: [], supportCounts: [] }]);
   });
 
   it("continues a conversation from its exact ids", async () => {

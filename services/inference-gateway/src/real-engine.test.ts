@@ -83,6 +83,19 @@ describe("with the PyTorch engine", () => {
     expect(b?.calls[0]?.completionIds).toEqual(a?.calls[0]?.completionIds);
   });
 
+  it("records what truncated sampling drew each token from", async () => {
+    const options = { temperature: 1, top_p: 0.8, seed: 3, max_tokens: 12 };
+    await chat(gateway, "truncated", [user("x")], options);
+    const [call] = (await calls(gateway, "truncated")).calls;
+    expect(call?.supportCounts).toHaveLength(call?.completionIds.length ?? -1);
+    let start = 0;
+    for (const [i, count] of (call?.supportCounts ?? []).entries()) {
+      expect(call?.supportIds.slice(start, start + count)).toContain(call?.completionIds[i]);
+      start += count;
+    }
+    expect(call?.supportIds).toHaveLength(start);
+  });
+
   it("carries running calls over a weight switch: two labels, contiguous, nothing lost", async () => {
     const sessions = Array.from({ length: 4 }, (_, i) => `switch-${i}`);
     const answers = sessions.map((session, i) => chat(gateway, session, [user("go")], { seed: i, max_tokens: 600 }));

@@ -33,7 +33,6 @@ describe("fields that would be dropped", () => {
     ["frequency_penalty", -1],
     ["repetition_penalty", 1.1],
     ["logit_bias", { "50": -100 }],
-    ["min_p", 0.1],
     ["reasoning_effort", "high"],
     ["parallel_tool_calls", false],
     ["n", 2],

@@ -8,7 +8,13 @@ export interface FakeRequest {
   readonly request_id: string;
   readonly token_ids: number[];
   readonly stream: boolean;
-  readonly sampling_params: { max_tokens: number; seed?: number; temperature: number; logprobs: number };
+  readonly sampling_params: {
+    max_tokens: number;
+    seed?: number;
+    temperature: number;
+    top_k: number;
+    logprobs: number;
+  };
 }
 
 /** Tokens that the engine will "sample" for a request, in order. */
@@ -171,9 +177,13 @@ function answer(run: Running, ids: number[], finish: string | null, logprob = fa
     const entry = { token_id: id, logprob: logprob(id), rank: 1 };
     return { ...entry, top_logprobs: [entry, { token_id: id + 1, logprob: -9, rank: 2 }] };
   });
+  const isTold = run.request.sampling_params.top_k > 0;
+  const told = { sampling_mask: isTold ? ids.map((id) => [id, id + 1]) : null };
   return {
     request_id: `generate-tokens-${run.request.request_id}`,
-    choices: [{ index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans }],
+    choices: [
+      { ...told, index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans },
+    ],
     usage: { prompt_tokens: run.request.token_ids.length, prompt_tokens_details: { cached_tokens: 3 } },
   };
 }

@@ -20,7 +20,7 @@ from whetstone_trainer.batch.rows import Row
 
 @dataclass
 class Branch:
-    """Rows with the same ids, trained tokens and temperatures. `start`: where its own ids begin in the tree."""
+    """Rows with equal ids, trained tokens, temperatures and supports. `start`: where its own ids begin in the tree."""
 
     rows: list[Row]
     # Ids after the prompt. The last trained token is predicted, never fed.
@@ -95,10 +95,11 @@ def cut_by_tokens(trees: Sequence[Tree], budget: int, padded: bool = False) -> I
 
 def _distinct(rows: Sequence[Row]) -> list[Branch]:
     """Rows by all that the forward pass and the softmax see of them."""
-    branches: dict[tuple[bytes, bytes, bytes], Branch] = {}
+    branches: dict[tuple[bytes, ...], Branch] = {}
     for row in rows:
         fed = row.token_ids[: row.positions[-1] + 1]
-        key = (fed.tobytes(), row.positions.tobytes(), row.temperatures.tobytes())
+        supports = (one.tobytes() for one in row.support)
+        key = (fed.tobytes(), row.positions.tobytes(), row.temperatures.tobytes(), *supports)
         branch = branches.get(key)
         if branch is None:
             branches[key] = Branch([row], row.token_ids[row.positions[0] : row.positions[-1]])

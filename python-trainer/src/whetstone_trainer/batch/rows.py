@@ -4,9 +4,9 @@
 A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids
 with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. So is
 a greedy call, whose tokens have probability 1 whatever the weights, and a call drawn from a part of the vocabulary
-(top_p, top_k), whose probabilities are not those of the whole that is trained. A root starts a row. So does a fork: the
-shared prefix is repeated with mask 0, because its tokens are trained once, in the row that came first. A row is all of
-one trajectory.
+(top_p, top_k, min_p) that its engine did not name: where it did, probabilities are taken over that part. A root starts
+a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once, in the row that
+came first. A row is all of one trajectory.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from whetstone_trainer.contract.errors import ContractError
 UNSAMPLED = -1
 # Of an episode or a trajectory, to either side of 0. With more, gradients overflow in float32.
 LARGEST_REWARD = 1e12
+# The support of a token that was drawn from all of the vocabulary.
+WHOLE = np.zeros(0, dtype=np.int64)
 
 
 def not_computed() -> np.ndarray:
@@ -54,6 +56,9 @@ class Row:
     trajectory: int = 0
     # Its trained tokens among those of its trajectory: sibling rows count as one rollout together.
     share: float = 1.0
+    # Of each trained token the ids that it was drawn from, its support; an empty one: the whole vocabulary. The column
+    # is empty where all are. Probabilities are taken over the support, under every policy (arXiv 2512.02556).
+    support: np.ndarray = field(default_factory=not_computed)
     # The calls of the trained tokens, in order, with how many each has.
     calls: tuple[tuple[str, int], ...] = ()
     # What a step computes of its trained tokens [K]. Set by `algorithms.estimates`.
@@ -66,7 +71,8 @@ class Row:
     returns: np.ndarray = field(default_factory=not_computed)
     # Of the policy that ratios are taken to, nats. Set by `algorithms.proximal`.
     old_logprobs: np.ndarray = field(default_factory=not_computed)
-    # Of the reference, nats, and what it takes from each token's reward. Set by `algorithms.reference`.
+    # Of the reference, nats, and what it takes from each token's reward, or from its advantage. Set by
+    # `algorithms.reference`.
     reference: np.ndarray = field(default_factory=not_computed)
     penalties: np.ndarray = field(default_factory=not_computed)
     # Index of its pair in the batch. Set by `algorithms.preference`.
@@ -122,6 +128,7 @@ class _Draft:
     versions: list[int] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     comparable: list[bool] = field(default_factory=list)
+    supports: list[np.ndarray] = field(default_factory=list)
     calls: list[tuple[str, int]] = field(default_factory=list)
 
     def sampled(self, token_ids: list[int], logprobs: list[float], versions: list[int]) -> None:
@@ -131,10 +138,20 @@ class _Draft:
         self.logprobs += logprobs
         self.versions += versions
 
-    def drawn(self, count: int, temperature: float, comparable: bool) -> None:
+    def drawn(self, supports: list[np.ndarray], temperature: float, comparable: bool) -> None:
         """How the tokens added last were drawn."""
-        self.temperatures += [temperature] * count
-        self.comparable += [comparable] * count
+        self.temperatures += [temperature] * len(supports)
+        self.comparable += [comparable] * len(supports)
+        self.supports += supports
+
+    def support(self) -> np.ndarray:
+        """The column of a row."""
+        if not any(len(one) for one in self.supports):
+            return not_computed()
+        column = np.empty(len(self.supports), dtype=object)
+        for index, one in enumerate(self.supports):
+            column[index] = one
+        return column
 
     def finish(self, episode: int, first_trajectory: int, trained_tokens: int) -> Row:
         return Row(
@@ -148,7 +165,8 @@ class _Draft:
             np.ones(len(self.positions), dtype=np.float32),
             first_trajectory + self.owner,
             len(self.positions) / trained_tokens,
-            tuple(self.calls),
+            calls=tuple(self.calls),
+            support=self.support(),
         )
 
 
@@ -233,12 +251,12 @@ def _append_completion(draft: _Draft, call: types.ModelCall, episode: types.Epis
         for token_id, trained in zip(token_ids, _demonstration_mask(call, where), strict=True):
             if trained:
                 draft.sampled([token_id], [0.0], [UNSAMPLED])
-                draft.drawn(1, 1.0, False)
+                draft.drawn([WHOLE], 1.0, False)
             else:
                 draft.token_ids.append(token_id)
     else:
         draft.sampled(token_ids, _logprobs(call, where), _versions(call, where, step))
-        draft.drawn(len(token_ids), _temperature(call.sampling), True)
+        draft.drawn(_supports(call, where), _temperature(call.sampling), True)
     draft.calls.append((call.id, len(draft.positions) - trained_before))
 
 
@@ -259,6 +277,22 @@ def _logprobs(call: types.ModelCall, where: str) -> list[float]:
     if not all(map(math.isfinite, logprobs)):
         raise ContractError(f"{where}: a log-probability is not finite")
     return logprobs
+
+
+def _supports(call: types.ModelCall, where: str) -> list[np.ndarray]:
+    """The ids that each completion token was drawn from."""
+    count, counts = len(call.completion_ids), list(call.support_counts)
+    if not counts:
+        return [WHOLE] * count
+    if len(counts) != count or sum(counts) != len(call.support_ids):
+        raise ContractError(
+            f"{where}: {len(call.support_ids)} support ids in {len(counts)} supports of {count} completion ids"
+        )
+    supports = np.split(np.array(call.support_ids, dtype=np.int64), np.cumsum(counts)[:-1])
+    for index, (token_id, support) in enumerate(zip(call.completion_ids, supports, strict=True)):
+        if token_id not in support:
+            raise ContractError(f"{where}: token {index} is not in its own support")
+    return supports
 
 
 def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
@@ -284,7 +318,9 @@ def _require_trainable(episode: types.Episode) -> None:
         raise ContractError(f"{episode.id}: its reward is beyond ±{LARGEST_REWARD:.0f}")
     sampled = [call for call in episode.calls if call.completion_ids]
     if sampled and all(_is_context(call, episode) for call in sampled):
-        why = "every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)"
+        why = (
+            "every call was greedy (temperature 0) or drawn from a part of the vocabulary that its engine did not name"
+        )
         raise ContractError(f"{episode.id}: none of its tokens can be trained: {why}")
 
 
@@ -292,9 +328,13 @@ def _is_context(call: types.ModelCall, episode: types.Episode) -> bool:
     """Whether it was drawn in a way that no step can train."""
     if episode.purpose == types.PURPOSE_DEMONSTRATION:
         return False
-    sampling = call.sampling
-    whole = (not sampling.HasField("top_p") or sampling.top_p >= 1) and sampling.top_k == 0
-    return not whole or not 0 < _temperature(sampling) < math.inf
+    is_unknown = _is_truncated(call.sampling) and not call.support_counts
+    return is_unknown or not 0 < _temperature(call.sampling) < math.inf
+
+
+def _is_truncated(sampling: types.Sampling) -> bool:
+    is_whole = not sampling.HasField("top_p") or sampling.top_p >= 1
+    return not is_whole or sampling.top_k > 0 or not sampling.min_p <= 0
 
 
 def _temperature(sampling: types.Sampling) -> float:

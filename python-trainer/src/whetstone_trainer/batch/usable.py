@@ -103,7 +103,8 @@ def _read(
 
 
 def _require_computable(row: Row, episode: str, limits: RowLimits) -> None:
-    largest, tokens = row.token_ids.max(), row.positions[-1] + 1
+    largest = max(int(ids.max()) for ids in (row.token_ids, *row.support) if len(ids))
+    tokens = row.positions[-1] + 1
     if largest >= limits.vocab_size:
         raise ContractError(f"{episode}: token id {largest} is not below {limits.vocab_size}")
     if tokens > limits.context:

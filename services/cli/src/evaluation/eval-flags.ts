@@ -16,6 +16,7 @@ export interface EvalWords {
   readonly temperature?: string;
   readonly topP?: string;
   readonly topK?: string;
+  readonly minP?: string;
   readonly maxTokens?: string;
 }
 
@@ -41,6 +42,7 @@ export function readEvalWords(words: EvalWords): EvalOptions {
     temperature: share("--temperature", words.temperature),
     topP: share("--top-p", words.topP),
     topK: whole("--top-k", words.topK),
+    minP: share("--min-p", words.minP),
     maxTokens: whole("--max-tokens", words.maxTokens),
   };
   if (words.seed !== undefined && !/^\d+$/.test(words.seed))

@@ -6,7 +6,7 @@ import type { TemplateMessage } from "./message.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
-import { generate } from "./generate.ts";
+import { generate, noTokens } from "./generate.ts";
 import type { GenerateDeps, Generation, OnTokens, Tokens } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
@@ -130,7 +130,7 @@ function textOf(
 ): string {
   if (stream === undefined) return codec.decode(generation.ids);
   const rest = stream.end();
-  if (rest !== "") onPiece?.(rest, { ids: [], logprobs: [], alternatives: [] });
+  if (rest !== "") onPiece?.(rest, noTokens());
   return stream.text;
 }
 
@@ -150,7 +150,9 @@ function record(
 ): void {
   const nowMs = deps.now();
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;
-  const answer = { completionIds, logprobs, spans, finishReason, text, resubmissions, cachedTokens };
+  // An answer that several engines made is known only where all of them told.
+  const supports = generation.supports.length === completionIds.length ? generation.supports : [];
+  const answer = { completionIds, logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = { index, policy: request.model, sampling: request.sampling, role, children: 0, demonstrationMask: [] };
   const call: CallRecord = { ...common, ...promptOf(plan), ...answer, ...when };

@@ -31,6 +31,8 @@ export interface Tokens {
   readonly logprobs: number[];
   /** Empty unless alternatives were asked for. */
   readonly alternatives: Alternative[][];
+  /** The ids that truncated sampling kept for each token, ascending. Empty unless the engine says so for every one. */
+  readonly supports: number[][];
 }
 
 /** How an attempt ended. `failed` may be tried again, `rejected` may not. */
@@ -126,7 +128,7 @@ interface Run {
 
 async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> {
   const { deps, answer, scope, onTokens } = run;
-  const streamed: Tokens = { ids: [], logprobs: [], alternatives: [] };
+  const streamed = noTokens();
   const forward = onTokens && ((tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens)));
   try {
     const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
@@ -205,15 +207,19 @@ function wantOf(call: GenerateCall, answer: Generation): Want {
 }
 
 function emptyGeneration(call: GenerateCall): Generation {
-  const tokens: Tokens = { ids: [], logprobs: [], alternatives: [] };
   const none = { finishReason: "", resubmissions: 0, cachedTokens: 0, engineId: "", maxVersion: call.minVersion };
-  return { ...tokens, spans: [], ...none };
+  return { ...noTokens(), spans: [], ...none };
+}
+
+export function noTokens(): Tokens {
+  return { ids: [], logprobs: [], alternatives: [], supports: [] };
 }
 
 export function appendTokens(target: Tokens, source: Tokens): void {
   for (const id of source.ids) target.ids.push(id);
   for (const logprob of source.logprobs) target.logprobs.push(logprob);
   for (const alternatives of source.alternatives) target.alternatives.push(alternatives);
+  for (const support of source.supports) target.supports.push(support);
 }
 
 function gaveUp(failures: number, last: string): ApiError {

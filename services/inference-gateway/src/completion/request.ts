@@ -6,8 +6,21 @@ export interface SamplingAsked {
   readonly temperature?: number | undefined;
   readonly topP?: number | undefined;
   readonly topK?: number | undefined;
+  readonly minP?: number | undefined;
   readonly maxTokens?: number | undefined;
   readonly seed?: number | undefined;
+}
+
+/**
+ * Most tokens that truncated sampling keeps where nobody says how many. What it kept travels with every token, so that the
+ * trainer takes probabilities over the same ones: that has to be bounded.
+ */
+export const MAX_SUPPORT = 512;
+
+/** With a `topK` where `topP` or `minP` truncates without one; vLLM, too, tells what it kept only then. */
+export function withBoundedSupport(sampling: SamplingAsked): SamplingAsked {
+  const { topP = 1, topK = 0, minP = 0 } = sampling;
+  return (topP < 1 || minP > 0) && topK === 0 ? { ...sampling, topK: MAX_SUPPORT } : sampling;
 }
 
 /** The tools that a chat template prints. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Dispatcher } from "undici";
-import { appendTokens, type AttemptEnd, type OnTokens, type Tokens } from "../completion/generate.ts";
+import { appendTokens, type AttemptEnd, noTokens, type OnTokens, type Tokens } from "../completion/generate.ts";
 import { readTokens } from "./engine-wire.ts";
 import type { WireAnswer } from "./engine-wire.ts";
 
@@ -99,7 +99,7 @@ export class StreamReader extends ResponseReader {
   readonly #alternatives: number;
   readonly #onTokens: OnTokens;
   readonly #decoder = new TextDecoder();
-  readonly #all: Tokens = { ids: [], logprobs: [], alternatives: [] };
+  readonly #all = noTokens();
   #pending = "";
   #end: Extract<AttemptEnd, { kind: "done" }> = {
     ...{ kind: "done", tokens: this.#all, spans: undefined, finishReason: "abort", cachedTokens: 0 },

@@ -12,6 +12,8 @@ interface WireChoice {
   readonly token_ids?: number[] | null;
   readonly logprobs?: { readonly content?: WireLogprob[] | null } | null;
   readonly finish_reason?: string | null;
+  /** The ids that truncated sampling kept for each token. vLLM has it with --return-sampling-mask, but not in streams. */
+  readonly sampling_mask?: number[][] | null;
   readonly weight_versions?: LabelSpan[] | null;
 }
 
@@ -37,6 +39,7 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
       temperature: sampling.temperature ?? 1,
       top_p: sampling.topP ?? 1,
       top_k: sampling.topK ?? 0,
+      min_p: sampling.minP ?? 0,
       max_tokens: request.maxTokens,
       seed: request.seed ?? undefined,
       logprobs: request.alternatives,
@@ -61,6 +64,7 @@ export function readTokens(choice: WireChoice, alternatives: number): Tokens | s
     ids,
     logprobs,
     alternatives: alternatives > 0 ? content.map((entry) => readAlternatives(entry, alternatives)) : [],
+    supports: choice.sampling_mask ?? [],
   };
 }
 

@@ -41,6 +41,8 @@ function modelCall(call: CallRecord): ModelCall {
     promptIds: call.promptIds as number[],
     completionIds: call.completionIds as number[],
     logprobs: call.logprobs as number[],
+    supportIds: call.supports.flat(),
+    supportCounts: call.supports.map((support) => support.length),
     versionSpans: call.spans as { start: number; end: number; policyVersion: bigint }[],
     finishReason: call.finishReason,
     sampling: sampling as Sampling,

@@ -47,7 +47,14 @@ async function demonstrated(
   const text = printed.endsWith(codec.endOfTurn) ? printed.slice(0, printed.length - codec.endOfTurn.length) : printed;
   // Nothing was sampled: there are no log-probabilities and no versions, and the mask says what is trained.
   const zeros = completionIds.map(() => 0);
-  const answer = { completionIds, logprobs: zeros, spans: [], demonstrationMask: completionIds.map(() => 1), text };
+  const answer = {
+    completionIds,
+    logprobs: zeros,
+    supports: [],
+    spans: [],
+    demonstrationMask: completionIds.map(() => 1),
+    text,
+  };
   const none = {
     finishReason: "stop",
     sampling: {},

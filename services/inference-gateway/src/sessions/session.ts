@@ -18,6 +18,8 @@ export interface CallRecord {
   readonly promptIds: readonly number[];
   readonly completionIds: readonly number[];
   readonly logprobs: readonly number[];
+  /** The ids that truncated sampling kept for each token. Empty: nothing was truncated, or the engine does not tell. */
+  readonly supports: readonly (readonly number[])[];
   readonly spans: readonly TokenSpan[];
   readonly finishReason: string;
   readonly sampling: SamplingAsked;

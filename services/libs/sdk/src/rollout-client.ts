@@ -8,6 +8,8 @@ export interface SamplingParams {
   readonly topP?: number | undefined;
   /** 0: off. */
   readonly topK?: number | undefined;
+  /** 0: off. */
+  readonly minP?: number | undefined;
   /** Most tokens of one call. Absent: what the budgets leave. */
   readonly maxTokens?: number | undefined;
 }

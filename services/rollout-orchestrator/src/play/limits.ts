@@ -69,6 +69,6 @@ export function episodeTimeoutMs(task: Pick<RolloutTask, "limits">): number {
 
 function samplingOf(sampling: RolloutTask["sampling"]): SamplingParams {
   const { temperature } = withDefaults(SamplingSchema, sampling);
-  const { topP, topK, maxTokens } = sampling ?? {}; // What is off is not asked for.
-  return { temperature, topP, topK, maxTokens };
+  const { topP, topK, minP, maxTokens } = sampling ?? {}; // What is off is not asked for.
+  return { temperature, topP, topK, minP, maxTokens };
 }

@@ -9,6 +9,7 @@ import {
   EpisodeSchema,
   FailureClass as WireClass,
   type ModelCall,
+  Purpose,
   type StepSchema,
   TerminationReason as WireReason,
 } from "@whetstone/proto/types/v1/types";
@@ -57,7 +58,7 @@ export function seal({ task, attempt, waitingMs }: Delivery, given: PlayedEpisod
     purpose: task.purpose,
     ...(task.task === undefined ? {} : { task: task.task }),
     trajectories: trajectories.map((trajectory) => wireTrajectory(trajectory, played.finalObservation)),
-    calls,
+    calls: task.purpose === Purpose.TRAIN ? calls : calls.map(withoutSupport),
     terminationReason: WIRE_REASON[reason],
     failure: { ...failure, failureClass: WIRE_CLASS[failure.class] },
     reward: played.reward,
@@ -73,6 +74,11 @@ export function seal({ task, attempt, waitingMs }: Delivery, given: PlayedEpisod
     startedAt: timestampFromMs(played.startedAtMs),
     masked,
   });
+}
+
+/** Only training reads what truncated sampling kept, and it may be most of an episode. */
+function withoutSupport(call: ModelCall): ModelCall {
+  return { ...call, supportIds: [], supportCounts: [] };
 }
 
 /** What an episode consists of that no agent and no environment took part in. */

@@ -6,7 +6,7 @@
 import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
 
 const NOTHING_LEFT =
-  "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary (top_p, top_k)";
+  "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary that its engine did not name (top_p, top_k, min_p)";
 
 /** Of an episode or a trajectory, to either side of 0. With more, the trainer's gradients overflow. */
 const LARGEST_REWARD = 1e12;
@@ -31,13 +31,14 @@ export function whyNotTrainable(episode: Episode): string {
 
 /**
  * Whether the call was drawn in a way that no step can train, so that its tokens are context. A greedy token has
- * probability 1 whatever the weights; one drawn from a part of the vocabulary has another probability than the trainer's,
- * which is taken over all of it.
+ * probability 1 whatever the weights; one drawn from a part of the vocabulary has a probability within that part, which the
+ * trainer can only compute where the engine named it.
  */
-function isContext({ sampling }: ModelCall, purpose: Purpose): boolean {
+function isContext({ sampling, supportCounts }: ModelCall, purpose: Purpose): boolean {
   if (purpose !== Purpose.TRAIN) return false;
-  const { temperature = 1, topP = 1, topK = 0 } = sampling ?? {};
-  return !(temperature > 0 && temperature < Infinity) || !(topP >= 1) || topK > 0;
+  const { temperature = 1, topP = 1, topK = 0, minP = 0 } = sampling ?? {};
+  const isTruncated = !(topP >= 1) || topK > 0 || !(minP <= 0);
+  return !(temperature > 0 && temperature < Infinity) || (isTruncated && supportCounts.length === 0);
 }
 
 function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose): string {
@@ -50,10 +51,26 @@ function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose
   return agrees ? "" : `${completionIds.length} completion ids but ${demonstrationMask.length} mask values`;
 }
 
-function faultOfSampled({ completionIds, logprobs, versionSpans }: ModelCall): string {
+function faultOfSampled(call: ModelCall): string {
+  const { completionIds, logprobs, versionSpans } = call;
   const count = completionIds.length;
   if (logprobs.length !== count) return `${count} completion ids but ${logprobs.length} logprobs`;
   if (!logprobs.every(Number.isFinite)) return "a log-probability is not finite";
+  const unsupported = faultOfSupport(call);
+  if (unsupported !== "") return unsupported;
   const span = versionSpans.find(({ start, end }) => start > end || end > count);
   return span ? `version span [${span.start}, ${span.end}) of ${count} tokens` : "";
+}
+
+function faultOfSupport({ completionIds, supportIds, supportCounts }: ModelCall): string {
+  if (supportCounts.length === 0) return "";
+  const [count, total] = [completionIds.length, supportCounts.reduce((sum, one) => sum + one, 0)];
+  if (supportCounts.length !== count || supportIds.length !== total)
+    return `${supportIds.length} support ids in ${supportCounts.length} supports of ${count} completion ids`;
+  let start = 0;
+  const outside = completionIds.findIndex((id, i) => {
+    const support = supportIds.slice(start, (start += supportCounts[i] ?? 0));
+    return !support.includes(id);
+  });
+  return outside < 0 ? "" : `token ${outside} is not in its own support`;
 }

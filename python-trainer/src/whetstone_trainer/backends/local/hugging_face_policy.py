@@ -53,7 +53,7 @@ class HuggingFacePolicy:
         return micro_batches(rows, token_budget, self.module.device, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-        return score_logits(self._logits(batch), batch.targets_M, batch.temperatures_M, entropy_gradient)
+        return score_logits(self._logits(batch), batch, 0, entropy_gradient)
 
     def predict(self, batch: MicroBatch) -> Tensor:
         return predict_logits(self._logits(batch), batch.targets_M, batch.temperatures_M)

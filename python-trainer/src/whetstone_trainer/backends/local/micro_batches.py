@@ -15,11 +15,28 @@ from torch import Tensor
 
 from whetstone_trainer.algorithms.aggregation import token_weights
 from whetstone_trainer.batch.packing import Tree, build_trees, cut_by_tokens
-from whetstone_trainer.batch.rows import Row
+from whetstone_trainer.batch.rows import WHOLE, Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
 # On a CPU a pass that stays in the cache is faster, measured: 4,096 tokens take 15 % less time than 16,384.
 CPU_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Supports:
+    """What truncated sampling kept, for those of the M trained tokens that were drawn so: entries of (token, id)."""
+
+    token_E: Tensor
+    id_E: Tensor
+
+    def outside(self, start: int, count: int, vocabulary: int) -> Tensor:
+        """[count, vocabulary] bool: ids that tokens start … start + count - 1 could not be."""
+        chosen_E = (self.token_E >= start) & (self.token_E < start + count)
+        token_E, id_E = self.token_E[chosen_E] - start, self.id_E[chosen_E]
+        outside = torch.zeros((count, vocabulary), dtype=torch.bool, device=token_E.device)
+        outside[token_E] = True
+        outside[token_E, id_E] = False
+        return outside
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,8 @@ class MicroBatch:
     # The rows in order; their trained tokens, one after the other, are the N. `row_of_N` indexes `rows`.
     rows: list[Row]
     row_of_N: np.ndarray
+    # None: all were drawn from the whole vocabulary.
+    supports: Supports | None = None
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +108,17 @@ def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
         tensor(np.concatenate(tokens_of_rows)),
         [row for _, branch in branches for row in branch.rows],
         np.repeat(np.arange(len(tokens_of_rows)), [len(own) for own in tokens_of_rows]),
+        _supports(firsts, device),
     )
+
+
+def _supports(rows: Sequence[Row], device: torch.device) -> Supports | None:
+    """Of rows whose trained tokens, one after the other, are the M."""
+    if not any(len(row.support) for row in rows):
+        return None
+    of_tokens = [one for row in rows for one in (row.support if len(row.support) else [WHOLE] * len(row.positions))]
+    token_E = np.repeat(np.arange(len(of_tokens)), [len(one) for one in of_tokens])
+    return Supports(torch.from_numpy(token_E).to(device), torch.from_numpy(np.concatenate(of_tokens)).to(device))
 
 
 def of_trajectory(row: Row) -> int:

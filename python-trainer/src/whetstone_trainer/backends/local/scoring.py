@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Log-probabilities and entropies of trained tokens. Logits, and the last layer, only where a token is trained.
 
+Tokens of truncated sampling have theirs over the ids that they were drawn from, whatever the weights: with the same ids
+on both sides a ratio is exact.
+
 Weights are float32 always. Matrix products may be computed in bfloat16; the softmax and all after it never are.
 """
 
@@ -15,23 +18,24 @@ from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.tree_attention import TreeAttention
 
+# Logits of what could not be drawn: exp makes 0 of it, and 0 times it is 0, where infinity would make NaN.
+EXCLUDED = -1e30
 # Logits of at most this many elements at a time (256 MiB as float32); more are recomputed in the backward pass.
 MAX_LOGITS = 64 * 1024 * 1024
 
 
 def score(model: Transformer, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and entropies [M], nats, float32, of softmax(logits / temperature).
+    """Log-probabilities and entropies [M], nats, float32, of softmax(logits / temperature) over the supports.
 
     The entropy has a gradient only if asked for.
     """
     hidden_MH = hidden(model, batch)
     chunk = max(1, MAX_LOGITS // model.config.vocab_size)
     if len(hidden_MH) <= chunk:
-        return _score(model, hidden_MH, batch.targets_M, batch.temperatures_M, entropy_gradient)
+        return _score(model, hidden_MH, batch, 0, entropy_gradient)
     parts = []
     for start in range(0, len(hidden_MH), chunk):
-        part = slice(start, start + chunk)
-        given = (model, hidden_MH[part], batch.targets_M[part], batch.temperatures_M[part], entropy_gradient)
+        given = (model, hidden_MH[start : start + chunk], batch, start, entropy_gradient)
         parts.append(checkpoint(_score, *given, use_reentrant=False) if torch.is_grad_enabled() else _score(*given))
     return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropies for _, entropies in parts])
 
@@ -57,9 +61,9 @@ def hidden(model: Transformer, batch: MicroBatch) -> Tensor:
 
 
 def _score(
-    model: Transformer, hidden_MH: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
+    model: Transformer, hidden_CH: Tensor, batch: MicroBatch, start: int, entropy_gradient: bool
 ) -> tuple[Tensor, Tensor]:
-    return score_logits(model.logits(hidden_MH), targets_M, temperatures_M, entropy_gradient)
+    return score_logits(model.logits(hidden_CH), batch, start, entropy_gradient)
 
 
 def predict_logits(logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor) -> Tensor:
@@ -69,13 +73,14 @@ def predict_logits(logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor)
     return torch.stack([logprobs_M, (logprobs_M >= log_softmax_MV.amax(-1)).float()], dim=1)
 
 
-def score_logits(
-    logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor, entropy_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and entropies [M] of softmax(logits / temperature)."""
-    logits_MV = logits_MV.float() / temperatures_M.unsqueeze(1)
-    log_softmax_MV = F.log_softmax(logits_MV, dim=-1)
-    logprobs_M = log_softmax_MV.gather(1, targets_M.unsqueeze(1)).squeeze(1)
-    for_entropy_MV = log_softmax_MV if entropy_gradient else log_softmax_MV.detach()
-    entropies_M = -(for_entropy_MV.exp() * for_entropy_MV).sum(-1)
-    return logprobs_M, entropies_M
+def score_logits(logits_CV: Tensor, batch: MicroBatch, start: int, entropy_gradient: bool) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropies [C] of the batch's trained tokens start … start + C - 1."""
+    part = slice(start, start + len(logits_CV))
+    logits_CV = logits_CV.float() / batch.temperatures_M[part].unsqueeze(1)
+    if batch.supports is not None:
+        logits_CV = logits_CV.masked_fill(batch.supports.outside(start, *logits_CV.shape), EXCLUDED)
+    log_softmax_CV = F.log_softmax(logits_CV, dim=-1)
+    logprobs_C = log_softmax_CV.gather(1, batch.targets_M[part].unsqueeze(1)).squeeze(1)
+    for_entropy_CV = log_softmax_CV if entropy_gradient else log_softmax_CV.detach()
+    entropies_C = -(for_entropy_CV.exp() * for_entropy_CV).sum(-1)
+    return logprobs_C, entropies_C

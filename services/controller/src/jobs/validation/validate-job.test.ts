@@ -254,8 +254,7 @@ describe("validateJob", () => {
       { algorithm: { dpo: { variant: "DPO_VARIANT_IPO", labelSmoothing: 0.1 } } },
       ["algorithm.dpo.labelSmoothing"],
     ],
-    ["top-p in training", { sampling: { topP: 0.9 } }, ["sampling.topP"]],
-    ["top-k in training", { sampling: { topK: 20 } }, ["sampling.topK"]],
+    ["a top-k in training that would make episodes huge", { sampling: { topK: 513 } }, ["sampling.topK"]],
     [
       "top-k of 1e9",
       { validation: validated({ variants: [{ name: "a", sampling: { topK: 1e9 } }] }) },
@@ -291,8 +290,12 @@ describe("validateJob", () => {
     expect(paths(change)).toEqual(expected);
   });
 
-  it("lets validation and SFT sample from a part of the vocabulary, which nobody trains on", () => {
-    const sampling = { topP: 0.9, topK: 20 };
+  it("lets jobs train what was drawn from a part of the vocabulary", () => {
+    expect(paths({ sampling: { topP: 0.9, topK: 512, minP: 0.05 } })).toEqual([]);
+  });
+
+  it("lets validation and SFT sample from a larger part, which nobody trains on", () => {
+    const sampling = { topP: 0.9, topK: 2000 };
     expect(paths({ validation: validated({ variants: [{ name: "a", sampling }] }) })).toEqual([]);
     expect(paths({ loop: { steps: 0 }, validation: validated({}), sampling })).toEqual([]);
     expect(paths({ algorithm: { sft: {} }, sampling })).toEqual([]);

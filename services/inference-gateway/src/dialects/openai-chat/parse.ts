@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { badField } from "../../completion/api-error.ts";
-import type { CompletionRequest, SamplingAsked, TemplateVariables, Tools } from "../../completion/request.ts";
+import {
+  type CompletionRequest,
+  type SamplingAsked,
+  type TemplateVariables,
+  type Tools,
+  withBoundedSupport,
+} from "../../completion/request.ts";
 import { type Fields, flag, integer, number, parseFields, parseModel } from "../read-fields.ts";
 import { refuseUnsupported } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
@@ -32,14 +38,15 @@ function parseSampling(fields: Fields): SamplingAsked {
   const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
   const topP = number(fields, "top_p", 0, 1);
   if (topP === 0) throw badField("top_p", "must be greater than 0");
-  return {
+  return withBoundedSupport({
     temperature: number(fields, "temperature", 0, 2),
     topP,
     // vLLM writes "off" as -1, our contract as 0.
     topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
+    minP: number(fields, "min_p", 0, 1),
     maxTokens,
     seed: integer(fields, "seed", 0),
-  };
+  });
 }
 
 function parseIncludeUsage(options: unknown): boolean {

@@ -7,7 +7,7 @@ export interface FilledFields {
   "whetstone.jobs.v1.Dataset": "repeat";
   "whetstone.jobs.v1.Validation": "everySteps" | "atStart" | "atEnd";
   "whetstone.jobs.v1.ValidationVariant": "attempts";
-  "whetstone.types.v1.Sampling": "temperature" | "topP" | "topK";
+  "whetstone.types.v1.Sampling": "temperature" | "topP" | "topK" | "minP";
   "whetstone.jobs.v1.Sft": "optimizer" | "batching";
   "whetstone.jobs.v1.Optimizer":
     "learningRate" | "beta1" | "beta2" | "weightDecay" | "gradientClip" | "warmupSteps" | "finalRateShare";

@@ -46,7 +46,7 @@ afterEach(async () => {
 
 function ask(options: Partial<ChatOptions> = {}) {
   return client.chat([{ role: "user", content: "é" }], {
-    sampling: { temperature: 0.5, topP: 0.9, topK: 4 },
+    sampling: { temperature: 0.5, topP: 0.9, topK: 4, minP: 0.1 },
     maxTokens: 8,
     seed: 3,
     role: "solver",
@@ -75,6 +75,7 @@ describe("a call", () => {
         temperature: 0.5,
         top_p: 0.9,
         top_k: 4,
+        min_p: 0.1,
       },
     });
   });
@@ -171,6 +172,7 @@ describe("tools, reasoning and ids", () => {
       "temperature",
       "top_p",
       "top_k",
+      "min_p",
     ]);
   });
 

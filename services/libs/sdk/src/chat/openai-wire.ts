@@ -4,13 +4,14 @@ import type { ChatOptions, ModelAnswer, Usage } from "../rollout-client.ts";
 import type { ChatMessage, ToolCall } from "../types.ts";
 
 export function encodeRequest(model: string, messages: readonly ChatMessage[], options: ChatOptions): string {
-  const { temperature, topP, topK } = options.sampling;
+  const { temperature, topP, topK, minP } = options.sampling;
   const wired = messages.every(isPlain) ? messages : messages.map(toWire);
   let text = `{"model":${JSON.stringify(model)},"messages":${JSON.stringify(wired)}`;
   text += `,"max_tokens":${options.maxTokens},"seed":${options.seed}`;
   if (temperature !== undefined) text += `,"temperature":${temperature}`;
   if (topP !== undefined) text += `,"top_p":${topP}`;
   if (topK !== undefined && topK > 0) text += `,"top_k":${topK}`;
+  if (minP !== undefined && minP > 0) text += `,"min_p":${minP}`;
   return `${text}${encodeExtras(options)}}`;
 }
 

@@ -215,16 +215,18 @@ class PhaseTimeouts(_message.Message):
     def __init__(self, reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., model: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., step: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reward: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., close: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Sampling(_message.Message):
-    __slots__ = ("temperature", "top_p", "top_k", "max_tokens")
+    __slots__ = ("temperature", "top_p", "top_k", "max_tokens", "min_p")
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
     temperature: float
     top_p: float
     top_k: int
     max_tokens: int
-    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., max_tokens: _Optional[int] = ...) -> None: ...
+    min_p: float
+    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., max_tokens: _Optional[int] = ..., min_p: _Optional[float] = ...) -> None: ...
 
 class RolloutLimits(_message.Message):
     __slots__ = ("max_steps", "max_prompt_tokens", "max_response_tokens", "enforce_prompt_limit_each_step", "episode_timeout", "retry_limit", "gamma", "overlong_filter", "accumulate_thinking", "disable_thinking", "phase_timeouts")
@@ -263,7 +265,7 @@ class VersionSpan(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., policy_version: _Optional[int] = ...) -> None: ...
 
 class ModelCall(_message.Message):
-    __slots__ = ("id", "parent_id", "prompt_ids", "completion_ids", "logprobs", "version_spans", "finish_reason", "sampling", "seed", "role", "text", "fork_reason", "started_at", "duration", "resubmissions", "cached_tokens", "demonstration_mask")
+    __slots__ = ("id", "parent_id", "prompt_ids", "completion_ids", "logprobs", "version_spans", "finish_reason", "sampling", "seed", "role", "text", "fork_reason", "started_at", "duration", "resubmissions", "cached_tokens", "demonstration_mask", "support_ids", "support_counts")
     ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +283,8 @@ class ModelCall(_message.Message):
     RESUBMISSIONS_FIELD_NUMBER: _ClassVar[int]
     CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DEMONSTRATION_MASK_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_IDS_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_COUNTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     parent_id: str
     prompt_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -298,7 +302,9 @@ class ModelCall(_message.Message):
     resubmissions: int
     cached_tokens: int
     demonstration_mask: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, id: _Optional[str] = ..., parent_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., completion_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., finish_reason: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., seed: _Optional[int] = ..., role: _Optional[str] = ..., text: _Optional[str] = ..., fork_reason: _Optional[_Union[ForkReason, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resubmissions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., demonstration_mask: _Optional[_Iterable[int]] = ...) -> None: ...
+    support_ids: _containers.RepeatedScalarFieldContainer[int]
+    support_counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, id: _Optional[str] = ..., parent_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., completion_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., finish_reason: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., seed: _Optional[int] = ..., role: _Optional[str] = ..., text: _Optional[str] = ..., fork_reason: _Optional[_Union[ForkReason, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resubmissions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., demonstration_mask: _Optional[_Iterable[int]] = ..., support_ids: _Optional[_Iterable[int]] = ..., support_counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("call_id", "observation", "model_response", "action", "thought", "reward", "done", "mc_return", "info")

@@ -320,8 +320,8 @@ export declare type PhaseTimeouts = Message<"whetstone.types.v1.PhaseTimeouts"> 
 export declare const PhaseTimeoutsSchema: GenMessage<PhaseTimeouts>;
 
 /**
- * How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes
- * their probabilities over all of it. So top_p and top_k are for validation and evaluation only.
+ * How tokens are drawn. Writer: job. With top_p or min_p a token is drawn from 512 tokens at most, unless top_k says how
+ * many: each trained token travels with those that it was drawn from, over which the trainer takes its probability.
  *
  * @generated from message whetstone.types.v1.Sampling
  */
@@ -353,6 +353,13 @@ export declare type Sampling = Message<"whetstone.types.v1.Sampling"> & {
    * @generated from field: optional uint32 max_tokens = 4;
    */
   maxTokens?: number | undefined;
+
+  /**
+   * Only tokens with at least so much of the likeliest one's probability; 0 is off.
+   *
+   * @generated from field: optional double min_p = 5;
+   */
+  minP?: number | undefined;
 };
 
 /**
@@ -609,6 +616,21 @@ export declare type ModelCall = Message<"whetstone.types.v1.ModelCall"> & {
    * @generated from field: repeated uint32 demonstration_mask = 17;
    */
   demonstrationMask: number[];
+
+  /**
+   * Truncated sampling (top_p, top_k, min_p): the ids that each completion token was drawn from, its support, ascending; one
+   * token's after the other's.
+   *
+   * @generated from field: repeated uint32 support_ids = 18;
+   */
+  supportIds: number[];
+
+  /**
+   * How many of support_ids each completion token has. Empty: drawn from the whole vocabulary, or the engine does not tell.
+   *
+   * @generated from field: repeated uint32 support_counts = 19;
+   */
+  supportCounts: number[];
 };
 
 /**

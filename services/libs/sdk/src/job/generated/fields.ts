@@ -81,6 +81,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       topP: { type: "double", range: { min: 0.000001, max: 1 } },
       topK: { type: "uint32", range: { min: 0, max: 1000000 } },
       maxTokens: { type: "uint32", range: { min: 1, max: 10000000 } },
+      minP: { type: "double", range: { min: 0, max: 1 } },
     },
   },
   Algorithm: {

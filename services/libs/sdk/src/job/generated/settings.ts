@@ -62,7 +62,7 @@ export type MismatchPolicy = "warn" | "stop";
 export interface JobSettings {
   /** The sample, train, sync loop. */
   readonly loop: LoopSettings;
-  /** How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes their probabilities over all of it. So topP and topK are for validation and evaluation only. */
+  /** How tokens are drawn. Writer: job. With topP or minP a token is drawn from 512 tokens at most, unless topK says how many: each trained token travels with those that it was drawn from, over which the trainer takes its probability. */
   readonly sampling?: SamplingSettings | undefined;
   /** The budgets of one episode. Writer: job. Defaults follow rLLM's AgentExecutionEngine where sane. */
   readonly limits?: LimitSettings | undefined;
@@ -100,7 +100,7 @@ export interface VariantSettings {
   readonly attempts?: number | undefined;
 }
 
-/** How tokens are drawn. Writer: job. Tokens that are trained must be drawn from the whole vocabulary: the trainer takes their probabilities over all of it. So topP and topK are for validation and evaluation only. */
+/** How tokens are drawn. Writer: job. With topP or minP a token is drawn from 512 tokens at most, unless topK says how many: each trained token travels with those that it was drawn from, over which the trainer takes its probability. */
 export interface SamplingSettings {
   /** At least 0.01, or 0 (greedy; not to train on). From 0 to 2. Default 1. */
   readonly temperature?: number | undefined;
@@ -110,6 +110,8 @@ export interface SamplingSettings {
   readonly topK?: number | undefined;
   /** Most tokens of one model call. Absent: what the limits leave. From 1 to 10,000,000. */
   readonly maxTokens?: number | undefined;
+  /** Only tokens with at least so much of the likeliest one's probability; 0 is off. From 0 to 1. Default 0. */
+  readonly minP?: number | undefined;
 }
 
 /** Supervised fine-tuning: mean negative log-likelihood of the assistant's tokens over the global batch. */
