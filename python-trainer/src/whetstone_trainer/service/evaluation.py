@@ -14,7 +14,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_trainer.algorithms.preference import judged_pairs
 from whetstone_trainer.backends.protocol import OnShare, PolicyVersion, TrainerBackend
 from whetstone_trainer.batch.rows import Row
-from whetstone_trainer.batch.usable import Batch, usable_episodes
+from whetstone_trainer.batch.usable import Batch, RowLimits, usable_episodes
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
 from whetstone_trainer.service.referred import paired_rows
@@ -26,13 +26,13 @@ class Evaluation:
 
     backend: TrainerBackend
     settings: TrainSettings
-    vocab_size: int
+    limits: RowLimits
     policy: PolicyVersion
     on_share: OnShare
 
     def run(self, manifest: events.BatchManifest, bodies: Sequence[bytes | TrainerError]) -> wire.EvaluateResult:
         """`bodies`: of each entry of the manifest, or why it cannot be had."""
-        batch = usable_episodes(manifest, bodies, (), self.settings, self.vocab_size)
+        batch = usable_episodes(manifest, bodies, (), self.settings, self.limits)
         options = self.settings.algorithm.preference
         metrics = {}
         if batch.rows:

@@ -163,7 +163,7 @@ class JobRun:
                 "NOT_FOUND", f"version {version} is not there to be evaluated; {self.step} is the newest"
             )
         on_progress("evaluating", 0.0)
-        given = (self._backend, self.settings, self.model.vocab_size, policy)
+        given = (self._backend, self.settings, self.model.limits, policy)
         return Evaluation(*given, lambda share: on_progress("evaluating", share)).run(manifest, bodies)
 
     def log_probabilities(self, rows: Sequence[Row]) -> Sequence[np.ndarray]:
