@@ -18,7 +18,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF, ESTIMATORS
-from whetstone_trainer.algorithms.estimates import estimate_advantages
+from whetstone_trainer.algorithms.estimates import estimate_advantages, with_advantages
 from whetstone_trainer.algorithms.estimator import Member, lowered, member
 from whetstone_trainer.algorithms.importance import importance_weights, off_policy_metrics
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF
@@ -29,7 +29,8 @@ from whetstone_trainer.algorithms.reference import adapted, discounted
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.algorithms.value_loss import value_losses
-from whetstone_trainer.batch.rows import episode_rows
+from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.errors import ContractError
 from whetstone_trainer.contract.rules import with_defaults
 from whetstone_trainer.contract.settings import AlgorithmSettings
@@ -45,6 +46,7 @@ def check_advantages(vector: dict[str, Any]) -> None:
         normalize_by_std=vector.get("normalizeByStd", True),
         gamma=vector.get("gamma", 1.0),
         gae_lambda=vector.get("gaeLambda", 1.0),
+        reward_threshold=vector.get("rewardThreshold"),
     )
     baselines = vector.get("baselines", [None] * len(vector["groups"]))
     members = [replace(one, baseline=own) for one, own in zip(members_of(vector), baselines, strict=True)]
@@ -197,6 +199,29 @@ def check_overlong(vector: dict[str, Any]) -> None:
     np.testing.assert_allclose(found.rewards_K.sum(), found.reward, **TOLERANCE)
 
 
+def check_stepwise(vector: dict[str, Any]) -> None:
+    """Each trajectory is a row, each step a call with two tokens."""
+    options = jobs.PolicyGradient(
+        normalize_by_std=vector.get("normalizeByStd", True), grouping_level=jobs.GROUPING_LEVEL_STEP
+    )
+    estimator = ESTIMATORS[vector["estimator"]]
+    algorithm = replace(GRPO, advantage=estimator.name, min_group=estimator.fewest_members, options=options)
+    steps = [tuple((f"c{i}", float(one)) for i, one in enumerate(own)) for own in vector["returns"]]
+    played = zip(vector["groups"], steps, strict=True)
+    trajectories = [Trajectory(i, group, "agent", 9.0, True, steps=own) for i, (group, own) in enumerate(played)]
+    rows = [row_of_calls(i, [name for name, _ in own]) for i, own in enumerate(steps)]
+    for row, expected in zip(with_advantages(rows, trajectories, algorithm, {}), vector["advantages"], strict=True):
+        np.testing.assert_allclose(row.advantages, np.repeat(expected, 2), **TOLERANCE)
+
+
+def row_of_calls(trajectory: int, calls: list[str]) -> Row:
+    """Two trained tokens a call."""
+    tokens = 2 * len(calls)
+    ones = np.ones(tokens, dtype=np.float32)
+    ids, positions, named = np.arange(tokens + 1), np.arange(1, tokens + 1), tuple((one, 2) for one in calls)
+    return Row(trajectory, ids, positions, -ones, np.zeros(tokens, int), ones, ones > 0, ones, trajectory, calls=named)
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "advantages.json": check_advantages,
     "policy_loss.json": check_policy_loss,
@@ -205,6 +230,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "sft.json": check_sft,
     "preference.json": check_preference,
     "overlong.json": check_overlong,
+    "stepwise.json": check_stepwise,
     "kl.json": check_kl,
     "correction.json": check_correction,
     "trainable.json": check_trainable,

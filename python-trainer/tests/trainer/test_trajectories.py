@@ -48,12 +48,25 @@ AGENT = {"c0": "agent", "c1": "agent", "c2": "agent"}
 
 def test_a_single_trajectory_has_the_episodes_reward() -> None:
     split = split_episode(episode(AGENT, [("agent", 0.0, "c0 c1 c2")], reward=3.0), 7, "g1", {})
-    assert split.trajectories == [Trajectory(7, "g1", "agent", 3.0, True)]
+    steps = (("c0", 0.0), ("c1", 0.0), ("c2", 0.0))
+    assert split.trajectories == [Trajectory(7, "g1", "agent", 3.0, True, steps=steps)]
     assert split.owners == {"c0": 0, "c1": 0, "c2": 0}
 
 
 def test_the_answer_that_ended_the_episode_belongs_to_its_only_trajectory() -> None:
     assert split_episode(episode(AGENT, [("agent", 1.0, "c0 c1")]), 0, "g", {}).owners == {"c0": 0, "c1": 0, "c2": 0}
+
+
+def test_a_step_has_its_monte_carlo_return() -> None:
+    made = episode(AGENT, [("agent", 1.0, "c0 c1")], reward=1.0)
+    for step, mc_return in zip(made.trajectories[0].steps, (0.9, 1.0), strict=True):
+        step.mc_return = mc_return
+    expected = (("c0", 0.9), ("c1", 1.0), ("c2", 0.0))  # Nothing was earned after the answer that became no step.
+    assert split_episode(made, 0, "g", {}).trajectories[0].steps == expected
+    made.masked = True
+    assert split_episode(made, 0, "g", {}).trajectories[0].steps == expected  # It counts in the statistics.
+    silent = split_episode(episode({"c0": "a", "c1": "a"}, [], reward=2.0), 0, "g", {})
+    assert silent.trajectories[0].steps == (("c0", 2.0), ("c1", 2.0))
 
 
 def test_calls_of_unnamed_sub_agents_are_context() -> None:

@@ -66,6 +66,7 @@ ADVANTAGES: dict[str, Callable[[np.ndarray, list[np.ndarray]], list[np.ndarray]]
     "opo": lambda n, _: of_groups(lambda r, lengths: r - (r * lengths).sum() / lengths.sum(), n),
     "gpg": lambda n, _: of_groups(lambda r, _: (r - r.mean()) * len(REWARDS) / (REWARDS != 0).sum(), n),
     "grpo-pass-at-k": lambda n, _: of_groups(best_lead, n),
+    "raft": lambda n, _: of_groups(lambda r, _: (r > 0) * 1.0, n),
     "reinforce++": lambda n, _: whitened(of_groups(lambda r, _: r, n)),
     "reinforce++-baseline": lambda n, _: whitened(of_groups(lambda r, _: r - r.mean(), n)),
     "remax": lambda n, _: of_groups(lambda r, _: r - BASELINE, n),
@@ -154,11 +155,17 @@ def logprobs(model: torch.nn.Module, row: Row) -> Tensor:
     return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0]
 
 
-def naive_step(model_path: Path, rows: list[Row], estimator: str, losses: list[str], mode: str) -> dict[str, Tensor]:
+def naive_advantages(rows: list[Row], estimator: str) -> list[np.ndarray]:
+    lengths = np.array([len(row.positions) for row in rows])
+    return ADVANTAGES[estimator](lengths, [row.values.astype(np.float64) for row in rows])
+
+
+def naive_step(
+    model_path: Path, rows: list[Row], advantages: list[np.ndarray], losses: list[str], mode: str
+) -> dict[str, Tensor]:
     """What a step of plain gradient descent with rate 1 adds to each weight. `losses`: of each row."""
     model = load_causal_lm(model_path).double()
     lengths = np.array([len(row.positions) for row in rows])
-    advantages = ADVANTAGES[estimator](lengths, [row.values.astype(np.float64) for row in rows])
     for row, a_K, loss in zip(rows, advantages, losses, strict=True):
         losses_K = LOSSES[loss](
             logprobs(model, row), torch.from_numpy(row.old_logprobs).double(), torch.from_numpy(a_K)
@@ -175,7 +182,7 @@ PAIRS = [(one, loss) for one in sorted(ADVANTAGES) for loss in sorted(LOSSES) if
 def test_a_step_is_the_naive_one(model_path: Path, rows: list[Row], estimator: str, loss: str) -> None:
     mode = "seq-mean-token-mean" if TOKEN_LOSSES[loss].of_sequences or loss == "sapo" else "token-mean"
     algorithm = AlgorithmSettings("x", estimator, loss, mode, options=OPTIONS)
-    expected = naive_step(model_path, rows, estimator, [loss] * len(rows), mode)
+    expected = naive_step(model_path, rows, naive_advantages(rows, estimator), [loss] * len(rows), mode)
     require_the_step(model_path, with_advantages(rows, trajectories(), algorithm, {}), algorithm, expected)
 
 
@@ -186,8 +193,41 @@ def test_a_step_of_two_roles_is_the_naive_one(model_path: Path, rows: list[Row],
     judge = {"judge": RoleSettings("rloo", 2, token_loss=of_judge)}
     played = [replace(one, role="judge") if one.group == "g2" else one for one in trajectories()]
     losses = [of_judge if one.role == "judge" else loss for one in played]
-    expected = naive_step(model_path, rows, "rloo", losses, "seq-mean-token-mean")
+    expected = naive_step(model_path, rows, naive_advantages(rows, "rloo"), losses, "seq-mean-token-mean")
     require_the_step(model_path, with_advantages(rows, played, algorithm, judge), algorithm, expected)
+
+
+@pytest.mark.parametrize("loss", ["clipped", "gspo"])
+def test_a_step_of_stepwise_advantages_is_the_naive_one(model_path: Path, rows: list[Row], loss: str) -> None:
+    """Each trajectory with more than one trained token has two steps; a member is a step beside those of its number."""
+    counts = [(len(row.positions) // 2, len(row.positions) - len(row.positions) // 2) for row in rows]
+    of_calls = [
+        replace(row, calls=(("c0", first), ("c1", rest)) if first else (("c0", rest),))
+        for row, (first, rest) in zip(rows, counts, strict=True)
+    ]
+    returns = [[0.9 * r, r] if len(row.calls) == 2 else [r] for r, row in zip(REWARDS, of_calls, strict=True)]
+    played = [
+        replace(one, steps=tuple((call, gain) for (call, _), gain in zip(row.calls, gains, strict=True)))
+        for one, row, gains in zip(trajectories(), of_calls, returns, strict=True)
+    ]
+    options = with_defaults(jobs.PolicyGradient(clip_low=LOW, clip_high=HIGH, grouping_level=jobs.GROUPING_LEVEL_STEP))
+    algorithm = AlgorithmSettings("x", "rloo", loss, "seq-mean-token-mean", min_group=2, options=options)
+    advantages = [
+        np.repeat(
+            [beside_its_like(returns, index, number) for number in range(len(row.calls))], [n for _, n in row.calls]
+        )
+        for index, row in enumerate(of_calls)
+    ]
+    expected = naive_step(model_path, of_calls, advantages, [loss] * len(rows), "seq-mean-token-mean")
+    require_the_step(model_path, with_advantages(of_calls, played, algorithm, {}), algorithm, expected)
+
+
+def beside_its_like(returns: list[list[float]], index: int, number: int) -> float:
+    """A step's return less the mean of those that the group's other trajectories have at the same step."""
+    others = [
+        own[number] for i, own in enumerate(returns) if GROUPS[i] == GROUPS[index] and i != index and number < len(own)
+    ]
+    return returns[index][number] - float(np.mean(others)) if others else 0.0
 
 
 def trajectories() -> list[Trajectory]:

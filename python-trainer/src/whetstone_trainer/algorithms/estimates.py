@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advantages, and returns for a critic, one number a trained token. Formulas: docs/algorithms.md.
 
-A group is all trajectories of one role at one task. A sequence is a trajectory: the trained tokens of all its rows, in
-their order. Statistics of a group are taken once a trajectory, however many rows its calls make. They never see a
-voided member, because a manifest does not list one, nor a frozen one, because its role has no advantages at all.
+A group is all trajectories of one role at one task, or the same step of each. Statistics of a group are taken once a
+member, however many rows its calls make. They never see a voided member, because a manifest does not list one, nor a
+frozen one, because its role has no advantages at all.
 Source: verl core_algos; vectors: proto/golden/advantages.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
-from whetstone_trainer.algorithms.estimator import Member, lowered, member
+from whetstone_trainer.algorithms.estimator import Member
 from whetstone_trainer.algorithms.kl import in_advantage
-from whetstone_trainer.algorithms.overlong import with_overlong
+from whetstone_trainer.algorithms.members import units_of
 from whetstone_trainer.batch.rows import Row, not_computed
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings
 
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 VARIANCE_EPSILON = 1e-8
 
 
@@ -32,32 +35,26 @@ def with_advantages(
     roles: Mapping[str, RoleSettings],
 ) -> list[Row]:
     """The rows with the advantages of their tokens, returns where values are, and a loss: each role by its own."""
-    members = [with_overlong(one, algorithm.options) for one in _members(rows, trajectories)]
-    is_after = in_advantage(algorithm.options)
-    members = members if is_after else _penalized(members, rows)
-    advantages_J = [np.zeros(one.tokens) for one in members]
-    returns_J = [not_computed() for _ in members]
-    for role, of_role in _trained_by_role(trajectories).items():
+    advantages_R = [np.zeros(len(row.positions), dtype=np.float32) for row in rows]
+    returns_R = [np.zeros(len(row.positions), dtype=np.float32) for row in rows]
+    units = [one for one in units_of(rows, trajectories, algorithm.options) if trajectories[one.trajectory].trained]
+    for role, of_role in _by(units, lambda one: trajectories[one.trajectory].role).items():
         own = role_settings(role, algorithm, roles)
-        found = estimate_advantages([members[index] for index in of_role], algorithm, own)
-        for index, advantages_K in zip(of_role, found, strict=True):
-            advantages_J[index] = advantages_K
-        returns = ESTIMATORS[own.advantage].returns
-        if returns is not None:
-            for index in of_role:
-                returns_J[index] = returns(members[index], algorithm.options)
-    losses_J = [role_settings(one.role, algorithm, roles).token_loss for one in trajectories]
-    columns = zip(rows, _shared_out(rows, advantages_J), _shared_out(rows, returns_J), strict=True)
-    found = [
-        replace(row, advantages=advantages_K, returns=returns_K, token_loss=losses_J[row.trajectory])
-        for row, advantages_K, returns_K in columns
-    ]
-    return [_less_penalties(row) for row in found] if is_after else found
+        found = estimate_advantages([one.member for one in of_role], algorithm, own)
+        for one, advantages_K in zip(of_role, found, strict=True):
+            one.spread(advantages_K, advantages_R)
+        if (returns := ESTIMATORS[own.advantage].returns) is not None:
+            for one in of_role:
+                one.spread(returns(one.member, algorithm.options), returns_R)
 
+    def with_columns(row: Row, advantages_K: np.ndarray, returns_K: np.ndarray) -> Row:
+        own = role_settings(trajectories[row.trajectory].role, algorithm, roles)
+        learned_K = returns_K if ESTIMATORS[own.advantage].returns is not None else not_computed()
+        if in_advantage(algorithm.options):  # After whitening, which would undo its scale.
+            advantages_K = (advantages_K - row.penalties).astype(np.float32)
+        return replace(row, advantages=advantages_K, returns=learned_K, token_loss=own.token_loss)
 
-def _less_penalties(row: Row) -> Row:
-    """What the reference takes from advantages is taken after whitening, which would undo its scale."""
-    return replace(row, advantages=(row.advantages - row.penalties).astype(np.float32))
+    return [with_columns(*columns) for columns in zip(rows, advantages_R, returns_R, strict=True)]
 
 
 def role_settings(role: str, algorithm: AlgorithmSettings, roles: Mapping[str, RoleSettings]) -> RoleSettings:
@@ -76,7 +73,7 @@ def estimate_advantages(
     estimator, min_group = ESTIMATORS[(role or settings).advantage], (role or settings).min_group
     advantages = [np.zeros(one.tokens) for one in members]
     counted: list[int] = []
-    for group in _groups(members):
+    for group in _by(range(len(members)), lambda index: members[index].group).values():
         of_group = [members[index] for index in group]
         if len(group) < min_group:
             continue
@@ -104,53 +101,9 @@ def _whitened(values_N: np.ndarray) -> np.ndarray:
     return (values_N - values_N.mean()) / np.sqrt(values_N.var(ddof=1) + VARIANCE_EPSILON)
 
 
-def _penalized(members: Sequence[Member], rows: Sequence[Row]) -> list[Member]:
-    """Members whose tokens' rewards are lowered by their rows' penalties."""
-    penalties: dict[int, list[np.ndarray]] = {}
-    for row in rows:
-        if len(row.penalties):
-            penalties.setdefault(row.trajectory, []).append(row.penalties)
-    return [
-        lowered(one, np.concatenate(penalties[index])) if index in penalties else one
-        for index, one in enumerate(members)
-    ]
-
-
-def _members(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Member]:
-    """A trajectory's tokens are those of its rows, one row after the other."""
-    tokens, values_J = [0] * len(trajectories), [[not_computed()] for _ in trajectories]
-    for row in rows:
-        tokens[row.trajectory] += len(row.positions)
-        values_J[row.trajectory].append(row.values)
-    found = [
-        member(one.group, one.reward, count, one.baseline) for one, count in zip(trajectories, tokens, strict=True)
-    ]
-    return [
-        replace(one, values_K=np.concatenate(values).astype(np.float64))
-        for one, values in zip(found, values_J, strict=True)
-    ]
-
-
-def _shared_out(rows: Sequence[Row], values_J: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Of each row, the part of its trajectory's values that is its own tokens'."""
-    taken, found = [0] * len(values_J), list[np.ndarray]()
-    for row in rows:
-        start, end = taken[row.trajectory], taken[row.trajectory] + len(row.positions)
-        taken[row.trajectory] = end
-        found.append(values_J[row.trajectory][start:end].astype(np.float32))
+def _by(values: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """In order of the first of each key."""
+    found: dict[K, list[T]] = {}
+    for value in values:
+        found.setdefault(key(value), []).append(value)
     return found
-
-
-def _trained_by_role(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for index, trajectory in enumerate(trajectories):
-        if trajectory.trained:
-            found.setdefault(trajectory.role, []).append(index)
-    return found
-
-
-def _groups(members: Sequence[Member]) -> list[list[int]]:
-    found: dict[Hashable, list[int]] = {}
-    for index, one in enumerate(members):
-        found.setdefault(one.group, []).append(index)
-    return list(found.values())

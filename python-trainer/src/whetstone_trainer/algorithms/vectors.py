@@ -26,6 +26,7 @@ ANSWERS = {
     "policy_loss": ("losses", "gradient", "clipFraction", "kl"),
     "preference": ("loss", "gradient", "rewards"),
     "sft": ("expected",),
+    "stepwise": ("advantages",),
     "value_loss": ("losses", "clipFraction"),
 }
 # The vectors are rounded to 6 digits.

@@ -311,7 +311,8 @@ def _versions(call: types.ModelCall, where: str, step: int) -> list[int]:
 
 
 def _require_trainable(episode: types.Episode) -> None:
-    rewards = (episode.reward, *(one.reward for one in episode.trajectories))
+    returns = [step.mc_return for one in episode.trajectories for step in one.steps]
+    rewards = (episode.reward, *(one.reward for one in episode.trajectories), *returns)
     if not all(map(math.isfinite, rewards)):
         raise ContractError(f"{episode.id}: its reward is not finite")
     if any(abs(reward) > LARGEST_REWARD for reward in rewards):

@@ -36,6 +36,8 @@ class Trajectory:
     trained: bool
     # Reward of the greedy episode that was played for the group. None: there was none.
     baseline: float | None = None
+    # Its calls in order, each with the Monte-Carlo return from there on.
+    steps: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def split_episode(episode: types.Episode, index: int, group: str, roles: Mapping
         names, rewards, owners = _by_role(episode)
     trained = [_is_trained(name, roles) for name in names]
     trajectories = [
-        Trajectory(index, group, name, reward, kept) for name, reward, kept in zip(names, rewards, trained, strict=True)
+        Trajectory(index, group, name, reward, kept, steps=_steps(episode, number, owners, reward))
+        for number, (name, reward, kept) in enumerate(zip(names, rewards, trained, strict=True))
     ]
     frozen_calls = {call.id for call in episode.calls if not _is_trained(call.role, roles)}
     kept_owners = {call: owner for call, owner in owners.items() if trained[owner] and call not in frozen_calls}
@@ -97,6 +100,17 @@ def _by_role(episode: types.Episode) -> tuple[list[str], list[float], dict[str, 
         owners[call.id] = names.index(role)
     names = names or [DEFAULT_ROLE]
     return names, [episode.reward] * len(names), owners
+
+
+def _steps(
+    episode: types.Episode, number: int, owners: Mapping[str, int], reward: float
+) -> tuple[tuple[str, float], ...]:
+    """Nothing was earned after a call that became no step. Where no call has a step, each has led to the reward."""
+    steps = episode.trajectories[number].steps if episode.trajectories else []
+    returns = {step.call_id: step.mc_return for step in reversed(steps)}
+    own = [call.id for call in episode.calls if owners.get(call.id) == number]
+    otherwise = 0.0 if any(call in returns for call in own) else reward
+    return tuple((call, returns.get(call, otherwise)) for call in own)
 
 
 def _is_trained(role: str, roles: Mapping[str, RoleSettings]) -> bool:

@@ -59,6 +59,7 @@ export {
   gspo,
   opo,
   ppo,
+  raft,
   remax,
   reinforce,
   reinforcePlusPlus,

@@ -117,6 +117,45 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.clipDual"],
     ],
     [
+      "stepwise advantages of ReMax",
+      {
+        algorithm: {
+          policyGradient: {
+            groupSize: 4,
+            advantage: "ADVANTAGE_ESTIMATOR_REMAX",
+            groupingLevel: "GROUPING_LEVEL_STEP",
+          },
+        },
+      },
+      ["algorithm.policyGradient.groupingLevel"],
+    ],
+    [
+      "stepwise advantages of a role's ReMax",
+      {
+        algorithm: { policyGradient: { groupSize: 4, groupingLevel: "GROUPING_LEVEL_STEP" } },
+        roles: [{ name: "a", advantage: "ADVANTAGE_ESTIMATOR_REMAX" }],
+      },
+      ["algorithm.policyGradient.groupingLevel"],
+    ],
+    [
+      "a penalty of whole trajectories beside stepwise advantages",
+      {
+        algorithm: {
+          policyGradient: {
+            groupSize: 4,
+            groupingLevel: "GROUPING_LEVEL_STEP",
+            overlong: { maxTokens: 9, bufferTokens: 8 },
+          },
+        },
+      },
+      ["algorithm.policyGradient.overlong"],
+    ],
+    [
+      "a threshold that nothing would read (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, rewardThreshold: 0.5 } } },
+      ["algorithm.policyGradient.rewardThreshold"],
+    ],
+    [
       "a lambda that nothing would read (I11)",
       { algorithm: { policyGradient: { groupSize: 4, gaeLambda: 0.9 } } },
       ["algorithm.policyGradient.gaeLambda"],

@@ -26,7 +26,8 @@ export interface FilledFields {
     | "lossDenominator"
     | "gamma"
     | "gaeLambda"
-    | "correction";
+    | "correction"
+    | "groupingLevel";
   "whetstone.jobs.v1.KlPenalty": "coefficient" | "estimator" | "appliedTo";
   "whetstone.jobs.v1.Critic": "optimizer" | "valueClip" | "warmupSteps";
   "whetstone.jobs.v1.Correction": "level";

@@ -59,6 +59,9 @@ export const distill: Recipe = (settings) =>
 
 const TEACHER = { appliedTo: "advantage", estimator: "k1", coefficient: 1 } as const;
 
+/** Rejection-sampled fine-tuning: the log-likelihood of what earned more than `rewardThreshold`. arXiv 2304.06767. */
+export const raft = recipe({ advantage: "raft", loss: "reinforce", lossDenominator: "signal" });
+
 function recipe(own: Partial<PolicyGradientSettings>): Recipe {
   return (settings) => policyGradient({ ...own, ...settings });
 }

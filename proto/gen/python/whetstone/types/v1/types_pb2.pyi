@@ -64,6 +64,7 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_GPG: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_NONE: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_RAFT: _ClassVar[AdvantageEstimator]
 
 class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -113,6 +114,7 @@ ADVANTAGE_ESTIMATOR_GAE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GPG: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_NONE: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_RAFT: AdvantageEstimator
 POLICY_LOSS_UNSPECIFIED: PolicyLoss
 POLICY_LOSS_CLIPPED: PolicyLoss
 POLICY_LOSS_GSPO: PolicyLoss

@@ -834,6 +834,20 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: whetstone.jobs.v1.Overlong overlong = 22;
    */
   overlong?: Overlong | undefined;
+
+  /**
+   * STEP with advantages that read one reward a member only: not GAE and ReMax.
+   *
+   * @generated from field: whetstone.jobs.v1.GroupingLevel grouping_level = 23;
+   */
+  groupingLevel: GroupingLevel;
+
+  /**
+   * What a reward has to be above for advantage raft, the only one that reads it. Absent: 0.
+   *
+   * @generated from field: optional double reward_threshold = 24;
+   */
+  rewardThreshold?: number | undefined;
 };
 
 /**
@@ -2666,6 +2680,39 @@ export enum DpoVariant {
  * Describes the enum whetstone.jobs.v1.DpoVariant.
  */
 export declare const DpoVariantSchema: GenEnum<DpoVariant>;
+
+/**
+ * What the members of a group are.
+ *
+ * @generated from enum whetstone.jobs.v1.GroupingLevel
+ */
+export enum GroupingLevel {
+  /**
+   * TRAJECTORY.
+   *
+   * @generated from enum value: GROUPING_LEVEL_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Trajectories: all tokens of one have the advantage of its reward (stepwise advantages by broadcast).
+   *
+   * @generated from enum value: GROUPING_LEVEL_TRAJECTORY = 1;
+   */
+  TRAJECTORY = 1,
+
+  /**
+   * Steps: each has the advantage of its own Monte-Carlo return, beside the same step of the group's other trajectories.
+   *
+   * @generated from enum value: GROUPING_LEVEL_STEP = 2;
+   */
+  STEP = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.GroupingLevel.
+ */
+export declare const GroupingLevelSchema: GenEnum<GroupingLevel>;
 
 /**
  * What the denominators of a loss aggregation count.

@@ -1550,6 +1550,13 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_NONE = 11;
    */
   NONE = 11,
+
+  /**
+   * 1 for a reward above the job's `reward_threshold`, else 0: what is good enough is imitated. arXiv 2304.06767.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_RAFT = 12;
+   */
+  RAFT = 12,
 }
 
 /**

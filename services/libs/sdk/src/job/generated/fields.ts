@@ -148,6 +148,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
           "gpg",
           "grpo-pass-at-k",
           "none",
+          "raft",
         ],
       },
       loss: {
@@ -164,6 +165,8 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       droBeta: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
       dynamicSampling: { type: "message", message: "DynamicSampling" },
       overlong: { type: "message", message: "Overlong" },
+      groupingLevel: { type: "enum", prefix: "GROUPING_LEVEL_", choices: ["trajectory", "step"] },
+      rewardThreshold: { type: "double", range: { min: -1000000000, max: 1000000000 } },
     },
   },
   KlPenalty: {
@@ -323,6 +326,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
           "gpg",
           "grpo-pass-at-k",
           "none",
+          "raft",
         ],
       },
       frozen: { type: "bool" },

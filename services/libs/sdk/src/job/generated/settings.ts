@@ -18,13 +18,17 @@ export type AdvantageEstimator =
   | "gae"
   | "gpg"
   | "grpo-pass-at-k"
-  | "none";
+  | "none"
+  | "raft";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
 export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce" | "gmpo" | "dppo-tv" | "dppo-kl" | "dro";
 
 /** What the denominators of a loss aggregation count. */
 export type LossDenominator = "batch" | "signal";
+
+/** What the members of a group are. */
+export type GroupingLevel = "trajectory" | "step";
 
 /** An estimate of the divergence from the reference at one token. l: log-probability under the trained policy, f: under the reference. Source: Schulman, "Approximating KL divergence", 2020. */
 export type KlEstimator = "k1" | "abs" | "k2" | "k3" | "k3+";
@@ -185,6 +189,10 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly dynamicSampling?: DynamicSamplingSettings | undefined;
   /** Absent: length costs nothing. */
   readonly overlong?: OverlongSettings | undefined;
+  /** STEP with advantages that read one reward a member only: not GAE and ReMax. Default "trajectory". */
+  readonly groupingLevel?: GroupingLevel | undefined;
+  /** What a reward has to be above for advantage raft, the only one that reads it. Absent: 0. From -1,000,000,000 to 1,000,000,000. */
+  readonly rewardThreshold?: number | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained, or brings it nearer to a teacher. Formulas: docs/algorithms.md. */
