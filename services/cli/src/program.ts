@@ -215,6 +215,7 @@ function addEpisodeCommands(program: Command, context: CommandContext, outcome: 
   )
     .option("--jsonl <file>", "one episode a line")
     .option("--parquet <file>", "one turn a row (docs/records.md)")
+    .option("--pairs <file>", "tasks for DPO: of each group the best and the worst episode")
     .action(async (job: string, flags: object) =>
       (await import("./commands/episode-export.ts")).exportEpisodes(job, flags, context),
     );

@@ -225,7 +225,7 @@ describe("render", () => {
       assistant("5"),
     ];
     const tools = [{ type: "function", function: { name: "add", parameters: { type: "object" } } }];
-    const response = await post(gateway, "/s/demo/render", { model: "thinker", messages, tools } as never);
+    const response = await post(gateway, "/s/demo/render", { model: "thinker", messages, tools });
     const rendered = (response.body as unknown as { calls: { text: string; promptIds: number[]; parentId?: string }[] })
       .calls;
     expect(rendered.map(({ text }) => text)).toEqual([
@@ -235,7 +235,7 @@ describe("render", () => {
     expect(rendered[1]?.parentId).toBe("c0");
     await using folders = new ModelFolders();
     const codec = await folders.load(qwen);
-    const prompts = await Promise.all(rendered.map(({ promptIds }) => codec.decode(promptIds)));
+    const prompts = rendered.map(({ promptIds }) => codec.decode(promptIds));
     expect(prompts[0]).toContain('<tools>\n{"type": "function", "function": {"name": "add"');
     expect(prompts[1]).toContain("<tool_response>\nRESULT");
   });

@@ -247,12 +247,18 @@ describe("demonstrations", () => {
     ];
     const tools = [{ type: "function", function: { name: "add" } }];
     const task = { id: "d", chosen: said("better"), rejected: said("worse"), tools };
-    for (const sample of [0, 1]) await setup.send(job, sample, { purpose: Purpose.DEMONSTRATION, sample, task });
+    for (const sample of [0, 1]) await setup.send(job, sample, { purpose: Purpose.DEMONSTRATION, task });
     const sealed = [await setup.sealed(job, 0), await setup.sealed(job, 1)];
     expect(sealed.map(({ summary }) => [summary.reward, summary.isCorrect])).toEqual([
       [1, true],
       [0, false],
     ]);
+    const recorded = [{ id: "c0", promptIds: [1, 2], completionIds: [3, 4], logprobs: [-1, -1] }];
+    const other = await setup.newJob();
+    await setup.send(other, 0, { purpose: Purpose.DEMONSTRATION, task: { id: "r", chosenCalls: recorded } });
+    const { episode, summary } = await setup.sealed(other, 0);
+    expect(summary).toMatchObject({ reward: 1, demonstrationTokens: 2, promptTokens: 2, notTrainable: "" });
+    expect(episode.calls).toMatchObject([{ promptIds: [1, 2], completionIds: [3, 4], logprobs: [] }]);
     expect(setup.gateway.rendered).toMatchObject([
       { messages: [{}, { content: "better" }], tools },
       { messages: [{}, { content: "worse" }], tools },

@@ -204,9 +204,9 @@ export const GATEWAY: readonly Mend[] = [
     row: "an evaluation of 64,000 tasks",
     without: "a score that waits for each episode in turn",
     file: "services/controller/src/loop/validation/validation-run.ts",
-    find: "      const summary = this.#find(place);\n",
+    find: "      const episode = this.#find(place);\n",
     replace:
-      "      for await (const other of this.#places(place.step)) this.#find(other);\n      const summary = this.#find(place);\n",
+      "      for await (const other of this.#places(place.step)) this.#find(other);\n      const episode = this.#find(place);\n",
     test: "services/controller/src/loop/large-batches.test.ts",
     only: "asks for each episode a fixed number of times \\(at most undefined open\\)",
   },

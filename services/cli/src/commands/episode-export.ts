@@ -11,11 +11,13 @@ import { formatCount } from "../terminal/format.ts";
 import type { CommandContext } from "./context.ts";
 import type { ListFlags } from "./episodes.ts";
 import { wantedEpisodes } from "./episodes.ts";
+import { exportPairs } from "./episode-pairs.ts";
 import { connect } from "./jobs.ts";
 
 export interface ExportFlags extends ListFlags {
   readonly jsonl?: string;
   readonly parquet?: string;
+  readonly pairs?: string;
 }
 
 /** Bodies that are fetched side by side; their order stays. */
@@ -23,9 +25,10 @@ const AHEAD = 16;
 const PROGRESS_EVERY = 1_000;
 
 export async function exportEpisodes(job: string, flags: ExportFlags, context: CommandContext): Promise<void> {
-  const path = flags.jsonl ?? flags.parquet;
-  if (path === undefined || (flags.jsonl !== undefined && flags.parquet !== undefined))
-    throw badInput([{ path: "--jsonl, --parquet", reason: "give one of them, with the file to write" }]);
+  const [path, ...others] = [flags.jsonl, flags.parquet, flags.pairs].filter((one) => one !== undefined);
+  if (path === undefined || others.length > 0)
+    throw badInput([{ path: "--jsonl, --parquet, --pairs", reason: "give one of them, with the file to write" }]);
+  if (flags.pairs !== undefined) return exportPairs(job, flags.pairs, flags, context);
   await using client = connect(flags, context);
   const file = await open(flags, path);
   try {

@@ -49,6 +49,8 @@ const COLUMNS = [
   { name: "demonstration", converted_type: "JSON", repetition_type: "OPTIONAL" },
   { name: "chosen", converted_type: "JSON", repetition_type: "OPTIONAL" },
   { name: "rejected", converted_type: "JSON", repetition_type: "OPTIONAL" },
+  { name: "chosenCalls", converted_type: "JSON", repetition_type: "OPTIONAL" },
+  { name: "rejectedCalls", converted_type: "JSON", repetition_type: "OPTIONAL" },
   { name: "tools", converted_type: "JSON", repetition_type: "OPTIONAL" },
 ] as const;
 

@@ -8,4 +8,4 @@ export type { ChangeTask, KeepTask } from "./operations.ts";
 export { DatasetRegistry } from "./registry.ts";
 export type { Rows } from "./sources.ts";
 export { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } from "./store.ts";
-export { type DatasetTask, type Row, type RowPlace, taskLine } from "./task.ts";
+export { type DatasetTask, type RecordedCall, type Row, type RowPlace, taskLine } from "./task.ts";

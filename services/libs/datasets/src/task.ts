@@ -15,9 +15,15 @@ export interface DatasetTask extends Task {
   /** Two conversations from the same prompt, the better one and the other; for DPO only. */
   readonly chosen?: readonly ChatMessage[];
   readonly rejected?: readonly ChatMessage[];
+  /** In place of them: recorded conversations, token by token. */
+  readonly chosenCalls?: readonly RecordedCall[];
+  readonly rejectedCalls?: readonly RecordedCall[];
   /** Definitions of the tools that its conversations use, as the OpenAI chat API has them. */
   readonly tools?: readonly Info[];
 }
+
+/** A model call as an episode has it, as far as it is learned from. */
+export type RecordedCall = z.infer<typeof recordedCall>;
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -29,8 +35,16 @@ export interface RowPlace {
 }
 
 /** Columns that are not the environment's, and of these the lists. */
-const LISTS = ["demonstration", "chosen", "rejected", "tools"] as const;
+const LISTS = ["demonstration", "chosen", "rejected", "chosenCalls", "rejectedCalls", "tools"] as const;
 const OWN = new Set(["id", "source", ...LISTS]);
+const ids = z.array(z.int().nonnegative());
+const recordedCall = z.strictObject({
+  id: z.string(),
+  parentId: z.string().optional(),
+  promptIds: ids.optional(),
+  completionIds: ids.optional(),
+  demonstrationMask: ids.optional(),
+});
 const head = z.object({
   id: z
     .union([z.string().min(1).max(200), z.int(), z.bigint()])
@@ -40,6 +54,8 @@ const head = z.object({
   demonstration: z.array(message).nullish(),
   chosen: z.array(message).nullish(),
   rejected: z.array(message).nullish(),
+  chosenCalls: z.array(recordedCall).nullish(),
+  rejectedCalls: z.array(recordedCall).nullish(),
   tools: z.array(z.record(z.string(), z.unknown())).nullish(),
 });
 
@@ -65,12 +81,14 @@ export function taskOfRow(row: unknown, place: RowPlace): DatasetTask {
 /** Those that hold something. */
 function listsOf(row: z.infer<typeof head>): Partial<DatasetTask> {
   const found = LISTS.map((name) => [name, row[name]] as const).filter(([, list]) => (list?.length ?? 0) > 0);
-  return Object.fromEntries(found) as Partial<DatasetTask>;
+  return Object.fromEntries(found);
 }
 
 /** One line of a dataset's file: `whetstone.types.v1.Task` in protobuf's JSON form. */
-export function taskLine({ id, payload, demonstration, chosen, rejected, tools, source }: DatasetTask): string {
-  return `${JSON.stringify({ id, payload, demonstration, chosen, rejected, tools, source })}\n`;
+export function taskLine(task: DatasetTask): string {
+  const { id, payload, source } = task;
+  const lists = Object.fromEntries(LISTS.map((name) => [name, task[name]]));
+  return `${JSON.stringify({ id, payload, ...lists, source })}\n`;
 }
 
 /** Each task so many times in a row; the second is called "<id>#2". */

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+import { create } from "@bufbuild/protobuf";
 import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
-import type { ChatMessage, Episode, ModelCall, Task } from "@whetstone/proto/types/v1/types";
+import {
+  type ChatMessage,
+  type Episode,
+  type ModelCall,
+  ModelCallSchema,
+  type Task,
+} from "@whetstone/proto/types/v1/types";
 import { classify, EpisodeError, type Failure, isRetried, NO_FAILURE } from "@whetstone/sdk";
 import type { Delivery } from "../tasks/delivery.ts";
 import { budgetsOf, episodeTimeoutMs } from "./limits.ts";
@@ -44,7 +51,8 @@ export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: 
 }
 
 async function render(gateway: Gateway, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {
-  const { field, messages } = conversationOf(task);
+  const { field, messages, recorded } = conversationOf(task);
+  if (recorded.length > 0) return { calls: recorded.map(demonstratedCall), failure: NO_FAILURE };
   const conversation = { messages, tools: task.task?.tools ?? [] };
   try {
     if (!messages.some(({ role }) => role === "assistant")) {
@@ -67,11 +75,26 @@ async function render(gateway: Gateway, { task, attempt }: Delivery, signal: Abo
 }
 
 function isPair(task: Task | undefined): boolean {
-  return task !== undefined && task.chosen.length + task.rejected.length > 0;
+  if (task === undefined) return false;
+  return [task.chosen, task.rejected, task.chosenCalls, task.rejectedCalls].some((list) => list.length > 0);
 }
 
-function conversationOf({ task, sample }: RolloutTask): { field: string; messages: readonly ChatMessage[] } {
-  if (task === undefined || !isPair(task)) return { field: "demonstration", messages: task?.demonstration ?? [] };
-  const field = sample === CHOSEN ? "chosen" : "rejected";
-  return { field, messages: task[field] };
+interface Given {
+  readonly field: string;
+  readonly messages: readonly ChatMessage[];
+  /** In place of messages. */
+  readonly recorded: readonly ModelCall[];
+}
+
+function conversationOf({ task, sample }: RolloutTask): Given {
+  if (task === undefined || !isPair(task))
+    return { field: "demonstration", messages: task?.demonstration ?? [], recorded: [] };
+  if (sample === CHOSEN) return { field: "chosen", messages: task.chosen, recorded: task.chosenCalls };
+  return { field: "rejected", messages: task.rejected, recorded: task.rejectedCalls };
+}
+
+/** Nobody sampled it for this job: it has no log-probabilities and no versions. */
+function demonstratedCall({ id, parentId, promptIds, completionIds, demonstrationMask, text }: ModelCall): ModelCall {
+  const ids = { id, parentId, promptIds, completionIds, demonstrationMask };
+  return create(ModelCallSchema, { ...ids, text, role: "agent", finishReason: "stop" });
 }

@@ -7,7 +7,7 @@ import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Dataset, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { Task } from "@whetstone/proto/types/v1/types";
-import { isDemonstrated, isHeldOut } from "../compiled-job.ts";
+import { compileJob, isDemonstrated, isHeldOut } from "../compiled-job.ts";
 import { needsAgent, type Violation } from "./validate-job.ts";
 import type { TaskList } from "../../datasets/dataset.ts";
 import { Findings } from "./violation.ts";
@@ -115,15 +115,24 @@ async function checkDatasets(
 ): Promise<{ train: TaskList | undefined; validation: TaskList | undefined }> {
   const train = await checkDataset("train", spec.train, found, config);
   const validation = await checkDataset("validation.dataset", spec.validation?.dataset, found, config);
-  const isOfPairs = spec.algorithm?.kind.case === "dpo";
-  if (isDemonstrated(spec) && train) found.push(...(await checkDemonstrations(train, "train", isOfPairs)));
-  if (isHeldOut(spec) && validation)
-    found.push(...(await checkDemonstrations(validation, "validation.dataset", isOfPairs)));
   const sizes = new Findings();
-  if (isHeldOut(spec)) checkHeldOutSize(sizes, (validation?.length ?? 0) * (isOfPairs ? 2 : 1));
+  if (isHeldOut(spec)) checkHeldOutSize(sizes, (validation?.length ?? 0) * compileJob(spec).groupSize);
   else if (spec.validation && validation) checkValidationSize(sizes, spec.validation, validation.length);
-  found.push(...sizes.violations);
+  found.push(...(await checkLearned(spec, train, validation)), ...sizes.violations);
   return { train, validation };
+}
+
+/** Tasks that SFT and DPO train, and those that are evaluated for them. */
+async function checkLearned(
+  spec: JobSpec,
+  train: TaskList | undefined,
+  validation: TaskList | undefined,
+): Promise<Violation[]> {
+  const isOfPairs = spec.algorithm?.kind.case === "dpo";
+  return [
+    ...(isDemonstrated(spec) && train ? await checkDemonstrations(train, "train", isOfPairs) : []),
+    ...(isHeldOut(spec) && validation ? await checkDemonstrations(validation, "validation.dataset", isOfPairs) : []),
+  ];
 }
 
 async function checkDataset(

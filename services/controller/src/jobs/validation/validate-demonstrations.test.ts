@@ -7,6 +7,7 @@ import { checkDemonstrations } from "./validate-demonstrations.ts";
 
 const said = (...contents: string[]) =>
   contents.map((content, i) => ({ role: i === contents.length - 1 ? "assistant" : "user", content }));
+const call = (...promptIds: number[]) => ({ id: "c0", promptIds, completionIds: [7] });
 const reasonOf = async (task: Parameters<typeof create<typeof TaskSchema>>[1]): Promise<string | undefined> => {
   const tasks = listTasks([create(TaskSchema, { id: "t", ...task })]);
   return (await checkDemonstrations(tasks, "validation.dataset", true))[0]?.reason;
@@ -24,4 +25,11 @@ it.each([
   ["nothing that was chosen", [{ role: "user", content: "a" }], said("a", "no"), "chosen: has no assistant message"],
 ])("refuses %s, by the message", async (_name, chosen, rejected, reason) => {
   expect(await reasonOf({ chosen, rejected })).toContain(`task 1 (t): ${reason}`);
+});
+
+it("compares the prompts of recorded calls", async () => {
+  const chosenCalls = [call(1, 2), call(9)];
+  expect(await reasonOf({ chosenCalls, rejectedCalls: [call(1, 2)] })).toBeUndefined();
+  expect(await reasonOf({ chosenCalls, rejectedCalls: [call(1, 3)] })).toContain("rejectedCalls[0].promptIds: are not");
+  expect(await reasonOf({ chosenCalls })).toContain("rejectedCalls[0].promptIds: is required");
 });

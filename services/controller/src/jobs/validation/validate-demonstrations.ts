@@ -24,6 +24,7 @@ function faultOf(task: Task, field: "demonstration" | "chosen" | "rejected"): st
 }
 
 function faultOfPair(task: Task): string {
+  if (task.chosenCalls.length + task.rejectedCalls.length > 0) return faultOfCalls(task);
   const fault = faultOf(task, "chosen") || faultOf(task, "rejected");
   if (fault !== "") return fault;
   const [chosen, rejected] = [promptOf(task.chosen), promptOf(task.rejected)];
@@ -32,6 +33,14 @@ function faultOfPair(task: Task): string {
     .find((i) => !isSame(chosen[i], rejected[i]));
   if (at === undefined) return "";
   return `rejected[${at}]: is not chosen[${at}]: all before the first assistant message is the prompt, and has to be the same`;
+}
+
+/** The first call's prompt is that of the conversation. */
+function faultOfCalls({ chosenCalls: [chosen], rejectedCalls: [rejected] }: Task): string {
+  for (const [field, call] of Object.entries({ chosenCalls: chosen, rejectedCalls: rejected }))
+    if (!call || call.promptIds.length === 0) return `${field}[0].promptIds: is required`;
+  if (chosen?.promptIds.join() === rejected?.promptIds.join()) return "";
+  return "rejectedCalls[0].promptIds: are not those of chosenCalls[0]: both have to answer the same prompt";
 }
 
 function promptOf(messages: readonly ChatMessage[]): readonly ChatMessage[] {

@@ -153,7 +153,7 @@ class ToolCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "payload", "demonstration", "source", "chosen", "rejected", "tools")
+    __slots__ = ("id", "payload", "demonstration", "source", "chosen", "rejected", "tools", "chosen_calls", "rejected_calls")
     ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     DEMONSTRATION_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +161,8 @@ class Task(_message.Message):
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_CALLS_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_CALLS_FIELD_NUMBER: _ClassVar[int]
     id: str
     payload: _struct_pb2.Struct
     demonstration: _containers.RepeatedCompositeFieldContainer[ChatMessage]
@@ -168,7 +170,9 @@ class Task(_message.Message):
     chosen: _containers.RepeatedCompositeFieldContainer[ChatMessage]
     rejected: _containers.RepeatedCompositeFieldContainer[ChatMessage]
     tools: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
-    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ..., chosen: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ...) -> None: ...
+    chosen_calls: _containers.RepeatedCompositeFieldContainer[ModelCall]
+    rejected_calls: _containers.RepeatedCompositeFieldContainer[ModelCall]
+    def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ..., chosen: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., chosen_calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., rejected_calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ...) -> None: ...
 
 class Module(_message.Message):
     __slots__ = ("digest", "code")

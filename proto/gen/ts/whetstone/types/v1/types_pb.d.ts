@@ -161,6 +161,19 @@ export declare type Task = Message<"whetstone.types.v1.Task"> & {
    * @generated from field: repeated google.protobuf.Struct tools = 7;
    */
   tools: JsonObject[];
+
+  /**
+   * In place of chosen and rejected: recorded conversations, token by token as they were sampled. Of the calls ids, parents,
+   * prompt and completion ids are read, and demonstration_mask. Empty: none.
+   *
+   * @generated from field: repeated whetstone.types.v1.ModelCall chosen_calls = 8;
+   */
+  chosenCalls: ModelCall[];
+
+  /**
+   * @generated from field: repeated whetstone.types.v1.ModelCall rejected_calls = 9;
+   */
+  rejectedCalls: ModelCall[];
 };
 
 /**
