@@ -7,6 +7,7 @@ import manifest from "../package.json" with { type: "json" };
 
 import type { CommandContext, Outcome } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
+import type { RetrainFlags } from "./commands/retrain.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
@@ -197,6 +198,14 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
   ).action(async (name: string, flags: object) =>
     (await import("./commands/audit.ts")).audit(name, flags, context, outcome),
   );
+  command(jobs, "retrain <job>", "do steps again from ledger and checkpoint, and compare the weights bit for bit")
+    .requiredOption("--from <steps>", "steps done when it begins: a checkpoint, or 0")
+    .requiredOption("--to <version>", "version that it ends with")
+    .option("--trainer-threads <n>", "as the job's trainer had", "1")
+    .option("--trainer-dtype <type>", "as the job's trainer had", "float32")
+    .action(async (name: string, flags: object) =>
+      (await import("./commands/retrain.ts")).retrain(name, flags as RetrainFlags, context, outcome),
+    );
   command(jobs, "checkpoints <job>", "checkpoints of a job, newest first").action(async (name: string, flags: object) =>
     (await load()).listCheckpoints(name, flags, context),
   );

@@ -41,9 +41,13 @@ interface PythonResult {
 }
 
 /** One Python command to its end, in the environment of the Python services. */
-export function runPython(args: readonly string[], signal?: AbortSignal): Promise<PythonResult> {
+export function runPython(
+  args: readonly string[],
+  signal?: AbortSignal,
+  timeout = TOOL_TIMEOUT_MS,
+): Promise<PythonResult> {
   const env = { ...process.env, ...pythonEnvironment() };
-  const options = { cwd: process.cwd(), env, timeout: TOOL_TIMEOUT_MS, ...(signal ? { signal } : {}) };
+  const options = { cwd: process.cwd(), env, timeout, ...(signal ? { signal } : {}) };
   return new Promise((resolve, reject) => {
     execFile(pythonPath(), [...args], options, (error, stdout, stderr) => {
       if (signal?.aborted) return reject(new CliError("STOPPED", "stopped"));

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m whetstone_trainer.retrain`: does steps of a job again and compares the weights with what was published.
+
+From ledger, sealed episodes and a checkpoint, in a folder of its own that shares the checkpoint's files by hard links.
+Exit status: 0 the same bit for bit, 1 different, 2 it cannot be done, as the last line of standard error says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nats
+import nats.errors
+import torch
+from nats.aio.client import Client
+from nats.js.errors import NotFoundError
+from nats.js.kv import KeyValue
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+
+from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backends.protocol import TrainerBackend
+from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.settings import parse_settings
+from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.service.step import StepRequest
+from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
+
+# As in services/libs/messaging/src/topology.ts.
+JOBS, LEDGER = "ws-jobs", "ws-ledger"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class CannotRetrain(Exception):
+    """`field`: the argument or the job that it is about."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+@dataclass(frozen=True)
+class Span:
+    """Versions of a job: from the checkpoint of `first` steps to version `last`."""
+
+    job: str
+    first: int
+    last: int
+
+
+async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBackend) -> list[dict[str, Any]]:
+    """Each version that was made again: its digest now, and the published one if its folder is still there.
+
+    Ends at the first that differs. Raises CannotRetrain.
+    """
+    job = await _job(client, span.job)
+    settings = parse_settings(job.spec)
+    published = RunFolder(runs / job.uid, Path(settings.model_path).absolute())
+    _require_checkpoint(published, span)
+    ledger = await client.jetstream().key_value(LEDGER)
+    with tempfile.TemporaryDirectory(prefix=".retrain-", dir=runs) as folder:
+        own = RunFolder(Path(folder), published.model_path)
+        _share(published, own, span.first, settings.max_policy_lag)
+        run = JobRun(settings, own, job.uid, backend)
+        found = []
+        for step in range(span.first, span.last):
+            weights = run.train(await _request(client, ledger, span, step), lambda *_: None).weights
+            folder_before = published.weights(step + 1)
+            before = manifest_digest(folder_before) if folder_before.is_dir() else None
+            found.append({"version": step + 1, "published": before, "retrained": weights.manifest_digest})
+            if before not in (None, weights.manifest_digest):
+                break
+    return found
+
+
+async def _job(client: Client, name: str) -> jobs.Job:
+    bytes_ = await _value(await client.jetstream().key_value(JOBS), name)
+    if bytes_ is None:
+        raise CannotRetrain(name, "no such job; `whet jobs ls` lists them")
+    return jobs.Job.FromString(bytes_)
+
+
+async def _value(bucket: KeyValue, key: str) -> bytes | None:
+    try:
+        return (await bucket.get(key)).value
+    except NotFoundError:
+        return None
+
+
+def _require_checkpoint(published: RunFolder, span: Span) -> None:
+    steps = [0, *published.steps()]
+    kept = sorted(int(path.name[1:]) for path in published.root.glob("weights/v*"))
+    if span.first not in steps:
+        listed = ", ".join(map(str, steps))
+        raise CannotRetrain("--from", f"there is no checkpoint of {span.first} steps; there are those of {listed}")
+    if span.last <= span.first:
+        raise CannotRetrain("--to", f"must be above --from, which is {span.first}")
+    if span.last not in kept:
+        listed = ", ".join(map(str, kept)) or "none"
+        raise CannotRetrain(
+            "--to", f"version {span.last} is not there to be compared with; there are {listed} (loop.checkpointsKept)"
+        )
+
+
+def _share(published: RunFolder, own: RunFolder, step: int, max_policy_lag: int) -> None:
+    """The checkpoint, and the weights that its step's tokens may be labelled with: hard links, which cost nothing."""
+    folders = [published.checkpoint(step)] if step else []
+    folders += [published.weights(version) for version in range(max(1, step - max_policy_lag), step + 1)]
+    for folder in filter(Path.is_dir, folders):
+        shutil.copytree(folder, own.root / folder.relative_to(published.root), copy_function=os.link)
+
+
+async def _request(client: Client, ledger: KeyValue, span: Span, step: int) -> StepRequest:
+    """The step as it was asked for, with what it dropped then. Raises CannotRetrain for what is gone of it."""
+    payload = await _value(ledger, f"{span.job}.batch.{step}")
+    if payload is None:
+        raise CannotRetrain(span.job, f"the ledger has no manifest of step {step}; {_possible(span, step)}")
+    record = jobs.StepRecord.FromString(await _value(ledger, f"{span.job}.step.{step}") or b"")
+    manifest, dropped = parse_manifest(payload), {one.episode_id for one in record.dropped}
+    bodies = await EpisodeReader(client).read(manifest.job, manifest.entries, lambda _: None)
+    for entry, body in zip(manifest.entries, bodies, strict=True):
+        if isinstance(body, TrainerError) and entry.episode_id not in dropped:
+            raise CannotRetrain(span.job, f"an episode of step {step} is gone: {body}; {_possible(span, step)}")
+    return StepRequest(manifest, hashlib.sha256(payload).hexdigest(), bodies, 0.0, list(record.dropped))
+
+
+def _possible(span: Span, step: int) -> str:
+    return f"up to --to {step} it can be retrained" if step > span.first else "take a later checkpoint as --from"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m whetstone_trainer.retrain", description=__doc__)
+    parser.add_argument("job")
+    parser.add_argument("--from", dest="first", type=int, required=True, help="steps done when it begins")
+    parser.add_argument("--to", dest="last", type=int, required=True, help="version that it ends with")
+    parser.add_argument("--nats", required=True)
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("--threads", type=int, default=1, help="those of the job's trainer")
+    parser.add_argument("--dtype", choices=tuple(DTYPES), default="float32", help="that of the job's trainer")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    try:
+        versions = asyncio.run(_connected(arguments))
+    except (CannotRetrain, TrainerError, OSError, nats.errors.Error) as error:
+        field = error.field if isinstance(error, CannotRetrain) else arguments.job
+        reason = error.reason if isinstance(error, CannotRetrain) else str(error) or repr(error)
+        sys.stderr.write(json.dumps({"error": {"field": field, "reason": reason}}) + "\n")
+        sys.exit(2)
+    same = all(one["published"] in (None, one["retrained"]) for one in versions)
+    print(json.dumps({"job": arguments.job, "from": arguments.first, "versions": versions, "same": same}))
+    sys.exit(0 if same else 1)
+
+
+async def _connected(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    client = await nats.connect(arguments.nats, connect_timeout=5, max_reconnect_attempts=1)
+    try:
+        span = Span(arguments.job, arguments.first, arguments.last)
+        return await retrain(client, arguments.runs, span, LocalBackend(device, DTYPES[arguments.dtype]))
+    finally:
+        await client.close()
+
+
+if __name__ == "__main__":
+    main()
