@@ -37,8 +37,9 @@ class DataPlane:
         call = parse_generate(parse_body(await request.read()), self._engine.limits)
         if call.stream:
             return await self._stream(request, call, "generate-tokens-", None)
+        scored = await self._engine.score(call.prompt) if call.scores_prompt else None
         sequence, output = await self._whole(request, call, "generate-tokens-")
-        return self._json(generate_reply(sequence, output, self._model, call.return_token_ids))
+        return self._json(generate_reply(sequence, output, self._model, call.return_token_ids, scored))
 
     async def completions(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /v1/completions with one prompt, as text or token ids."""

@@ -76,6 +76,10 @@ class Engine:
         self.live.setdefault(request_id, []).append(sequence)
         return sequence
 
+    async def score(self, prompt: list[int]) -> list[float]:
+        """Log-probabilities of a prompt's tokens after the first, between two steps."""
+        return await self.steps.call(lambda: self.runner.score(prompt)) if len(prompt) > 1 else []
+
     def forget(self, sequence: Sequence) -> None:
         """The response has ended; if the sequence has not, its slot is freed (I9)."""
         same = self.live.get(sequence.request_id, [])

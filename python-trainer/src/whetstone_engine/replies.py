@@ -24,17 +24,26 @@ def usage(sequence: Sequence, completion_tokens: int) -> dict[str, Any]:
     }
 
 
-def generate_reply(sequence: Sequence, output: Output, model: str, echo_prompt: bool) -> dict[str, Any]:
-    """The whole answer of /inference/v1/generate."""
+def generate_reply(
+    sequence: Sequence, output: Output, model: str, echo_prompt: bool, scored: list[float] | None = None
+) -> dict[str, Any]:
+    """The whole answer of /inference/v1/generate. `scored`: of the prompt's tokens after the first, nats."""
     return {
         "request_id": sequence.request_id,
         "model": model,
         "created": int(time.time()),
         "usage": usage(sequence, len(output.token_ids)),
         "prompt_token_ids": sequence.prompt if echo_prompt else None,
+        "prompt_logprobs": None if scored is None else _prompt_logprobs(sequence.prompt, scored),
         "output_mode": "tokens",
         "choices": [_generate_choice(sequence, output)],
     }
+
+
+def _prompt_logprobs(prompt: list[int], scored: list[float]) -> list[dict[str, Any] | None]:
+    """A table of ids for each place, as in vLLM; here it holds the token's own alone. The first token has none."""
+    entries = zip(prompt[1:], scored, strict=True)
+    return [None, *({str(token): {"logprob": max(logprob, FLOOR)}} for token, logprob in entries)]
 
 
 def generate_chunk(sequence: Sequence, output: Output) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from whetstone_engine.scheduler import Batch
 from whetstone_engine.slots import SlotTable
 from whetstone_models.transformer import Transformer
 
+# Positions whose logits are computed together when a prompt is scored.
+SCORED_TOKENS = 512
+
 
 class Runner:
     """A model with its KV cache. `swap` replaces the weights between two steps."""
@@ -41,6 +44,20 @@ class Runner:
         logits = self.model.logits(hidden).float()
         _forbid_early_stops(logits, table, slots)
         return slots, sample(logits, table.rows(slots), table.length[slots])
+
+    @torch.inference_mode()
+    def score(self, token_ids: list[int]) -> list[float]:
+        """Log-probabilities of every token after the first, in nats, over the whole vocabulary at temperature 1.
+
+        One pass over the sequence alone, without the cache: the same ids have the same numbers whatever else runs.
+        """
+        ids_T = torch.tensor(token_ids, device=self.device)
+        hidden_TH = self.model.hidden(ids_T[None, :-1])[0]
+        scored = list[float]()
+        for hidden_PH, next_P in zip(hidden_TH.split(SCORED_TOKENS), ids_T[1:].split(SCORED_TOKENS), strict=True):
+            table_PV = self.model.logits(hidden_PH).float().log_softmax(-1)
+            scored += table_PV.gather(1, next_P[:, None])[:, 0].tolist()
+        return scored
 
 
 def _forbid_early_stops(logits_SV: Tensor, table: SlotTable, slots: np.ndarray) -> None:

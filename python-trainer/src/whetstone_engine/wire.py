@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Call:
-    """A parsed request of either data-plane route."""
+    """A parsed request of either data-plane route. `scores_prompt`: the prompt's own log-probabilities are wanted."""
 
     prompt: list[int]
     params: SamplingParams
@@ -66,6 +66,7 @@ class Call:
     stream: bool
     include_usage: bool
     return_token_ids: bool
+    scores_prompt: bool = False
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -106,7 +107,15 @@ def parse_generate(body: dict[str, Any], limits: Limits) -> Call:
     """POST /inference/v1/generate."""
     sampling = as_object(body, "sampling_params")
     prompt = check_tokens(body.get("token_ids"), "token_ids", limits)
-    return _call(body, sampling, prompt, _params(sampling, "sampling_params.", len(prompt), limits), limits)
+    scores_prompt = sampling.get("prompt_logprobs") is not None
+    if scores_prompt:
+        _integer(sampling, "prompt_logprobs", "sampling_params.", 0, 0, 0)  # Each token's own, without alternatives.
+        sampling = {**sampling, "prompt_logprobs": None}
+    call = _call(body, sampling, prompt, _params(sampling, "sampling_params.", len(prompt), limits), limits)
+    if scores_prompt and call.stream:
+        raise invalid("sampling_params.prompt_logprobs", "is not given in a stream")
+    call.scores_prompt = scores_prompt
+    return call
 
 
 def parse_completion(body: dict[str, Any], prompt: list[int], limits: Limits) -> Call:

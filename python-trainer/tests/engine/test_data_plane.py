@@ -65,6 +65,23 @@ async def test_truncated_sampling_names_its_supports(api: Api, target: Target) -
     assert choice(await api.generate(PROMPT, max_tokens=2, temperature=1.0))["sampling_mask"] is None
 
 
+async def test_a_prompt_is_scored_as_offline(api: Api, target: Target) -> None:
+    """In vLLM's form; a long prompt in parts, cached or not."""
+    prompt = [*PROMPT, *(65 + index % 20 for index in range(700))]
+    expected = offline_logits(target, prompt[:1], prompt[1:]).log_softmax(-1)
+    for _ in range(2):
+        first, *entries = (await api.generate(prompt, max_tokens=1, prompt_logprobs=0))["prompt_logprobs"]
+        assert first is None
+        assert len(entries) == len(prompt) - 1
+        for index, (token, entry) in enumerate(zip(prompt[1:], entries, strict=True)):
+            assert entry[str(token)]["logprob"] == pytest.approx(expected[index, token].item(), abs=1e-4)
+    assert (await api.generate(prompt[:1], max_tokens=1, prompt_logprobs=0))["prompt_logprobs"] == [None]
+    assert (await api.generate(prompt, max_tokens=1))["prompt_logprobs"] is None
+    body = {**generate_body(prompt, None, prompt_logprobs=0), "stream": True}
+    status, text = await api.post("/inference/v1/generate", body)
+    assert status == 400 or "error" in text
+
+
 async def test_t02_stream_usage_chunk(api: Api) -> None:
     body = {**generate_body(PROMPT, None, max_tokens=3), "stream": True, "stream_options": {"include_usage": True}}
     _, text = await api.post("/inference/v1/generate", body)

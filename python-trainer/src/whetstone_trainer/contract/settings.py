@@ -83,6 +83,8 @@ class TrainSettings:
     stop_on_mismatch: bool = True
     # Folder of what divergences are measured from; empty: there is no such policy.
     reference_path: str = ""
+    # In its place: URL of the engine that is asked; empty: none.
+    reference_engine: str = ""
     # Folder of what the critic starts from; empty: there is none.
     critic_path: str = ""
 
@@ -115,6 +117,7 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         batching=chosen.batching,
         roles=_roles(given, algorithm),
         reference_path=_reference_path(spec),
+        reference_engine=_reference_engine(spec),
         critic_path=_critic_path(spec),
     )
 
@@ -133,7 +136,13 @@ def _reference_path(spec: jobs.JobSpec) -> str:
     if spec.algorithm.HasField("dpo"):
         return spec.algorithm.dpo.reference or spec.model.path
     options = spec.algorithm.policy_gradient
-    return options.kl.model or spec.model.path if has_reference(options) else ""
+    is_loaded = has_reference(options) and not options.kl.engine
+    return options.kl.model or spec.model.path if is_loaded else ""
+
+
+def _reference_engine(spec: jobs.JobSpec) -> str:
+    options = spec.algorithm.policy_gradient
+    return options.kl.engine.rstrip("/") if has_reference(options) else ""
 
 
 def _critic_path(spec: jobs.JobSpec) -> str:

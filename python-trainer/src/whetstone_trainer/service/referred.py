@@ -15,12 +15,15 @@ from whetstone_trainer.backends.protocol import ReferencePolicy, TrainerBackend
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import Batch
 from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.service.reference_engine import ReferenceEngine
 
 
 def reference_log_probabilities(
     rows: Sequence[Row], settings: TrainSettings, backend: TrainerBackend
 ) -> Sequence[np.ndarray]:
     """Of the trained tokens [K] of each row."""
+    if settings.reference_engine:
+        return ReferenceEngine(settings.reference_engine).log_probabilities(rows, lambda _: None)
     policy = ReferencePolicy(Path(settings.reference_path))
     logprobs = backend.log_probabilities(rows, policy, lambda _: None)
     assert logprobs is not None, "a backend always has the reference"

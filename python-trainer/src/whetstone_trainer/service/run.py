@@ -23,6 +23,7 @@ from whetstone_trainer.contract.settings import TrainSettings
 from whetstone_trainer.service.commit import StepCommit
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
+from whetstone_trainer.service.reference_engine import ReferenceEngine
 from whetstone_trainer.service.step import OnProgress, StepCompute, StepRequest
 from whetstone_trainer.service.step_metrics import Clock
 from whetstone_trainer.weights.checkpoint import State, read_state
@@ -55,6 +56,8 @@ class JobRun:
         directory = folder.weights(0)
         total = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
         self.model = backend.configure(settings, directory, ReadShare(LOADING, total, on_progress))
+        if settings.reference_engine:
+            ReferenceEngine(settings.reference_engine).require(self.model.limits.vocab_size)
         self.state = self._starting_state()
         # Of the steps done by this process.
         self._results: dict[int, wire.TrainResult] = {}

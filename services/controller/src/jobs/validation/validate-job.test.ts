@@ -82,6 +82,21 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.kl.discount"],
     ],
     [
+      "a reference that is both a folder and an engine",
+      { algorithm: { policyGradient: { groupSize: 4, kl: { model: "m", engine: "http://teacher:8000" } } } },
+      ["algorithm.policyGradient.kl.engine"],
+    ],
+    [
+      "a temperature that a teacher's engine does not have",
+      { algorithm: { policyGradient: { groupSize: 4, kl: { engine: "http://t:1" } } }, sampling: { temperature: 0.7 } },
+      ["sampling.temperature"],
+    ],
+    [
+      "an engine that is no URL",
+      { algorithm: { policyGradient: { groupSize: 4, kl: { engine: "teacher:8000" } } } },
+      ["algorithm.policyGradient.kl.engine"],
+    ],
+    [
       "a critic that nothing would read (I11)",
       { algorithm: { policyGradient: { groupSize: 4, critic: {} } } },
       ["algorithm.policyGradient.critic"],

@@ -323,7 +323,7 @@ class Overlong(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., buffer_tokens: _Optional[int] = ..., penalty: _Optional[float] = ...) -> None: ...
 
 class KlPenalty(_message.Message):
-    __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model", "discount", "clip")
+    __slots__ = ("coefficient", "estimator", "applied_to", "target", "horizon", "model", "discount", "clip", "engine")
     COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
     ESTIMATOR_FIELD_NUMBER: _ClassVar[int]
     APPLIED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -332,6 +332,7 @@ class KlPenalty(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DISCOUNT_FIELD_NUMBER: _ClassVar[int]
     CLIP_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
     coefficient: float
     estimator: KlEstimator
     applied_to: KlPlace
@@ -340,7 +341,8 @@ class KlPenalty(_message.Message):
     model: str
     discount: float
     clip: float
-    def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ..., discount: _Optional[float] = ..., clip: _Optional[float] = ...) -> None: ...
+    engine: str
+    def __init__(self, coefficient: _Optional[float] = ..., estimator: _Optional[_Union[KlEstimator, str]] = ..., applied_to: _Optional[_Union[KlPlace, str]] = ..., target: _Optional[float] = ..., horizon: _Optional[float] = ..., model: _Optional[str] = ..., discount: _Optional[float] = ..., clip: _Optional[float] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class Critic(_message.Message):
     __slots__ = ("model", "optimizer", "value_clip", "warmup_steps")

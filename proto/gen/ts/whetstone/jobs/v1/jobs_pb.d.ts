@@ -551,6 +551,14 @@ export declare type KlPenalty = Message<"whetstone.jobs.v1.KlPenalty"> & {
    * @generated from field: optional double clip = 8;
    */
   clip?: number | undefined;
+
+  /**
+   * In place of model: an engine with the job's own vocabulary, which the trainer asks for the log-probabilities of given ids
+   * (`prompt_logprobs` of IEP/1), at temperature 1. Up to and without "/inference". Empty: none.
+   *
+   * @generated from field: string engine = 9;
+   */
+  engine: string;
 };
 
 /**

@@ -179,6 +179,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       model: { type: "string", hint: "a folder in Hugging Face layout" },
       discount: { type: "double", range: { min: 0, max: 1 } },
       clip: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
+      engine: { type: "string", pattern: "^https?://[^/?#]+", hint: "an http or https URL" },
     },
   },
   Critic: {

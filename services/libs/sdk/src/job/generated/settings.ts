@@ -213,6 +213,8 @@ export interface KlPenaltySettings {
   readonly discount?: number | undefined;
   /** In the advantage: a token's divergence is no further from 0 than so, in nats. Absent: as it is. Above 0 and at most 1,000,000. */
   readonly clip?: number | undefined;
+  /** In place of model: an engine with the job's own vocabulary, which the trainer asks for the log-probabilities of given ids (`prompt_logprobs` of IEP/1), at temperature 1. Up to and without "/inference". Empty: none. An http or https URL. */
+  readonly engine?: string | undefined;
 }
 
 /** The value function of advantage gae: a model of its own with a head that makes one number of a token's hidden state. Mini-batches and epochs are the policy's. */
