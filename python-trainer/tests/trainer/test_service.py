@@ -18,6 +18,7 @@ from trainer_kit import (
     PROMPT,
     Sampler,
     Stream,
+    Turn,
     configure_request,
     demonstration,
     group,
@@ -122,6 +123,17 @@ async def test_a_second_call_joins_the_running_step_even_if_the_first_went_away(
     assert (started, result.replayed, result.step) == (1, False, 0)
 
 
+async def test_what_was_solved_and_how_long_the_answers_are_shows(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    unsolved = [sampler.episode(1, sample, [Turn(PROMPT, [71, 72, 260])], 0.0) for sample in range(2)]
+    metrics = (await trainer.train(await stream.manifest(0, [*group(sampler), *unsolved]))).metrics
+    assert [metrics[f"batch/solve_{kind}"] for kind in ("none", "all", "partial")] == [1, 0, 1]
+    lengths = [metrics[f"response_length/{kind}"] for kind in ("min", "mean", "max")]
+    assert lengths == [2, pytest.approx(14 / 6), 3]
+
+
 async def test_a_wrong_logprob_shows(trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path) -> None:
     await trainer.configure(grpo_spec(model_path))
     episodes = group(sampler)
@@ -145,6 +157,7 @@ async def test_lagging_tokens_are_checked_with_the_weights_that_sampled_them(
             metrics = (await one.train(lagging)).metrics
             assert metrics["logprob_diff/max"] < 1e-5
             assert (metrics["lag/max"], metrics["logprob_diff/tokens_unchecked"]) == (1, 0)
+            assert {name: metrics[name] for name in metrics if name.startswith("lag/share")} == {"lag/share/1": 1}
             assert abs(metrics["importance/mean"] - 1) > 1e-5
         too_old = await trainer.train(await stream.manifest(2, group(sampler, 2)))
         assert (len(too_old.dropped), too_old.metrics["logprob_diff/episodes_checked"]) == (4, 0)

@@ -62,6 +62,32 @@ def batch_metrics(
         "tokens_context": float(sampled - sum(len(row.positions) for row in rows)),
         "lag/mean": float(lags_N.mean()) if len(lags_N) else 0.0,
         "lag/max": float(lags_N.max()) if len(lags_N) else 0.0,
+        **{f"lag/share/{lag}": float((lags_N == lag).mean()) for lag in np.unique(lags_N)},
+        **_solved(episodes, trajectories),
+        **_lengths(episodes),
+    }
+
+
+def _solved(episodes: Sequence[types.Episode], trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Groups of which no episode is correct, every one, or some."""
+    verdicts: dict[str, set[bool]] = {}
+    for one in trajectories:
+        verdicts.setdefault(one.group, set()).add(episodes[one.episode].is_correct)
+    kinds = list(verdicts.values())
+    return {
+        "batch/solve_none": float(kinds.count({False})),
+        "batch/solve_all": float(kinds.count({True})),
+        "batch/solve_partial": float(kinds.count({False, True})),
+    }
+
+
+def _lengths(episodes: Sequence[types.Episode]) -> dict[str, float]:
+    """Tokens that the policy answered with, over all calls of an episode."""
+    lengths_E = np.array([sum(len(call.completion_ids) for call in one.calls) for one in episodes] or [0])
+    return {
+        "response_length/mean": float(lengths_E.mean()),
+        "response_length/min": float(lengths_E.min()),
+        "response_length/max": float(lengths_E.max()),
     }
 
 
