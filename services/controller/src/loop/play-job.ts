@@ -19,6 +19,7 @@ import { listTasks, type TaskList } from "../datasets/dataset.ts";
 import { type Ending, type JobParts, runJob, type RunSignals } from "./job-runner.ts";
 import { type BoardSinks, StatusBoard } from "./status-board.ts";
 import type { World } from "../world.ts";
+import { showStep } from "./step-gauges.ts";
 
 type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
@@ -78,7 +79,10 @@ async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): 
 
 function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
   return {
-    onStep: (value) => tell(world, name, { case: "step", value }, `${name}/step/${value.step}`),
+    onStep: (value) => {
+      showStep(world.metrics, value);
+      return tell(world, name, { case: "step", value }, `${name}/step/${value.step}`);
+    },
     onValidation: (value) =>
       tell(world, name, { case: "validation", value }, `${name}/validation/${value.step}/${value.variant}`),
     write: async (change) => {
