@@ -108,8 +108,13 @@ def test_how_it_is_cut_changes_nothing(model_path: Path, name: str) -> None:
 
 
 def test_mini_batches_keep_pairs_whole(model_path: Path) -> None:
-    _, metrics = trained(model_path, pairs(), settings_of(OPTIONS["dpo"], mini_batches=2, epochs=2))
+    """Where weights hardly move, the mean of the mini-batches' losses is that of the batch: no pair was cut in two."""
+    hardly = replace(settings_of(OPTIONS["dpo"]), optimizer=adam(learning_rate=1e-12))
+    _, whole = trained(model_path, pairs(), hardly)
+    cut = with_defaults(jobs.Batching(mini_batches=2, epochs=2))
+    _, metrics = trained(model_path, pairs(), replace(hardly, batching=cut))
     assert metrics["optimizer_steps"] == 4
+    assert metrics["loss"] == pytest.approx(whole["loss"], rel=1e-6)
 
 
 def test_where_the_policy_is_the_reference_nothing_is_preferred_yet() -> None:
