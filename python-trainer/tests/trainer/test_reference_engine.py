@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import urllib.error
 import urllib.request
@@ -36,7 +37,9 @@ class Flaky:
                 self.send_response(status)
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
-                self.wfile.write(answer)
+                # A step that has failed meanwhile does not wait for its other calls.
+                with contextlib.suppress(BrokenPipeError):
+                    self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -77,9 +80,9 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference_engine, "FIRST_PAUSE_S", 0.01)
 
 
-def distillation(**where: str) -> jobs.KlPenalty:
+def distillation(model: str = "", engine: str = "") -> jobs.KlPenalty:
     place, k1 = jobs.KL_PLACE_ADVANTAGE, jobs.KL_ESTIMATOR_K1
-    return jobs.KlPenalty(applied_to=place, estimator=k1, coefficient=1, **where)
+    return jobs.KlPenalty(applied_to=place, estimator=k1, coefficient=1, model=model, engine=engine)
 
 
 NONE = types.ADVANTAGE_ESTIMATOR_NONE
@@ -103,13 +106,13 @@ def test_an_engine_teaches_what_its_folder_does_though_it_fails_now_and_then(
 @pytest.mark.parametrize(
     ("answer", "reason", "said"),
     [
-        (b"", "ReferenceUnavailable", "gave no log-probabilities in 6 attempts; the last: HTTP 503: overloaded"),
-        (b"<html>", "ReferenceUnavailable", "an answer that is no JSON"),
+        (b"", None, "gave no log-probabilities in 6 attempts; the last: HTTP 503: overloaded"),
+        (b"<html>", None, "an answer that is no JSON"),
         (b'{"prompt_logprobs": null}', "ReferenceRefused", "does not return prompt_logprobs"),
     ],
 )
 def test_what_stays_without_an_answer_fails_the_step_and_moves_nothing(
-    model_path: Path, tmp_path: Path, sampler: Sampler, engine: Flaky, answer: bytes, reason: str, said: str
+    model_path: Path, tmp_path: Path, sampler: Sampler, engine: Flaky, answer: bytes, reason: str | None, said: str
 ) -> None:
     run = start(model_path, tmp_path / "run", distillation(engine=engine.url), advantage=NONE)
     before = weights(run)
@@ -120,7 +123,8 @@ def test_what_stays_without_an_answer_fails_the_step_and_moves_nothing(
     finally:
         engine.faults, engine.answer = 0, b""
     assert said in str(caught.value)
-    assert caught.value.context["reason"] == reason
+    # With a reason a failed job is not started once more.
+    assert caught.value.context.get("reason") == reason
     assert run.step == 0
     assert torch.equal(weights(run), before)
 

@@ -89,8 +89,7 @@ class ReferenceEngine:
         raise TrainerError(
             "TRAINER_FAILED",
             f"{SETTING}: {self.url} gave no log-probabilities in {ATTEMPTS} attempts; the last: {last}. "
-            "Start the engine, then the job again: it goes on from its checkpoint",
-            reason="ReferenceUnavailable",
+            "See that it runs and that the trainer reaches it; failurePolicy.maxRestarts starts a failed job again",
         )
 
     async def _ask(self, session: aiohttp.ClientSession, token_ids: list[int]) -> np.ndarray:
