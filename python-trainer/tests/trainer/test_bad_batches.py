@@ -111,6 +111,8 @@ def _spec(model: Path, **options: object) -> jobs.JobSpec:
     chosen = spec.algorithm.policy_gradient
     chosen.MergeFrom(jobs.PolicyGradient(**options))  # type: ignore[arg-type]
     chosen.batching.MergeFrom(jobs.Batching(mini_batches=2))
+    if chosen.advantage == types.ADVANTAGE_ESTIMATOR_NONE:
+        chosen.entropy_coefficient = 0.01
     if chosen.advantage == types.ADVANTAGE_ESTIMATOR_GAE:
         chosen.critic.SetInParent()
     return spec

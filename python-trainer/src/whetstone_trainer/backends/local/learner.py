@@ -53,7 +53,7 @@ def train_rows(
 
     def add_gradient_of(part: Sequence[Row]) -> AddGradient[PolicyTally]:
         weights = row_weights(part, algorithm, scale)
-        several = of_several_rows(policy, part, fitting, algorithm)
+        several = of_several_rows(policy, with_gradient(part, algorithm), fitting, algorithm)
         return lambda micro, to: accumulate(policy, micro, weights, several, settings, to)
 
     trainable = Trainable(
