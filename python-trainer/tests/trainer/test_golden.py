@@ -121,9 +121,9 @@ def check_sft(vector: dict[str, Any]) -> None:
 
 
 def check_preference(vector: dict[str, Any]) -> None:
-    variant = jobs.DpoVariant.Value(f"DPO_VARIANT_{vector['variant'].upper()}")
+    variant = f"DPO_VARIANT_{vector['variant'].upper()}"
     options = jobs.Dpo(variant=variant, beta=vector["beta"], label_smoothing=vector.get("labelSmoothing", 0))
-    sides = [answers_of(vector, side) for side in ("chosen", "rejected")]
+    sides = answers_of(vector, "chosen"), answers_of(vector, "rejected")
     found = pair_loss(*sides, options)
     np.testing.assert_allclose(found.losses_P.mean(), vector["loss"], **TOLERANCE)
     for side, slopes_P in (("chosen", found.chosen_P), ("rejected", found.rejected_P)):
@@ -134,8 +134,9 @@ def check_preference(vector: dict[str, Any]) -> None:
 
 
 def answers_of(vector: dict[str, Any], side: str) -> Answers:
-    sums = [np.array([sum(row) for row in vector[name]], dtype=np.float64) for name in (side, f"{side}Reference")]
-    return Answers(*sums, np.array([float(len(row)) for row in vector[side]]))
+    policy, reference = ([sum(row) for row in vector[name]] for name in (side, f"{side}Reference"))
+    lengths = [float(len(row)) for row in vector[side]]
+    return Answers(*(np.array(of_pairs, dtype=np.float64) for of_pairs in (policy, reference, lengths)))
 
 
 def check_kl(vector: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ class Flaky:
                 with contextlib.suppress(BrokenPipeError):
                     self.wfile.write(answer)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *_: object) -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -73,7 +73,7 @@ def test_sft_may_freeze_a_role_but_has_no_advantages_and_no_policy_loss() -> Non
     spec.roles[0].advantage = types.ADVANTAGE_ESTIMATOR_GRPO
     with pytest.raises(SettingsError, match=r"roles\[0\].advantage: SFT has no advantages"):
         parse_settings(spec)
-    spec.roles[0].advantage, spec.roles[0].loss = 0, types.POLICY_LOSS_GSPO
+    spec.roles[0].advantage, spec.roles[0].loss = types.ADVANTAGE_ESTIMATOR_UNSPECIFIED, types.POLICY_LOSS_GSPO
     with pytest.raises(SettingsError, match=r"roles\[0\].loss: SFT has no policy loss"):
         parse_settings(spec)
 

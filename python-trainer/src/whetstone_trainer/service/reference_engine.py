@@ -79,6 +79,7 @@ class ReferenceEngine:
             return [task.result() for task in tasks]
 
     async def _patiently(self, session: aiohttp.ClientSession, token_ids: list[int]) -> np.ndarray:
+        last = ""
         for attempt in range(ATTEMPTS):
             try:
                 return await self._ask(session, token_ids)
