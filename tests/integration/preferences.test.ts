@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Job, JobService } from "@whetstone/proto/jobs/v1/jobs";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { createClient } from "@whetstone/rpc";
 import { generateMap, legalMoves, renderCompact, startGame } from "@whetstone/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
-import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
+import { writeDemonstrations } from "../../examples/frozenlake/src/demonstrations.ts";
+import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
 
 const PAIRS = 96;
 const HELD_OUT = 24;
@@ -53,6 +55,10 @@ describe("preferences and held-out demonstrations", () => {
     writeFileSync(join(folder, `${name}.yaml`), stringify(job));
     const { status, output } = runtime.whet("train", join(folder, `${name}.yaml`));
     expect(status, output).toBe(0);
+    return jobOf(name);
+  }
+
+  async function jobOf(name: string): Promise<Job> {
     await using jobs = createClient(JobService, runtime.address("controller"));
     return (await jobs.getJob({ name })).job as Job;
   }
@@ -83,6 +89,31 @@ describe("preferences and held-out demonstrations", () => {
     },
     300_000,
   );
+
+  it("pairs out of recorded episodes are trained token by token", async () => {
+    const run = (job: JsonObject): void => {
+      const path = join(folder, `${job["name"] as string}.yaml`);
+      writeFileSync(path, stringify(job));
+      const { status, output } = runtime.whet("train", path);
+      expect(status, output).toBe(0);
+    };
+    const { agent: _a, environment: _e, ...plain } = smallJob("taught", runtime.model, { steps: 1, groups: 512 });
+    const shown = join(folder, "shown.jsonl");
+    writeDemonstrations(shown, 1, 512);
+    const sft = { optimizer: { learningRate: 0.002 }, batching: { miniBatches: 16, epochs: 6 } };
+    run({ ...plain, train: { jsonl: shown }, algorithm: { sft } });
+    const model = { path: (await jobOf("taught")).status?.modelPath ?? "" };
+    run({ ...smallJob("played", model.path, { steps: 1, groups: 64 }) });
+    const recorded = join(folder, "recorded.jsonl");
+    const { pairs } = runtime.whet("episodes", "export", "played", "--pairs", recorded).json as { pairs: number };
+    expect(pairs).toBeGreaterThan(0);
+    const loop = { steps: 1, batchGroups: pairs };
+    run({ ...plain, name: "replayed", model, loop, train: { jsonl: recorded }, algorithm: { dpo: { optimizer } } });
+    expect(books("replayed")).toMatchObject({ ...sound, trained: 2 * pairs });
+    const { metrics = {} } = (await jobOf("replayed")).status?.lastStep ?? {};
+    expect(metrics["loss"]).toBeCloseTo(Math.log(2), 5); // Before its first update the policy is the reference.
+    expect(metrics["logps/chosen"]).toBeGreaterThan(-30);
+  }, 300_000);
 
   it("SFT: the loss of held-out demonstrations falls", async () => {
     const shown = (seed: number) => ({ id: `d${seed}`, demonstration: pairOf(seed).chosen });
