@@ -14,9 +14,9 @@ const { values } = parseArgs({
   options: {
     algorithms: { type: "string", default: Object.keys(ALGORITHMS).join(",") },
     seeds: { type: "string", default: "1,2,3" },
-    steps: { type: "string", default: "60" },
+    steps: { type: "string", default: "24" },
     "held-out": { type: "string", default: "200" },
-    "trainer-threads": { type: "string", default: "2" },
+    "trainer-threads": { type: "string", default: "1" },
     data: { type: "string", default: ".whetstone/learn" },
     report: { type: "string", default: ".whetstone/learn/report.md" },
   },
@@ -42,8 +42,8 @@ async function learn(data: string, report: string): Promise<void> {
   const format = keepModel(await runJob(platform, sftJob(options, model, demonstrations)), join(data, "models/format"));
   const runs: LearnRun[] = [];
   mkdirSync(dirname(report), { recursive: true });
-  for (const name of names)
-    for (const seed of seeds) {
+  for (const seed of seeds)
+    for (const name of names) {
       const job = `learn-${name.replaceAll("+", "p")}-${seed}`;
       const finished = await runJob(platform, rlJob({ ...options, seed }, format, job, ALGORITHMS[name] as never));
       const run = learnRun(name, seed, finished);
