@@ -15,7 +15,7 @@ const { values } = parseArgs({
     algorithms: { type: "string", default: Object.keys(ALGORITHMS).join(",") },
     seeds: { type: "string", default: "1,2,3" },
     steps: { type: "string", default: "24" },
-    "held-out": { type: "string", default: "200" },
+    "held-out": { type: "string", default: "100" },
     "trainer-threads": { type: "string", default: "1" },
     data: { type: "string", default: ".whetstone/learn" },
     report: { type: "string", default: ".whetstone/learn/report.md" },

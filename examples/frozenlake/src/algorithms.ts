@@ -28,8 +28,9 @@ export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
   ppo: ppo({ ...CLIPPED, critic: { optimizer: { learningRate: 0.001, beta2: 0.95 }, warmupSteps: 2 } }),
   "dr-grpo": drGrpo({ ...CLIPPED, lossScaleFactor: 8 }),
   gspo: gspo({ ...POLICY_GRADIENT, clipLow: 0.2, clipHigh: 0.28 }),
-  // Nothing stops a token that went too far, so each batch is gone through once.
-  cispo: cispo({ ...CLIPPED, epochs: 1 }),
+  // Nothing stops a token that went too far. So steps are small, and every trajectory weighs the same: those that fail are
+  // longer, and would push the tokens that all answers share down.
+  cispo: cispo({ ...CLIPPED, learningRate: 0.0002, lossAggregation: "seq-mean-token-mean" }),
   sapo: sapo(POLICY_GRADIENT),
   rloo: rloo(CLIPPED),
   reinforce: reinforce(POLICY_GRADIENT),

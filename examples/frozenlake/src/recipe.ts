@@ -77,7 +77,8 @@ export const POLICY_GRADIENT = {
   entropyCoefficient: 0.002,
   learningRate: 0.0005,
   beta2: 0.95,
-  warmupSteps: 1,
+  // With 1 step, one run in a few lost the form of an answer in its first steps.
+  warmupSteps: 4,
   finalRateShare: 0.2,
   miniBatches: 16,
   epochs: 2,
