@@ -5,7 +5,6 @@ import { rename, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { taskLine } from "@whetstone/datasets";
 import type { Episode } from "@whetstone/proto/types/v1/types";
-
 import type { JobClient } from "../connect/clients.ts";
 import { GroupExtremes, pairTask } from "../episodes/preference-pairs.ts";
 import { formatCount } from "../terminal/format.ts";

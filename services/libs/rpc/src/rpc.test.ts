@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Long on purpose: a list of cases, each a call between one client and one server.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fromJsonString } from "@bufbuild/protobuf";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Long on purpose: a list of cases, one a rule of a job.
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
