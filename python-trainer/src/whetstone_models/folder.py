@@ -138,15 +138,22 @@ def save_weights(
     version: int,
     source_dir: Path,
     dtype: torch.dtype | None = None,
+    beside: Callable[[Path], object] | None = None,
 ) -> None:
     """Writes a complete folder: weights, configuration and tokenizer of `source_dir`, and last its manifest.
 
-    `version` is the policy version, 0 for the starting model. `dtype` casts on the way out (None keeps it).
+    `version` is the policy version, 0 for the starting model. `dtype` casts on the way out (None keeps it). `beside`
+    puts further files into the folder that it is given.
     Raises FileExistsError when `directory` exists: a version is immutable.
     """
     state = dict(weights.named_parameters()) if isinstance(weights, Transformer) else weights
     tensors = {name: _portable(tensor, dtype) for name, tensor in state.items()}
-    write = lambda staging: save_file(tensors, staging / SINGLE, metadata={"format": "pt"})  # noqa: E731
+
+    def write(staging: Path) -> None:
+        save_file(tensors, staging / SINGLE, metadata={"format": "pt"})
+        if beside is not None:
+            beside(staging)
+
     save_folder(directory, version, source_dir, write)
 
 

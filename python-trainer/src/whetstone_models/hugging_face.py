@@ -8,6 +8,7 @@ it with random numbers. What transformers renames or joins between file and para
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,22 @@ def _refuse_what_sees_later_tokens(model: Any) -> None:
         raise ConfigError("config.json.architectures", reason)
 
 
-def save_causal_lm(model: Any, directory: Path, version: int, source_dir: Path) -> None:
-    """As `folder.save_weights`."""
-    save_folder(directory, version, source_dir, model.save_pretrained)
+def save_causal_lm(
+    model: Any,
+    directory: Path,
+    version: int,
+    source_dir: Path,
+    weights: Mapping[str, Tensor] | None = None,
+    beside: Callable[[Path], object] | None = None,
+) -> None:
+    """As `folder.save_weights`. `weights`: in place of the model's own, by the names that they have in memory."""
+
+    def write(staging: Path) -> None:
+        model.save_pretrained(staging, state_dict=weights)
+        if beside is not None:
+            beside(staging)
+
+    save_folder(directory, version, source_dir, write)
 
 
 def _transformers() -> Any:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """manifest.json: what a weights folder holds, written last. Needs no torch.
 
-`{"format":"whetstone.weights/v1","version":N,"files":[{"name","size","sha256"}]}`; sizes are in bytes.
+`{"format":"whetstone.weights/v1","version":N,"files":[{"name","size","sha256"}]}`; sizes are in bytes. A name is that
+of a file below the folder: "model.safetensors", "adapter/adapter_config.json".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from whetstone_models.errors import ManifestError
@@ -46,8 +47,10 @@ def staging_directory(directory: Path, replaces: bool = False) -> Iterator[Path]
 
 def publish_directory(staging: Path, directory: Path, version: int) -> None:
     """Writes the manifest of `staging` and renames the folder into place; every file is on disk before either."""
-    names = sorted(entry.name for entry in staging.iterdir() if entry.is_file() and entry.name != MANIFEST)
-    files = [describe(staging / name) for name in names]
+    files = [describe(path, staging) for path in sorted(staging.rglob("*")) if path.is_file()]
+    for path in staging.rglob("*"):
+        if path.is_dir():
+            flush(path)
     temporary = staging / f"{MANIFEST}.tmp"
     temporary.write_text(json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1) + "\n")
     flush(temporary)
@@ -85,16 +88,21 @@ def _read(directory: Path) -> dict[str, Any]:
     for entry in raw["files"]:
         if not isinstance(entry, dict) or not {"name", "size", "sha256"} <= entry.keys():
             raise ManifestError(f"{MANIFEST}.files", "every entry needs name, size and sha256")
-        if Path(str(entry["name"])).name != entry["name"]:
-            raise ManifestError(f"{MANIFEST}.files", f"{entry['name']!r} is not a plain file name")
+        if not _is_below(str(entry["name"])):
+            raise ManifestError(f"{MANIFEST}.files", f"{entry['name']!r} is not a file below the folder")
     return raw
 
 
-def describe(path: Path) -> dict[str, Any]:
-    """Name, size and digest of a file that is on disk from now on."""
+def _is_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return str(path) == name and name != "." and not path.is_absolute() and ".." not in path.parts
+
+
+def describe(path: Path, folder: Path) -> dict[str, Any]:
+    """Name below `folder`, size and digest of a file that is on disk from now on."""
     path.chmod(0o644)  # safetensors writes 0600, which an engine under another user could not read
     flush(path)
-    return {"name": path.name, "size": path.stat().st_size, "sha256": file_digest(path)}
+    return {"name": path.relative_to(folder).as_posix(), "size": path.stat().st_size, "sha256": file_digest(path)}
 
 
 def flush(path: Path) -> None:

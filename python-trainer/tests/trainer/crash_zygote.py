@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from trainer_kit import UID, Sampler, group, grpo_spec, ppo_spec
+from trainer_kit import UID, Sampler, group, grpo_spec, lora_spec, ppo_spec
 from whetstone.events.v1 import events_pb2 as events
 
 from whetstone_trainer.backends.local.backend import LocalBackend
@@ -27,7 +27,7 @@ from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.weights.run_folder import RunFolder
 
-SPECS = {"GRPO": grpo_spec, "PPO": ppo_spec}
+SPECS = {"GRPO": grpo_spec, "PPO": ppo_spec, "LoRA": lora_spec}
 
 
 def kill_at(module: str, path: str, when: str, calls: int) -> None:
@@ -66,7 +66,7 @@ def train(run_path: Path, model_path: Path, algorithm: str) -> dict[str, Any]:
         else:
             replayed = step == 0 or run.result_of(step, f"digest-{step}").replayed
     critic = [run.folder.checkpoint(2) / "critic.safetensors"] if run.settings.critic_path else []
-    files = [run.folder.weights(2) / "model.safetensors", *critic]
+    files = [*sorted(run.folder.weights(2).rglob("*.safetensors")), *critic]
     weights = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return {"found": found, "replayed": replayed, "weights": weights}
 

@@ -77,7 +77,12 @@ OF_CRITIC = {
     "before the critic is saved": (CRITIC, "Critic.write", "before", 2),
     "after the critic is saved": (CRITIC, "Critic.write", "after", 2),
 }
-ALGORITHMS = {"GRPO": CRASHES, "PPO": CRASHES | OF_CRITIC}
+OF_ADAPTER = ("while training", "between weights and checkpoint", "before the checkpoint has its name", "never")
+ALGORITHMS = {
+    "GRPO": CRASHES,
+    "PPO": CRASHES | OF_CRITIC,
+    "LoRA": {name: CRASHES[name] for name in OF_ADAPTER},
+}
 
 
 @pytest.fixture(scope="module")

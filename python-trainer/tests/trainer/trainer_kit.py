@@ -181,6 +181,12 @@ def ppo_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
     return spec
 
 
+def lora_spec(model_path: Path, **loop: Any) -> jobs.JobSpec:
+    spec = grpo_spec(model_path, **loop)
+    spec.model.lora.MergeFrom(jobs.Lora(rank=4, alpha=8))
+    return spec
+
+
 def sft_spec(model_path: Path) -> jobs.JobSpec:
     spec = jobs.JobSpec(name=JOB, model=jobs.ModelSource(path=str(model_path)), seed=7)
     spec.loop.MergeFrom(jobs.Loop(steps=100, batch_groups=1))

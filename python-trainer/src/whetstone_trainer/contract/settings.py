@@ -87,6 +87,8 @@ class TrainSettings:
     reference_engine: str = ""
     # Folder of what the critic starts from; empty: there is none.
     critic_path: str = ""
+    # With every default. Absent: all weights of the policy are trained.
+    lora: jobs.Lora | None = None
 
 
 def parse_settings(given: jobs.JobSpec) -> TrainSettings:
@@ -119,6 +121,7 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         reference_path=_reference_path(spec),
         reference_engine=_reference_engine(spec),
         critic_path=_critic_path(spec),
+        lora=spec.model.lora if spec.model.HasField("lora") else None,
     )
 
 

@@ -71,7 +71,7 @@ def write_checkpoint(folder: RunFolder, state: State, save: Callable[[Path], Non
     directory = folder.checkpoint(state.step)
     with staging_directory(directory, replaces=True) as staging:
         save(staging)
-        raw = {**_progress_json(state), "files": [describe(path) for path in sorted(staging.iterdir())]}
+        raw = {**_progress_json(state), "files": [describe(path, staging) for path in sorted(staging.iterdir())]}
         (staging / STATE).write_text(json.dumps({**raw, "digest": _own_digest(raw)}, indent=1) + "\n")
         flush(staging / STATE)
         flush(staging)

@@ -108,7 +108,7 @@ class RunFolder:
     def checkpoint_bytes(self, step: int) -> int:
         """What its files and those of its weights hold together."""
         folders = (self.checkpoint(step), self.weights(step))
-        return sum(path.stat().st_size for folder in folders for path in folder.glob("*") if path.is_file())
+        return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
     def discard(self, directory: Path) -> None:
         """Removes a folder so that no half of it is ever seen under its name."""

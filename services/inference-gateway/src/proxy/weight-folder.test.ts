@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -32,10 +32,11 @@ function writeTensors(path: string, tensors: Record<string, number[]>): void {
   writeFileSync(path, Buffer.concat([length, header, Buffer.alloc(end)]));
 }
 
-function writeManifest(path: string): void {
-  const bytes = readFileSync(join(path, "model.safetensors"));
-  const sha256 = createHash("sha256").update(bytes).digest("hex");
-  const files = [{ name: "model.safetensors", size: bytes.length, sha256 }];
+function writeManifest(path: string, names = ["model.safetensors"]): void {
+  const files = names.map((name) => {
+    const bytes = readFileSync(join(path, name));
+    return { name, size: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
+  });
   writeFileSync(join(path, "manifest.json"), JSON.stringify({ format: "whetstone.weights/v1", version: 1, files }));
 }
 
@@ -80,6 +81,19 @@ describe("a folder of weights before vLLM loads it", () => {
     bytes[bytes.length - 1] = 1;
     writeFileSync(join(path, "model.safetensors"), bytes);
     await expect(check(path)).rejects.toThrow(/digest/);
+  });
+
+  it("may hold an adapter in a folder of its own, which has to be what the manifest says, too", async () => {
+    const path = folder();
+    mkdirSync(join(path, "adapter"));
+    writeTensors(join(path, "adapter/adapter_model.safetensors"), { "base_model.model.a.lora_A.weight": [1, 3] });
+    writeManifest(path, ["model.safetensors", "adapter/adapter_model.safetensors"]);
+    await check(path);
+    writeFileSync(join(path, "adapter/adapter_model.safetensors"), "cut");
+    await expect(check(path)).rejects.toThrow(/adapter\/adapter_model.safetensors is not \d+ bytes long/);
+    const files = [{ name: "adapter/../../model.safetensors", size: 1, sha256: "" }];
+    writeFileSync(join(path, "manifest.json"), JSON.stringify({ format: "whetstone.weights/v1", version: 1, files }));
+    await expect(check(path)).rejects.toThrow(/is not below the folder/);
   });
 
   it("may leave out an output layer only where it is tied to the embedding", async () => {

@@ -83,7 +83,7 @@ async function verifyManifest(folder: string): Promise<void> {
   if (text === undefined) return;
   const { files = [] } = parse(MANIFEST, text) as { files?: { name: string; size: number; sha256: string }[] };
   for (const { name, size, sha256 } of files) {
-    const path = join(folder, plainName(name));
+    const path = join(folder, below(name));
     if ((await sizeOf(path)) !== size) throw broken(`${name} is not ${size} bytes long as ${MANIFEST} says`);
     if ((await digestOf(path)) !== sha256) throw broken(`${name} differs from the digest in ${MANIFEST}`);
   }
@@ -93,6 +93,14 @@ async function digestOf(path: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   return hash.digest("hex");
+}
+
+/** A version of an adapter has its files in a folder of their own. */
+function below(name: string): string {
+  const parts = name.split("/");
+  if (parts.some((part) => ["", ".", ".."].includes(part)))
+    throw broken(`${JSON.stringify(name)} is not below the folder`);
+  return name;
 }
 
 function plainName(name: string): string {

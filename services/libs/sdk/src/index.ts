@@ -79,6 +79,7 @@ export type {
   PolicyGradientSettings,
   LimitSettings,
   LoopSettings,
+  LoraSettings,
   LossAggregation,
   OptimizerSettings,
   PhaseTimeoutSettings,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,11 @@ from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import train_critic
 from whetstone_trainer.backends.local.forward import computed
 from whetstone_trainer.backends.local.learner import train_rows
+from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
-from whetstone_trainer.backends.local.policy import Policy, load_policy
+from whetstone_trainer.backends.local.policy import Policy, load_policy, sharing_frozen
 from whetstone_trainer.backends.local.preference_learner import train_pairs
 from whetstone_trainer.backends.protocol import (
     Checkpoint,
@@ -61,7 +61,7 @@ class _Job:
         oldest = self.version + 1 - max_policy_lag
         self.older = {version: policy for version, policy in self.older.items() if version >= oldest}
         if self.version >= oldest:
-            self.older[self.version] = copy.deepcopy(self.policy)
+            self.older[self.version] = sharing_frozen(self.policy)
 
 
 class LocalBackend:
@@ -82,18 +82,24 @@ class LocalBackend:
             policy = load_policy(model, self._compute, self._device, on_bytes)
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
-        reference = self._reference(settings, policy, on_bytes)
+        reference = self._reference(settings, policy, model, on_bytes)
         critic = self._critic(settings, policy, on_bytes)
+        if settings.lora is not None:
+            policy.adapter = Adapter(policy.module, policy.body, settings.lora, settings.seed, model)
         optimizer = make_optimizer(policy.module, settings.optimizer)
         models = [policy.module, *([critic.module] if critic else [])]
         budget = TokenBudget(settings.batching.micro_batch_tokens, models)
         self._job = _Job(settings, model, policy, optimizer, budget, reference=reference, critic=critic)
-        parameters = sum(one.numel() for one in policy.module.parameters())
+        parameters = sum(one.numel() for one in policy.module.parameters() if one.requires_grad)
         return LoadedModel(parameters, RowLimits(policy.vocab_size, policy.context), tuple(policy.notices))
 
-    def _reference(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Policy | None:
+    def _reference(self, settings: TrainSettings, policy: Policy, model: Path, on_bytes: OnBytes) -> Policy | None:
+        """Of a job with an adapter that starts from its own model: those very weights, without the adapter."""
         if not settings.reference_path:
             return None
+        if settings.lora is not None and Path(settings.reference_path).absolute() == model.absolute():
+            policy.module.requires_grad_(False)
+            return sharing_frozen(policy)
         is_of_pairs = settings.algorithm.preference is not None
         setting = "algorithm.dpo.reference" if is_of_pairs else "algorithm.policyGradient.kl.model"
         reference = self._other(settings.reference_path, setting, policy, on_bytes)
@@ -155,7 +161,9 @@ class LocalBackend:
         job.version = batch.step + 1
         halved = job.budget.take_halved()
         if job.reference is not None:
-            metrics["kl/reference_bytes"] = float(_tensor_bytes(job.reference.module.parameters()))
+            held = {id(one) for one in job.policy.module.parameters()}
+            own = [one for one in job.reference.module.parameters() if id(one) not in held]
+            metrics["kl/reference_bytes"] = float(_tensor_bytes(own))
         return StepReport(
             {**metrics, "micro_batch_tokens": float(job.budget.tokens), "out_of_memory": float(halved)},
             [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
@@ -197,11 +205,18 @@ class LocalBackend:
         if policy.version == job.version:
             return job.policy
         if policy.version not in job.older:
-            try:
-                job.older[policy.version] = load_policy(policy.weights, self._compute, self._device)
-            except ModelError as error:
-                raise _unreadable(policy.weights, error) from error
+            job.older[policy.version] = self._read_older(job, policy.weights)
         return job.older[policy.version]
+
+    def _read_older(self, job: _Job, weights: Path) -> Policy:
+        if job.policy.adapter is not None:
+            older = sharing_frozen(job.policy)
+            _read(older, weights)
+            return older
+        try:
+            return load_policy(weights, self._compute, self._device)
+        except ModelError as error:
+            raise _unreadable(weights, error) from error
 
     def _held(self) -> _Job:
         if self._job is None:

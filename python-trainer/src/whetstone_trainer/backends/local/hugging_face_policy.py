@@ -20,6 +20,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
 from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
 from whetstone_trainer.backends.local.scoring import computing_in, predict_logits, score_logits
 from whetstone_trainer.batch.rows import Row
@@ -30,6 +31,7 @@ class HuggingFacePolicy:
 
     def __init__(self, module: Any, compute: torch.dtype = torch.float32, why: str = "") -> None:
         self.module, self._compute = module, compute
+        self.adapter: Adapter | None = None
         self.notices = [_not_packed(type(module).__name__, why)]
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
 
@@ -97,12 +99,21 @@ class HuggingFacePolicy:
         return given, row_M, column_M
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
-        """Needs memory for a second model meanwhile: how files become parameters is known to transformers only."""
+        """Needs memory for a second model meanwhile: how files become parameters is known to transformers only.
+
+        An adapter's file is ours, and needs none.
+        """
+        if self.adapter is not None:
+            return self.adapter.read(directory, on_bytes)
         other = load_causal_lm(directory, self.module.dtype, self.module.device, on_bytes)
         self.module.load_state_dict(other.state_dict())
 
     def write(self, directory: Path, version: int, source: Path) -> None:
-        save_causal_lm(self.module, directory, version, source)
+        if self.adapter is None:
+            save_causal_lm(self.module, directory, version, source)
+        else:
+            merged = self.adapter.merged_into(self.module.state_dict())
+            save_causal_lm(self.module, directory, version, source, merged, self.adapter.write)
 
 
 def _not_packed(kind: str, why: str) -> wire.Notice:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
+from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
 from whetstone_trainer.backends.local.scoring import computing_in, hidden, predict, score
 from whetstone_trainer.batch.rows import Row
@@ -29,6 +31,9 @@ UNUSABLE = "the trainer cannot start from them; use a model folder that is whole
 
 class Policy(Protocol):
     """One version of a model in memory."""
+
+    # Absent: all weights are trained. With it, `read` and `write` are of the adapter: the other weights never change.
+    adapter: Adapter | None
 
     @property
     def module(self) -> nn.Module: ...
@@ -86,6 +91,7 @@ class TransformerPolicy:
 
     def __init__(self, module: Transformer, compute: torch.dtype = torch.float32) -> None:
         self.module, self._compute = module, compute
+        self.adapter: Adapter | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -119,10 +125,17 @@ class TransformerPolicy:
             return hidden(self.module, batch)
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
-        load_into(self.module, directory, on_bytes)
+        if self.adapter is not None:
+            self.adapter.read(directory, on_bytes)
+        else:
+            load_into(self.module, directory, on_bytes)
 
     def write(self, directory: Path, version: int, source: Path) -> None:
-        save_weights(self.module, directory, version, source)
+        if self.adapter is None:
+            save_weights(self.module, directory, version, source)
+        else:
+            merged = self.adapter.merged_into(dict(self.module.named_parameters()))
+            save_weights(merged, directory, version, source, beside=self.adapter.write)
 
 
 def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> Policy:
@@ -138,6 +151,12 @@ def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_
         log.warning("model_not_packed", extra={"model": str(directory), "reason": str(error)})
     require_finite(policy.module, str(directory), UNUSABLE)
     return policy
+
+
+def sharing_frozen(policy: Policy) -> Policy:
+    """A copy. What is frozen stays in memory once."""
+    frozen: dict[int, Any] = {id(one): one for one in policy.module.parameters() if not one.requires_grad}
+    return copy.deepcopy(policy, frozen)
 
 
 def require_finite(module: nn.Module, where: str, advice: str) -> None:

@@ -3,6 +3,7 @@
 /** By message, the fields that have a default. */
 export interface FilledFields {
   "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight";
+  "whetstone.jobs.v1.Lora": "rank";
   "whetstone.jobs.v1.EnvironmentSpec": "pool";
   "whetstone.jobs.v1.Dataset": "repeat";
   "whetstone.jobs.v1.Validation": "everySteps" | "atStart" | "atEnd";

@@ -8,7 +8,7 @@ import { isPlayer, type Use, useActor, type Used, useEnvironment } from "./actor
 import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";
 import { type JobDocument, present } from "./document.ts";
-import type { JobSettings, ValidationSettings } from "./generated/settings.ts";
+import type { JobSettings, LoraSettings, ValidationSettings } from "./generated/settings.ts";
 import { readSettings } from "./read-settings.ts";
 
 /** A dataset alone, or with when and how it is played. */
@@ -19,7 +19,7 @@ export interface JobOptions extends JobSettings {
   /** A DNS label of at most 52 characters; the same name is the same job. Default: made from the file's name and its content. */
   readonly name?: string | undefined;
   /** A folder in Hugging Face layout, meant from the module's own folder. Default: the runtime's own model. */
-  readonly model?: { readonly path: string } | undefined;
+  readonly model?: { readonly path: string; readonly lora?: LoraSettings | undefined } | undefined;
   /** Who plays: one of `agent`, `workflow` and `rollout`. None with `sft`, `dpo` and `ipo`, whose validation is evaluated by the trainer then. */
   readonly agent?: Use<ActorLike> | undefined;
   readonly workflow?: Use<ActorLike> | undefined;

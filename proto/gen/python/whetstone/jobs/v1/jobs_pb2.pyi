@@ -182,11 +182,23 @@ JOB_WISH_RUN: JobWish
 JOB_WISH_SUSPEND: JobWish
 JOB_WISH_CANCEL: JobWish
 
+class Lora(_message.Message):
+    __slots__ = ("rank", "alpha", "target_modules")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    TARGET_MODULES_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    alpha: float
+    target_modules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rank: _Optional[int] = ..., alpha: _Optional[float] = ..., target_modules: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ModelSource(_message.Message):
-    __slots__ = ("path",)
+    __slots__ = ("path", "lora")
     PATH_FIELD_NUMBER: _ClassVar[int]
+    LORA_FIELD_NUMBER: _ClassVar[int]
     path: str
-    def __init__(self, path: _Optional[str] = ...) -> None: ...
+    lora: Lora
+    def __init__(self, path: _Optional[str] = ..., lora: _Optional[_Union[Lora, _Mapping]] = ...) -> None: ...
 
 class AgentSpec(_message.Message):
     __slots__ = ("kind", "args")

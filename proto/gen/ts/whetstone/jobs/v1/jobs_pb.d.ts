@@ -15,6 +15,42 @@ import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_whetstone_jobs_v1_jobs: GenFile;
 
 /**
+ * A low-rank adapter beside linear layers, trained in place of the model's weights: W + alpha / rank * B * A, with B zero at
+ * first. Source: Hu et al., arXiv 2106.09685; names and initialisation are those of the package peft.
+ *
+ * @generated from message whetstone.jobs.v1.Lora
+ */
+export declare type Lora = Message<"whetstone.jobs.v1.Lora"> & {
+  /**
+   * Rows of A and columns of B: how much can be learned. At most the smallest dimension of the layers.
+   *
+   * @generated from field: optional uint32 rank = 1;
+   */
+  rank?: number | undefined;
+
+  /**
+   * What the adapter weighs, times rank. Absent: rank, so that the adapter is added as it is.
+   *
+   * @generated from field: optional double alpha = 2;
+   */
+  alpha?: number | undefined;
+
+  /**
+   * Linear layers that get one, by the last part of their name ("q_proj") or more of it. Empty: all that the model has below
+   * its head.
+   *
+   * @generated from field: repeated string target_modules = 3;
+   */
+  targetModules: string[];
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Lora.
+ * Use `create(LoraSchema)` to create a new message.
+ */
+export declare const LoraSchema: GenMessage<Lora>;
+
+/**
  * Where the first weights come from.
  *
  * @generated from message whetstone.jobs.v1.ModelSource
@@ -26,6 +62,13 @@ export declare type ModelSource = Message<"whetstone.jobs.v1.ModelSource"> & {
    * @generated from field: string path = 1;
    */
   path: string;
+
+  /**
+   * Absent: all weights are trained.
+   *
+   * @generated from field: whetstone.jobs.v1.Lora lora = 2;
+   */
+  lora?: Lora | undefined;
 };
 
 /**

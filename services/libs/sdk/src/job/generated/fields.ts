@@ -27,7 +27,19 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       weight: { type: "uint32", range: { min: 1, max: 1000 } },
     },
   },
-  ModelSource: { fields: { path: { type: "string", isRequired: true, hint: "a folder in Hugging Face layout" } } },
+  ModelSource: {
+    fields: {
+      path: { type: "string", isRequired: true, hint: "a folder in Hugging Face layout" },
+      lora: { type: "message", message: "Lora" },
+    },
+  },
+  Lora: {
+    fields: {
+      rank: { type: "uint32", range: { min: 1, max: 65536 } },
+      alpha: { type: "double", range: { min: 0, max: 1000000, isAbove: true } },
+      targetModules: { type: "string", isList: true, hint: "names of linear layers" },
+    },
+  },
   AgentSpec: {
     fields: { kind: { type: "string", isRequired: true, hint: "the agent that acts" }, args: { type: "mapping" } },
   },

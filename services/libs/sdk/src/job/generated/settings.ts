@@ -80,6 +80,16 @@ export interface JobSettings {
   readonly weight?: number | undefined;
 }
 
+/** A low-rank adapter beside linear layers, trained in place of the model's weights: W + alpha / rank * B * A, with B zero at first. Source: Hu et al., arXiv 2106.09685; names and initialisation are those of the package peft. */
+export interface LoraSettings {
+  /** Rows of A and columns of B: how much can be learned. At most the smallest dimension of the layers. From 1 to 65,536. Default 8. */
+  readonly rank?: number | undefined;
+  /** What the adapter weighs, times rank. Absent: rank, so that the adapter is added as it is. Above 0 and at most 1,000,000. */
+  readonly alpha?: number | undefined;
+  /** Linear layers that get one, by the last part of their name ("q_proj") or more of it. Empty: all that the model has below its head. At most 1024 members. */
+  readonly targetModules?: readonly string[] | undefined;
+}
+
 /** Scoring without training. */
 export interface ValidationSettings {
   /** Also after every n-th step; 0: only as the two flags below say. From 0 to 1,000,000. Default 0. */
