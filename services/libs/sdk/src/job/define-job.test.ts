@@ -64,7 +64,7 @@ describe("defineJob", () => {
   it("gives what a YAML job file holds, every setting in its place", async () => {
     const job: Required<JobOptions> = {
       name: "lake",
-      model: { path: "models/tiny" },
+      model: { path: "models/tiny", lora: { rank: 16, alpha: 32, targetModules: ["q_proj"] } },
       agent: { kind: EchoAgent, args: { loud: true } },
       workflow: undefined,
       rollout: undefined,
@@ -134,7 +134,7 @@ describe("defineJob", () => {
     };
     expect(await asSpec(job)).toEqual({
       name: "lake",
-      model: { path: "models/tiny" },
+      model: { path: "models/tiny", lora: { rank: 16, alpha: 32, targetModules: ["q_proj"] } },
       agent: { kind: "EchoAgent", args: { loud: true } },
       environment: { kind: "frozenlake", args: { size: 4 } },
       train: { jsonl: "train.jsonl", shuffleSeed: "1152921504606846976", take: "5", repeat: 2 },
