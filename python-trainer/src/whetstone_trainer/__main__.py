@@ -15,6 +15,7 @@ import torch
 
 from whetstone_logs import log_to_stderr
 from whetstone_tls import TlsIdentity
+from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.service.server import ServerConfig, start_server
 
@@ -71,6 +72,10 @@ async def serve(arguments: argparse.Namespace) -> None:
         health_port=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
         nats_credentials=os.environ.get("WHETSTONE_NATS_CREDENTIALS"),
         nats_ca=os.environ.get("WHETSTONE_NATS_CA"),
+        modules=ModuleRules(
+            os.environ.get("WHETSTONE_ALGORITHM_MODULES") == "1",
+            int(os.environ.get("WHETSTONE_ALGORITHM_HANG_MS", "60000")) / 1000,
+        ),
     )
     server = await start_server(config)
     log.info("ready", extra={"host": arguments.host, "port": server.port, "device": device.type})

@@ -27,6 +27,7 @@ from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
+from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
@@ -71,7 +72,7 @@ async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBacken
     with tempfile.TemporaryDirectory(prefix=".retrain-", dir=runs) as folder:
         own = RunFolder(Path(folder), published.model_path)
         _share(published, own, span.first, settings.max_policy_lag)
-        run = JobRun(settings, own, job.uid, backend)
+        run = JobRun(settings, own, job.uid, backend, modules=ModuleRules(is_allowed=True))
         found = []
         for step in range(span.first, span.last):
             weights = run.train(await _request(client, ledger, span, step), lambda *_: None).weights

@@ -15,7 +15,6 @@ from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.kl import in_loss
-from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.algorithms.token_loss import TokenLoss
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
@@ -42,7 +41,7 @@ def with_signal(rows: Sequence[Row]) -> list[Row]:
 
 def token_loss_of(row: Row, algorithm: AlgorithmSettings) -> TokenLoss:
     """Its role's, or the job's."""
-    return TOKEN_LOSSES[row.token_loss or algorithm.token_loss]
+    return algorithm.loss(row.token_loss or algorithm.token_loss)
 
 
 def _of_trajectories(rows: Sequence[Row], is_meant: Callable[[Row], bool]) -> list[Row]:

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from whetstone_trainer.algorithms.advantages import ESTIMATORS
 from whetstone_trainer.algorithms.estimator import Member
 from whetstone_trainer.algorithms.kl import in_advantage
 from whetstone_trainer.algorithms.members import units_of
@@ -43,13 +42,13 @@ def with_advantages(
         found = estimate_advantages([one.member for one in of_role], algorithm, own)
         for one, advantages_K in zip(of_role, found, strict=True):
             one.spread(advantages_K, advantages_R)
-        if (returns := ESTIMATORS[own.advantage].returns) is not None:
+        if (returns := algorithm.estimator(own.advantage).returns) is not None:
             for one in of_role:
                 one.spread(returns(one.member, algorithm.options), returns_R)
 
     def with_columns(row: Row, advantages_K: np.ndarray, returns_K: np.ndarray) -> Row:
         own = role_settings(trajectories[row.trajectory].role, algorithm, roles)
-        learned_K = returns_K if ESTIMATORS[own.advantage].returns is not None else not_computed()
+        learned_K = returns_K if algorithm.estimator(own.advantage).returns is not None else not_computed()
         if in_advantage(algorithm.options):  # After whitening, which would undo its scale.
             advantages_K = (advantages_K - row.penalties).astype(np.float32)
         return replace(row, advantages=advantages_K, returns=learned_K, token_loss=own.token_loss)
@@ -70,7 +69,7 @@ def estimate_advantages(
     A group whose rewards are all equal gets exactly 0 before whitening, so that rounding of the mean makes no signal of
     nothing.
     """
-    estimator, min_group = ESTIMATORS[(role or settings).advantage], (role or settings).min_group
+    estimator, min_group = settings.estimator((role or settings).advantage), (role or settings).min_group
     advantages = [np.zeros(one.tokens) for one in members]
     counted: list[int] = []
     for group in _by(range(len(members)), lambda index: members[index].group).values():

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from whetstone_trainer.algorithms.advantages import ESTIMATORS
 from whetstone_trainer.algorithms.estimates import role_settings
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
@@ -26,7 +25,7 @@ def with_values(
 
     def is_valued(row: Row) -> bool:
         role = role_settings(trajectories[row.trajectory].role, algorithm, roles)
-        return ESTIMATORS[role.advantage].returns is not None
+        return algorithm.estimator(role.advantage).returns is not None
 
     asked = [row for row in rows if is_valued(row)]
     found = {id(row): values_K for row, values_K in zip(asked, values(asked) if asked else [], strict=True)}

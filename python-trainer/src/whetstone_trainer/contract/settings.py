@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF
+from whetstone_trainer.algorithms.advantages import ESTIMATOR_OF, ESTIMATORS
+from whetstone_trainer.algorithms.custom import CUSTOM, CustomAlgorithm
+from whetstone_trainer.algorithms.estimator import Estimator
+from whetstone_trainer.algorithms.guard import FIELD
 from whetstone_trainer.algorithms.kl import has_reference
-from whetstone_trainer.algorithms.losses import LOSS_OF
+from whetstone_trainer.algorithms.losses import LOSS_OF, TOKEN_LOSSES
+from whetstone_trainer.algorithms.token_loss import TokenLoss
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.rules import check, with_defaults
 
@@ -22,6 +27,7 @@ AGGREGATIONS = {
     if value != jobs.LOSS_AGGREGATION_UNSPECIFIED
 }
 
+S = TypeVar("S", "AlgorithmSettings", "RoleSettings")
 # Members of a group that DPO trains: what was chosen and what was rejected.
 PAIR = 2
 
@@ -40,6 +46,16 @@ class AlgorithmSettings:
     options: jobs.PolicyGradient = field(default_factory=jobs.PolicyGradient)
     # With every default. Present: pairs are trained, by `algorithms.preference`, and no token loss is looked up.
     preference: jobs.Dpo | None = None
+    # The job's own code, once it is loaded.
+    custom: CustomAlgorithm | None = None
+
+    def estimator(self, name: str) -> Estimator:
+        own = self.custom.estimator if self.custom is not None and name == CUSTOM else None
+        return own or ESTIMATORS[name]
+
+    def loss(self, name: str) -> TokenLoss:
+        own = self.custom.token_loss if self.custom is not None and name == CUSTOM else None
+        return own or TOKEN_LOSSES[name]
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,42 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
     )
 
 
+def with_custom(settings: TrainSettings, custom: CustomAlgorithm) -> TrainSettings:
+    """The settings with the job's own code: only now it is known what that needs. Raises SettingsError."""
+    algorithm = replace(settings.algorithm, custom=custom)
+    options, losses = algorithm.options, {algorithm.token_loss, *(role.token_loss for role in settings.roles.values())}
+    if CUSTOM in losses and custom.token_loss is None:
+        raise SettingsError(FIELD, "defines no TOKEN_LOSS, which loss custom needs")
+    advantages = {algorithm.advantage, *(role.advantage for role in settings.roles.values())}
+    if CUSTOM not in advantages:
+        return replace(settings, algorithm=algorithm)
+    estimator = custom.estimator
+    if estimator is None:
+        raise SettingsError(FIELD, "defines no ESTIMATOR, which advantage custom needs")
+    if estimator.compares and options.group_size < 2:
+        raise SettingsError("algorithm.policyGradient.groupSize", "must be at least 2: ESTIMATOR compares members")
+    if not estimator.compares and options.HasField("dynamic_sampling"):
+        raise SettingsError("algorithm.policyGradient.dynamicSampling", "is not used: ESTIMATOR compares no members")
+    if (estimator.returns is not None) > options.HasField("critic"):
+        raise SettingsError("algorithm.policyGradient.critic", "is required by ESTIMATOR, which has returns")
+    if options.HasField("critic") and all(algorithm.estimator(name).returns is None for name in advantages):
+        raise SettingsError("algorithm.policyGradient.critic", "is not used: ESTIMATOR has no returns")
+    roles = {name: _resolved(role, estimator) for name, role in settings.roles.items()}
+    return replace(settings, algorithm=_resolved(algorithm, estimator), roles=roles)
+
+
+def _resolved(of: S, estimator: Estimator) -> S:
+    """What was read before the job's own estimator was there had the `min_group` that the job asks for, or 1."""
+    if of.advantage != CUSTOM:
+        return of
+    return replace(of, min_group=_min_group(estimator, of.min_group))
+
+
+def _min_group(estimator: Estimator, asked: int) -> int:
+    """`partial` asks for more members than an estimator that compares them needs; one that compares none needs none."""
+    return max(estimator.fewest_members, asked) if estimator.compares else estimator.fewest_members
+
+
 def _algorithm(spec: jobs.JobSpec, kind: str) -> AlgorithmSettings:
     match kind:
         case "sft":
@@ -180,24 +232,29 @@ def _roles(spec: jobs.JobSpec, algorithm: AlgorithmSettings) -> dict[str, RoleSe
 
 def _role(role: types.Role, algorithm: AlgorithmSettings) -> RoleSettings:
     trained = not (role.frozen or role.HasField("model"))
-    token_loss = LOSS_OF[role.loss].name if role.loss != types.POLICY_LOSS_UNSPECIFIED else ""
+    token_loss = _loss_name(role.loss) if role.loss != types.POLICY_LOSS_UNSPECIFIED else ""
     if role.advantage == types.ADVANTAGE_ESTIMATOR_UNSPECIFIED:
         return RoleSettings(algorithm.advantage, algorithm.min_group, trained, token_loss)
+    if role.advantage == types.ADVANTAGE_ESTIMATOR_CUSTOM:
+        return RoleSettings(CUSTOM, algorithm.min_group, trained, token_loss)
     estimator = ESTIMATOR_OF[role.advantage]
-    # `partial` asks for more members than an estimator that compares them needs; one that does not compare needs none.
-    min_group = max(2, algorithm.min_group) if estimator.compares else estimator.fewest_members
-    return RoleSettings(estimator.name, min_group, trained, token_loss)
+    return RoleSettings(estimator.name, _min_group(estimator, algorithm.min_group), trained, token_loss)
 
 
 def _policy_gradient(spec: jobs.JobSpec) -> AlgorithmSettings:
     options, policy = spec.algorithm.policy_gradient, spec.loop.group_policy
-    estimator = ESTIMATOR_OF[options.advantage]
+    is_custom = options.advantage == types.ADVANTAGE_ESTIMATOR_CUSTOM
+    estimator = None if is_custom else ESTIMATOR_OF[options.advantage]
     partial = policy.partial.min_size if policy.WhichOneof("kind") == "partial" else 0
     return AlgorithmSettings(
         name="policy_gradient",
-        advantage=estimator.name,
-        token_loss=LOSS_OF[options.loss].name,
+        advantage=estimator.name if estimator else CUSTOM,
+        token_loss=_loss_name(options.loss),
         aggregation=AGGREGATIONS[options.loss_aggregation],
-        min_group=max(estimator.fewest_members, partial) if estimator.compares else estimator.fewest_members,
+        min_group=_min_group(estimator, partial) if estimator else max(1, partial),
         options=options,
     )
+
+
+def _loss_name(loss: types.PolicyLoss) -> str:
+    return CUSTOM if loss == types.POLICY_LOSS_CUSTOM else LOSS_OF[loss].name

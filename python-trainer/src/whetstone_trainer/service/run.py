@@ -16,10 +16,12 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.algorithms.custom import ModuleRules, load_custom
+from whetstone_trainer.algorithms.custom_trial import try_custom
 from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, TrainerBackend
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
-from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.contract.settings import TrainSettings, with_custom
 from whetstone_trainer.service.commit import StepCommit
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
@@ -32,6 +34,7 @@ from whetstone_trainer.weights.run_folder import RunFolder
 log = logging.getLogger("whetstone_trainer")
 # Results that are kept to answer a step that is asked for again.
 RESULTS_KEPT = 17
+NO_MODULES = ModuleRules()
 
 
 def untold(*_: object) -> None:
@@ -48,14 +51,20 @@ class JobRun:
         job_uid: str,
         backend: TrainerBackend,
         on_progress: OnProgress = untold,
+        modules: ModuleRules = NO_MODULES,
     ) -> None:
         """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError."""
-        self.settings, self.folder, self.job_uid, self._backend = settings, folder, job_uid, backend
+        self.folder, self.job_uid, self._backend = folder, job_uid, backend
         folder.clean()
+        options = settings.algorithm.options
+        self._custom = load_custom(options, folder.root, modules) if options.module else None
+        self.adopt(settings)
+        if self._custom is not None:
+            try_custom(self._custom, options)
         on_progress(LOADING, 0.0)
         directory = folder.weights(0)
         total = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
-        self.model = backend.configure(settings, directory, ReadShare(LOADING, total, on_progress))
+        self.model = backend.configure(self.settings, directory, ReadShare(LOADING, total, on_progress))
         if settings.reference_engine:
             ReferenceEngine(settings.reference_engine).require(self.model.limits.vocab_size)
         self.state = self._starting_state()
@@ -65,6 +74,10 @@ class JobRun:
         self.notices = list(self.model.notices)
         if folder.steps() or folder.damaged():
             self.recover(on_progress)
+
+    def adopt(self, settings: TrainSettings) -> None:
+        """Settings of a later Configure: the code that the job brought along stays as it was loaded."""
+        self.settings = settings if self._custom is None else with_custom(settings, self._custom)
 
     @property
     def step(self) -> int:

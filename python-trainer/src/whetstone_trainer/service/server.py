@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -19,6 +19,7 @@ from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_tls import TlsIdentity
 from whetstone_tls.grpc_server import Callers, server_credentials
+from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.service.servicer import TrainerServicer
@@ -47,6 +48,8 @@ class ServerConfig:
     # Of a NATS server that is not ours: its credentials file, and the authorities of its certificate.
     nats_credentials: str | None = None
     nats_ca: str | None = None
+    # Of code that jobs bring along.
+    modules: ModuleRules = field(default_factory=ModuleRules)
 
 
 @dataclass
@@ -81,7 +84,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     """Listens before it returns. NATS may come later: reads fail as UNAVAILABLE until it is there."""
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
-    state = TrainerState(EpisodeReader(client), config.backend)
+    state = TrainerState(EpisodeReader(client), config.backend, config.modules)
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     pings = ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS)
     guards = [Callers(CALLERS)] if config.tls else []

@@ -20,6 +20,7 @@ from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
 from whetstone_trainer.contract.errors import TrainerError
@@ -78,8 +79,8 @@ class RunningStep(Work[wire.TrainResult]):
 class TrainerState:
     """The trainer's state and the rules about who may change it."""
 
-    def __init__(self, reader: EpisodeReader, backend: TrainerBackend) -> None:
-        self._reader, self.backend = reader, backend
+    def __init__(self, reader: EpisodeReader, backend: TrainerBackend, modules: ModuleRules) -> None:
+        self._reader, self.backend, self._modules = reader, backend, modules
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._closing = False
         self.run: JobRun | None = None
@@ -104,7 +105,7 @@ class TrainerState:
         if run is not None and (run.job_uid, run.folder.root) == (request.job_uid, folder.root):
             self._fence(request.epoch)
             folder.claim(request.job_uid, request.epoch)
-            run.settings = settings
+            run.adopt(settings)
             return run
         folder.claim(request.job_uid, request.epoch)
         configuring = self._join_or_begin(folder, settings, request)
@@ -138,14 +139,14 @@ class TrainerState:
             await self._stop_running("CONFLICT", OTHER_JOB)
             configuring.raise_if_stopped()
             given = (configuring.settings, folder, configuring.of.job_uid, self.backend)
-            run = await self.work(lambda: JobRun(*given, configuring.report))
+            run = await self.work(lambda: JobRun(*given, configuring.report, self._modules))
             configuring.raise_if_stopped()
         except Exception as error:
             configuring.failed()
             # The half-loaded model must not stay in memory as long as the error is kept.
             traceback.clear_frames(error.__traceback__)
             raise
-        run.settings = configuring.settings
+        run.adopt(configuring.settings)
         self.run, self.epoch, self.configuring = run, configuring.epoch, None
         log.info("configured", extra={"job": run.settings.job, "step": run.step, "epoch": self.epoch})
         return run

@@ -167,6 +167,26 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.overlong"],
     ],
     [
+      "a custom advantage without its module",
+      { algorithm: { policyGradient: { groupSize: 4, advantage: "ADVANTAGE_ESTIMATOR_CUSTOM" } } },
+      ["algorithm.policyGradient.module"],
+    ],
+    [
+      "a custom loss of a role without its module",
+      { roles: [{ name: "solver", loss: "POLICY_LOSS_CUSTOM" }] },
+      ["algorithm.policyGradient.module"],
+    ],
+    [
+      "a module that nothing would read (I11)",
+      { algorithm: { policyGradient: { groupSize: 4, module: "x", moduleDigest: "0".repeat(64) } } },
+      ["algorithm.policyGradient.module"],
+    ],
+    [
+      "a module without its digest",
+      { algorithm: { policyGradient: { groupSize: 4, loss: "POLICY_LOSS_CUSTOM", module: "x" } } },
+      ["algorithm.policyGradient.moduleDigest"],
+    ],
+    [
       "a threshold that nothing would read (I11)",
       { algorithm: { policyGradient: { groupSize: 4, rewardThreshold: 0.5 } } },
       ["algorithm.policyGradient.rewardThreshold"],

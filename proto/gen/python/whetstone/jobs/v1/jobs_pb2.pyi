@@ -395,7 +395,7 @@ class Correction(_message.Message):
     def __init__(self, level: _Optional[_Union[CorrectionLevel, str]] = ..., cap: _Optional[float] = ..., floor: _Optional[float] = ..., normalize: _Optional[bool] = ..., same_version: _Optional[bool] = ..., reject: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
 
 class PolicyGradient(_message.Message):
-    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction", "dro_beta", "dynamic_sampling", "overlong", "grouping_level", "reward_threshold")
+    __slots__ = ("group_size", "normalize_by_std", "clip_low", "clip_high", "clip_dual", "entropy_coefficient", "loss_aggregation", "optimizer", "batching", "loss_scale_factor", "advantage", "loss", "loss_denominator", "gamma", "kl", "gae_lambda", "critic", "correction", "dro_beta", "dynamic_sampling", "overlong", "grouping_level", "reward_threshold", "module", "module_digest")
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_BY_STD_FIELD_NUMBER: _ClassVar[int]
     CLIP_LOW_FIELD_NUMBER: _ClassVar[int]
@@ -419,6 +419,8 @@ class PolicyGradient(_message.Message):
     OVERLONG_FIELD_NUMBER: _ClassVar[int]
     GROUPING_LEVEL_FIELD_NUMBER: _ClassVar[int]
     REWARD_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    MODULE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     group_size: int
     normalize_by_std: bool
     clip_low: float
@@ -442,7 +444,9 @@ class PolicyGradient(_message.Message):
     overlong: Overlong
     grouping_level: GroupingLevel
     reward_threshold: float
-    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[_types_pb2.PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ..., grouping_level: _Optional[_Union[GroupingLevel, str]] = ..., reward_threshold: _Optional[float] = ...) -> None: ...
+    module: str
+    module_digest: str
+    def __init__(self, group_size: _Optional[int] = ..., normalize_by_std: _Optional[bool] = ..., clip_low: _Optional[float] = ..., clip_high: _Optional[float] = ..., clip_dual: _Optional[float] = ..., entropy_coefficient: _Optional[float] = ..., loss_aggregation: _Optional[_Union[LossAggregation, str]] = ..., optimizer: _Optional[_Union[Optimizer, _Mapping]] = ..., batching: _Optional[_Union[Batching, _Mapping]] = ..., loss_scale_factor: _Optional[float] = ..., advantage: _Optional[_Union[_types_pb2.AdvantageEstimator, str]] = ..., loss: _Optional[_Union[_types_pb2.PolicyLoss, str]] = ..., loss_denominator: _Optional[_Union[LossDenominator, str]] = ..., gamma: _Optional[float] = ..., kl: _Optional[_Union[KlPenalty, _Mapping]] = ..., gae_lambda: _Optional[float] = ..., critic: _Optional[_Union[Critic, _Mapping]] = ..., correction: _Optional[_Union[Correction, _Mapping]] = ..., dro_beta: _Optional[float] = ..., dynamic_sampling: _Optional[_Union[DynamicSampling, _Mapping]] = ..., overlong: _Optional[_Union[Overlong, _Mapping]] = ..., grouping_level: _Optional[_Union[GroupingLevel, str]] = ..., reward_threshold: _Optional[float] = ..., module: _Optional[str] = ..., module_digest: _Optional[str] = ...) -> None: ...
 
 class Algorithm(_message.Message):
     __slots__ = ("sft", "policy_gradient", "dpo")

@@ -65,6 +65,7 @@ class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_NONE: _ClassVar[AdvantageEstimator]
     ADVANTAGE_ESTIMATOR_RAFT: _ClassVar[AdvantageEstimator]
+    ADVANTAGE_ESTIMATOR_CUSTOM: _ClassVar[AdvantageEstimator]
 
 class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -78,6 +79,7 @@ class PolicyLoss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     POLICY_LOSS_DPPO_TV: _ClassVar[PolicyLoss]
     POLICY_LOSS_DPPO_KL: _ClassVar[PolicyLoss]
     POLICY_LOSS_DRO: _ClassVar[PolicyLoss]
+    POLICY_LOSS_CUSTOM: _ClassVar[PolicyLoss]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_TRAIN: Purpose
 PURPOSE_VALIDATION: Purpose
@@ -115,6 +117,7 @@ ADVANTAGE_ESTIMATOR_GPG: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GRPO_PASS_AT_K: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_NONE: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_RAFT: AdvantageEstimator
+ADVANTAGE_ESTIMATOR_CUSTOM: AdvantageEstimator
 POLICY_LOSS_UNSPECIFIED: PolicyLoss
 POLICY_LOSS_CLIPPED: PolicyLoss
 POLICY_LOSS_GSPO: PolicyLoss
@@ -125,6 +128,7 @@ POLICY_LOSS_GMPO: PolicyLoss
 POLICY_LOSS_DPPO_TV: PolicyLoss
 POLICY_LOSS_DPPO_KL: PolicyLoss
 POLICY_LOSS_DRO: PolicyLoss
+POLICY_LOSS_CUSTOM: PolicyLoss
 
 class ChatMessage(_message.Message):
     __slots__ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning")

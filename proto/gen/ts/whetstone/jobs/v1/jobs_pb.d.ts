@@ -831,7 +831,7 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
   lossDenominator: LossDenominator;
 
   /**
-   * What a reward one token later is worth. Only for advantages reinforce++ and gae.
+   * What a reward one token later is worth. Only for advantages reinforce++, gae and custom.
    *
    * @generated from field: optional double gamma = 15;
    */
@@ -852,7 +852,7 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
   gaeLambda?: number | undefined;
 
   /**
-   * Only for advantage gae, which needs it.
+   * Only for advantage gae, which needs it, or a custom one that has returns.
    *
    * @generated from field: whetstone.jobs.v1.Critic critic = 18;
    */
@@ -899,6 +899,21 @@ export declare type PolicyGradient = Message<"whetstone.jobs.v1.PolicyGradient">
    * @generated from field: optional double reward_threshold = 24;
    */
   rewardThreshold?: number | undefined;
+
+  /**
+   * Python code for advantage or loss custom: the file's whole text, at most 64 KiB. In a job file and in code: its path.
+   * docs/algorithms.md says what it defines.
+   *
+   * @generated from field: string module = 25;
+   */
+  module: string;
+
+  /**
+   * SHA-256 of the code, lower-case hex. `whet train` puts it in when `module` is a path.
+   *
+   * @generated from field: string module_digest = 26;
+   */
+  moduleDigest: string;
 };
 
 /**

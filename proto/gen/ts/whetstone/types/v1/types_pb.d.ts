@@ -1570,6 +1570,13 @@ export enum AdvantageEstimator {
    * @generated from enum value: ADVANTAGE_ESTIMATOR_RAFT = 12;
    */
   RAFT = 12,
+
+  /**
+   * ESTIMATOR of the job's own `module`.
+   *
+   * @generated from enum value: ADVANTAGE_ESTIMATOR_CUSTOM = 13;
+   */
+  CUSTOM = 13,
 }
 
 /**
@@ -1653,6 +1660,13 @@ export enum PolicyLoss {
    * @generated from enum value: POLICY_LOSS_DRO = 9;
    */
   DRO = 9,
+
+  /**
+   * TOKEN_LOSS of the job's own `module`.
+   *
+   * @generated from enum value: POLICY_LOSS_CUSTOM = 10;
+   */
+  CUSTOM = 10,
 }
 
 /**

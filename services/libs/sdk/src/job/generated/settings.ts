@@ -19,10 +19,12 @@ export type AdvantageEstimator =
   | "gpg"
   | "grpo-pass-at-k"
   | "none"
-  | "raft";
+  | "raft"
+  | "custom";
 
 /** The loss of one trained token. A: its advantage; ratio: current to old policy. Formulas and sources: docs/algorithms.md. */
-export type PolicyLoss = "clipped" | "gspo" | "cispo" | "sapo" | "reinforce" | "gmpo" | "dppo-tv" | "dppo-kl" | "dro";
+export type PolicyLoss =
+  "clipped" | "gspo" | "cispo" | "sapo" | "reinforce" | "gmpo" | "dppo-tv" | "dppo-kl" | "dro" | "custom";
 
 /** What the denominators of a loss aggregation count. */
 export type LossDenominator = "batch" | "signal";
@@ -183,13 +185,13 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly loss?: PolicyLoss | undefined;
   /** What lossAggregation divides by. Default "batch". */
   readonly lossDenominator?: LossDenominator | undefined;
-  /** What a reward one token later is worth. Only for advantages reinforce++ and gae. Above 0 and at most 1. Default 1. */
+  /** What a reward one token later is worth. Only for advantages reinforce++, gae and custom. Above 0 and at most 1. Default 1. */
   readonly gamma?: number | undefined;
   /** Absent: there is no reference. */
   readonly kl?: KlPenaltySettings | undefined;
   /** How far advantage gae looks beyond the next token's value: at 1 all rewards to come count, at 0 none but the next. From 0 to 1. Default 1. */
   readonly gaeLambda?: number | undefined;
-  /** Only for advantage gae, which needs it. */
+  /** Only for advantage gae, which needs it, or a custom one that has returns. */
   readonly critic?: CriticSettings | undefined;
   /** For what the policy that enters a step did not sample itself. */
   readonly correction?: CorrectionSettings | undefined;
@@ -203,6 +205,10 @@ export interface PolicyGradientSettings extends OptimizerSettings, BatchingSetti
   readonly groupingLevel?: GroupingLevel | undefined;
   /** What a reward has to be above for advantage raft, the only one that reads it. Absent: 0. From -1,000,000,000 to 1,000,000,000. */
   readonly rewardThreshold?: number | undefined;
+  /** Python code for advantage or loss custom: the file's whole text, at most 64 KiB. In a job file and in code: its path. docs/algorithms.md says what it defines. */
+  readonly module?: string | undefined;
+  /** SHA-256 of the code, lower-case hex. `whet train` puts it in when `module` is a path. A SHA-256 in lower-case hex. */
+  readonly moduleDigest?: string | undefined;
 }
 
 /** Keeps the policy near a reference, which is never trained, or brings it nearer to a teacher. Formulas: docs/algorithms.md. */
