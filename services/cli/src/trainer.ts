@@ -22,6 +22,7 @@ import type { ControllerConnection } from "./commands/controller-connection.ts";
 import { connectController } from "./commands/controller-connection.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import { submitJob, suspendCleanly } from "./commands/submit.ts";
+import { readAlgorithmModule } from "./jobs/algorithm-module.ts";
 import { readJobSpec } from "./jobs/job-file.ts";
 import { jobName } from "./jobs/job-name.ts";
 import { stepSummary, validationSummary } from "./jobs/summaries.ts";
@@ -69,6 +70,7 @@ async function readRequest({ module, definition, data }: TrainRequest, context: 
   const model = runtimeModel(data, context);
   if (document["model"] === undefined && model !== undefined) document["model"] = { path: model };
   if (bundle) document["module"] = { digest: bundle.digest };
+  readAlgorithmModule(document, dirname(path));
   document["name"] ??= jobName(basename(path), document);
   const remote = isRemoteModel(document, context.environment);
   return { spec: readJobSpec(document, dirname(path)), code: bundle?.code ?? new Uint8Array(), remote };

@@ -10,6 +10,7 @@ import type { EvaluationReport } from "@whetstone/sdk";
 import { runningRuntime } from "../connect/endpoint.ts";
 import { countTasks, datasetOf } from "../datasets/eval-dataset.ts";
 import { followEvaluation } from "../evaluation/evaluation-watch.ts";
+import { readAlgorithmModule } from "../jobs/algorithm-module.ts";
 import { jobFolder } from "../jobs/job-file-reader.ts";
 import type { JobSource } from "../jobs/job-source.ts";
 import { openJob } from "../jobs/job-source.ts";
@@ -44,7 +45,9 @@ export async function evaluate(flags: EvalFlags, context: CommandContext, outcom
   const options = readEvalWords(flags);
   const source = flags.job === undefined ? undefined : await openJob(flags.job, context.signal);
   const document = await documentOf(source?.document, flags, options, context);
-  const spec = readJobSpec(document, flags.job === undefined ? process.cwd() : jobFolder(flags.job));
+  const folder = flags.job === undefined ? process.cwd() : jobFolder(flags.job);
+  readAlgorithmModule(document, folder);
+  const spec = readJobSpec(document, folder);
   const model = spec.model?.path ?? "";
   if (model === "") throw badInput([{ path: "--model", reason: "needed: the model folder to evaluate" }]);
   await checkUnlessRemote(document, model, context);

@@ -7,6 +7,7 @@ import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
 
 import { findController } from "../connect/endpoint.ts";
+import { readAlgorithmModule } from "../jobs/algorithm-module.ts";
 import { applyAssignments, jobFolder } from "../jobs/job-file-reader.ts";
 import { openJob } from "../jobs/job-source.ts";
 import { checkModel } from "../models/models-tool.ts";
@@ -50,6 +51,7 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
 async function prepare(file: string, flags: TrainFlags, context: CommandContext): Promise<Prepared> {
   const { document, code, nameIfNone } = await openJob(file, context.signal);
   applyAssignments(document, flags.set ?? []);
+  readAlgorithmModule(document, jobFolder(file));
   if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
   else useRuntimesModel(document, flags, context);
   const remote = (flags.model === undefined || isAbsolute(flags.model)) && isRemoteModel(document, context.environment);

@@ -147,7 +147,14 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     name: "trainer",
     needs: ["nats"],
     command: python("whetstone_trainer", args),
-    environment: { ...baseEnvironment(), ...pythonEnvironment(options.trainerThreads), ...logLevel() },
+    // Whoever submits jobs here runs the trainer, too.
+    environment: {
+      ...baseEnvironment(),
+      ...pythonEnvironment(options.trainerThreads),
+      ...logLevel(),
+      ...pick(["WHETSTONE_ALGORITHM_HANG_MS"]),
+      WHETSTONE_ALGORITHM_MODULES: "1",
+    },
     ports: { grpc: port },
     health: { kind: "grpc", port },
   };
