@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import random
 import re
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainer_kit import JOB, PROMPT, UID, Sampler, Turn, demonstration, grpo_spec, sft_spec
+from bad_episodes import KINDS, PAIR_KINDS, TOKENS, Pair
+from trainer_kit import JOB, PROMPT, UID, Sampler, Turn, demonstration, dpo_spec, grpo_spec, pair, sft_spec
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_models.init import VOCAB
 from whetstone_trainer.algorithms.advantages import ESTIMATORS
+from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.contract.settings import parse_settings
@@ -27,83 +29,41 @@ from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.weights.run_folder import RunFolder
 
 GROUPS, MEMBERS, OF_EACH_KIND = 3, 4, 10
-TOKENS, CONTEXT = range(65, 91), 1024
 
+OWN = """
+import numpy as np
+from whetstone_trainer.algorithms.estimator import Estimator, rewards
+from whetstone_trainer.algorithms.token_loss import TokenLoss, TokenLossOutput
 
-def greedy(episode: types.Episode, chance: random.Random) -> None:
-    for call in episode.calls:
-        call.sampling.temperature = 0
+def advantages(members, options):
+    return rewards(members) - np.median(rewards(members))
 
+def losses(given, options):
+    ratio_N = given.ratio_N()
+    return TokenLossOutput(-ratio_N * given.advantages_N, ratio_N.detach(), ratio_N.detach() > 2)
 
-def without_logprobs(episode: types.Episode, chance: random.Random) -> None:
-    del chance.choice(episode.calls).logprobs[chance.randint(0, 1) :]
-
-
-def wrong_vocabulary(episode: types.Episode, chance: random.Random) -> None:
-    call = chance.choice(episode.calls)
-    ids = chance.choice([call.prompt_ids, call.completion_ids])
-    ids[chance.randrange(len(ids))] = chance.choice([VOCAB, 10**6, 2**32 - 1])
-
-
-def huge(episode: types.Episode, chance: random.Random) -> None:
-    if chance.random() < 0.5:
-        episode.calls[0].prompt_ids.extend(chance.choices(TOKENS, k=chance.randint(CONTEXT, 100 * CONTEXT)))
-    else:
-        episode.reward = chance.choice([-1, 1]) * 10 ** chance.uniform(13, 300)
-
-
-def empty(episode: types.Episode, chance: random.Random) -> None:
-    if chance.random() < 0.5:
-        del episode.calls[:]
-    for call in episode.calls:
-        for field in ("completion_ids", "logprobs", "version_spans", "demonstration_mask"):
-            call.ClearField(field)
-
-
-def not_a_number(episode: types.Episode, chance: random.Random) -> None:
-    value = chance.choice([math.nan, math.inf, -math.inf])
-    where = chance.choice(["reward", "trajectory", "logprob", "temperature"])
-    if where == "reward":
-        episode.reward = value
-    elif where == "trajectory":
-        episode.trajectories.add(role="agent", reward=value)
-    elif where == "logprob":
-        call = chance.choice(episode.calls)
-        call.logprobs[chance.randrange(len(call.logprobs))] = value
-    else:
-        for call in episode.calls:
-            call.sampling.temperature = value
-
-
-def alien_label(episode: types.Episode, chance: random.Random) -> None:
-    spans = chance.choice(episode.calls).version_spans
-    spans[0].policy_version = chance.choice([1, 2, 10**6, 2**63, 2**64 - 1])
-    if chance.random() < 0.5:
-        spans[0].policy_version = 0
-        spans[0].end = chance.choice([0, 1, 10**6])
-
-
-# How an episode is broken, and what the step says of it.
-KINDS: dict[Callable[[types.Episode, random.Random], None], str] = {
-    greedy: "every call was greedy",
-    without_logprobs: r"\d completion ids but [01] logprobs",
-    wrong_vocabulary: "is not below",
-    huge: f"longer than the {CONTEXT} of the model|reward is beyond",
-    empty: "no token of it was sampled",
-    not_a_number: "is not finite|every call was greedy",
-    alien_label: "is newer than step 0|has no policy version|version span",
-}
+ESTIMATOR = Estimator("median", advantages, None, fewest_members=2, batch_factor=lambda members: 12 / len(members))
+TOKEN_LOSS = TokenLoss("unclipped", losses, wire=None)
+"""
 
 
 def specs() -> Iterator[tuple[str, Callable[[Path], jobs.JobSpec]]]:
-    """Of every advantage with a loss and every loss with an advantage that there are, and of SFT."""
+    """Of every advantage with a loss and every loss with an advantage that there are, of a job's own, SFT and DPO."""
     for name, estimator in ESTIMATORS.items():
         if estimator.wire is not None:
             yield name, lambda model, wire=estimator.wire: _spec(model, advantage=wire)
     for name, loss in TOKEN_LOSSES.items():
         if loss.wire is not None:
             yield name, lambda model, wire=loss.wire: _spec(model, loss=wire)
+    yield "custom", _own_spec
     yield "sft", sft_spec
+    yield "dpo", dpo_spec
+    yield "ipo", lambda model: dpo_spec(model, jobs.DPO_VARIANT_IPO)
+
+
+def _own_spec(model: Path) -> jobs.JobSpec:
+    own = {"advantage": types.ADVANTAGE_ESTIMATOR_CUSTOM, "loss": types.POLICY_LOSS_CUSTOM}
+    return _spec(model, **own, module=OWN, module_digest=hashlib.sha256(OWN.encode()).hexdigest())
 
 
 def _spec(model: Path, **options: object) -> jobs.JobSpec:
@@ -132,6 +92,42 @@ def broken(
     return episode
 
 
+def sound(name: str, sampler: Sampler, chance: random.Random) -> list[types.Episode]:
+    if name in ("dpo", "ipo"):
+        return [one for index in range(GROUPS) for one in sound_pair(index, chance)]
+    if name == "sft":
+        return [demonstration(index, PROMPT, chance.choices(TOKENS, k=6)) for index in range(GROUPS * MEMBERS)]
+    places = [(group, sample) for group in range(GROUPS) for sample in range(MEMBERS)]
+    return [sampled(sampler, *place, chance) for place in places]
+
+
+def sound_pair(index: int, chance: random.Random) -> Pair:
+    return pair(index, chance.choices(TOKENS, k=5), chance.choices(TOKENS, k=6))
+
+
+def unsound(name: str, sampler: Sampler, chance: random.Random) -> Iterator[tuple[types.Episode, str]]:
+    """Bad episodes, each with what the step says of it."""
+    if name in ("dpo", "ipo"):
+        yield from unsound_pairs(sampler, chance)
+        return
+    for kind, (break_it, words) in enumerate(KINDS.items()):
+        for index in range(OF_EACH_KIND):
+            yield broken(break_it, sampler, OF_EACH_KIND * kind + index, chance), words
+
+
+def unsound_pairs(sampler: Sampler, chance: random.Random) -> Iterator[tuple[types.Episode, str]]:
+    numbers = itertools.count(GROUPS)
+    for break_it, words in KINDS.items():
+        for number in itertools.islice(numbers, OF_EACH_KIND):
+            bad, other = chance.sample([sampled(sampler, number, sample, chance) for sample in range(2)], 2)
+            break_it(bad, chance)
+            yield bad, words
+            yield other, "1 of group .* are left, it needs 2"
+    for break_pair, words in PAIR_KINDS.items():
+        for number in itertools.islice(numbers, OF_EACH_KIND):
+            yield from ((one, words) for one in break_pair(sound_pair(number, chance)))
+
+
 def request(episodes: list[types.Episode]) -> StepRequest:
     bodies = [episode.SerializeToString() for episode in episodes]
     entries = [events.BatchEntry(episode_id=one.id, group=one.group, reward=one.reward) for one in episodes]
@@ -145,13 +141,16 @@ def trained(spec: jobs.JobSpec, episodes: list[types.Episode], run_path: Path) -
     """Digests of weights and critic after the step, and what it says of the episodes that it left out."""
     settings = parse_settings(spec)
     folder = RunFolder(run_path, Path(settings.model_path))
-    run = JobRun(settings, folder, UID, LocalBackend(torch.device("cpu"), torch.float32))
+    run_path.mkdir()
+    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    run = JobRun(settings, folder, UID, backend, modules=ModuleRules(is_allowed=True))
     result = run.train(request(episodes), untold)
     assert result.metrics["optimizer_steps"] > 0
     assert all(map(math.isfinite, result.metrics.values()))
     files = [folder.weights(1) / "model.safetensors", *sorted(folder.checkpoint(1).glob("critic.safetensors"))]
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-    assert {one.reason for one in result.dropped} <= {"NotTrainable"}
+    reasons = {"NotTrainable", "GroupIncomplete"} if spec.algorithm.HasField("dpo") else {"NotTrainable"}
+    assert {one.reason for one in result.dropped} <= reasons
     return digests, {one.episode_id: one.message for one in result.dropped}
 
 
@@ -160,18 +159,11 @@ def test_a_batch_with_bad_episodes_trains_as_the_batch_without_them(
     seed: int, name: str, spec: Callable[[Path], jobs.JobSpec], model_path: Path, sampler: Sampler, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)
-    if name == "sft":
-        good = [demonstration(index, PROMPT, chance.choices(TOKENS, k=6)) for index in range(GROUPS * MEMBERS)]
-    else:
-        places = [(group, sample) for group in range(GROUPS) for sample in range(MEMBERS)]
-        good = [sampled(sampler, *place, chance) for place in places]
-    bad: dict[str, str] = {}
+    good, bad = sound(name, sampler, chance), dict[str, str]()
     mixed = list(good)
-    for kind, (break_it, words) in enumerate(KINDS.items()):
-        for index in range(OF_EACH_KIND):
-            one = broken(break_it, sampler, OF_EACH_KIND * kind + index, chance)
-            bad[one.id] = words
-            mixed.insert(chance.randint(0, len(mixed)), one)
+    for one, words in unsound(name, sampler, chance):
+        bad[one.id] = words
+        mixed.insert(chance.randint(0, len(mixed)), one)
     weights, left_out = trained(spec(model_path), mixed, tmp_path / "mixed")
     assert left_out.keys() == bad.keys()
     for episode, message in left_out.items():

@@ -14,9 +14,8 @@ from test_gradients import SETTINGS, adam, make_rows
 from test_whole_step import flat, logprobs
 from torch import Tensor
 from trainer_client import Trainer, probability
-from trainer_kit import JOB, PROMPT, Stream, dpo_spec
+from trainer_kit import Stream, dpo_spec, pair
 from whetstone.jobs.v1 import jobs_pb2 as jobs
-from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
 from whetstone_models.hugging_face import load_causal_lm
@@ -66,10 +65,10 @@ def trained(model_path: Path, rows: list[Row], settings: TrainSettings, tokens: 
 def naive_loss(model: torch.nn.Module, rows: list[Row], options: jobs.Dpo) -> Tensor:
     """Every formula written out again, in float64, pair by pair."""
     losses = []
-    for pair in sorted({row.pair for row in rows}):
+    for index in sorted({row.pair for row in rows}):
         sides = []
         for chosen in (True, False):
-            own = [row for row in rows if row.pair == pair and (row.advantages[0] > 0) == chosen]
+            own = [row for row in rows if row.pair == index and (row.advantages[0] > 0) == chosen]
             ratios = torch.cat([logprobs(model, row) - torch.from_numpy(row.reference).double() for row in own])
             sides.append(ratios.mean() if options.variant == jobs.DPO_VARIANT_IPO else ratios.sum())
         h = sides[0] - sides[1]
@@ -125,28 +124,10 @@ def test_where_the_policy_is_the_reference_nothing_is_preferred_yet() -> None:
     assert all((slope < 0) == is_chosen(row) for slope, row in zip(judged.slopes, rows, strict=True))
 
 
-def test_half_a_pair_is_left_out() -> None:
+def test_rows_know_their_pair() -> None:
     rows = pairs()
     trajectories = [Trajectory(index, f"g{index // 2}", "agent", 1.0 - index % 2, True) for index in range(8)]
     assert [row.pair for row in with_pairs(rows, trajectories)] == [row.pair for row in rows]
-    halved = [row for row in rows if row.trajectory != 2]
-    assert {trajectories[row.trajectory].group for row in with_pairs(halved, trajectories)} == {"g0", "g2", "g3"}
-
-
-def pair(index: int, chosen: list[int], rejected: list[int]) -> list[types.Episode]:
-    """As orchestrators seal them: one prompt, what was chosen with reward 1."""
-    return [
-        types.Episode(
-            id=f"{JOB}/g{index}/s{sample}",
-            job=JOB,
-            group=f"g{index}",
-            sample=sample,
-            purpose=types.PURPOSE_DEMONSTRATION,
-            calls=[types.ModelCall(id="c0", prompt_ids=PROMPT, completion_ids=answer)],
-            reward=1.0 - sample,
-        )
-        for sample, answer in enumerate([chosen, rejected])
-    ]
 
 
 @pytest.mark.parametrize("variant", [jobs.DPO_VARIANT_DPO, jobs.DPO_VARIANT_IPO])

@@ -116,6 +116,22 @@ def demonstration(sample: int, prompt: list[int], answer: list[int]) -> types.Ep
     )
 
 
+def pair(index: int, chosen: list[int], rejected: list[int]) -> list[types.Episode]:
+    """As orchestrators seal them: one prompt, what was chosen with reward 1."""
+    return [
+        types.Episode(
+            id=f"{JOB}/g{index}/s{sample}",
+            job=JOB,
+            group=f"g{index}",
+            sample=sample,
+            purpose=types.PURPOSE_DEMONSTRATION,
+            calls=[types.ModelCall(id="c0", prompt_ids=PROMPT, completion_ids=answer)],
+            reward=1.0 - sample,
+        )
+        for sample, answer in enumerate([chosen, rejected])
+    ]
+
+
 class Stream:
     """The job's EPISODE stream: publishes episodes and lists them in manifests."""
 

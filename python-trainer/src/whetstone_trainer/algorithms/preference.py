@@ -71,13 +71,11 @@ def pair_loss(chosen: Answers, rejected: Answers, options: jobs.Dpo) -> PairLoss
 
 
 def with_pairs(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Row]:
-    """The rows of whole pairs, with the index of theirs. They have advantages."""
+    """The rows, which are of whole pairs, with the index of theirs."""
     index_of: dict[str, int] = {}
     for row in rows:
         index_of.setdefault(trajectories[row.trajectory].group, len(index_of))
-    paired = [replace(row, pair=index_of[trajectories[row.trajectory].group]) for row in rows]
-    sides = {(row.pair, is_chosen(row)) for row in paired}
-    return [row for row in paired if (row.pair, not is_chosen(row)) in sides]
+    return [replace(row, pair=index_of[trajectories[row.trajectory].group]) for row in rows]
 
 
 def is_chosen(row: Row) -> bool:

@@ -7,7 +7,6 @@ episode is dropped: the result names it, the controller's record of the step voi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,10 +19,12 @@ from whetstone_trainer.batch.ingest import parse_episode
 from whetstone_trainer.batch.rows import LARGEST_REWARD, UNSAMPLED, Row, episode_rows
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
 from whetstone_trainer.contract.errors import ContractError, TrainerError
-from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.contract.settings import PAIR, TrainSettings
 
 UNREADABLE, NOT_TRAINABLE, GROUP_INCOMPLETE = "Unreadable", "NotTrainable", "GroupIncomplete"
 MAX_MESSAGE = 200
+# An episode that can be trained, as trajectories and rows.
+Read = tuple[types.Episode, list[Trajectory], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def usable_episodes(
 ) -> Batch:
     """`bodies`: of each entry, or why it cannot be had. `dropped_before`: when the step was done first."""
     known = {one.episode_id: one for one in dropped_before}
-    found: list[tuple[types.Episode, list[Trajectory], list[Row]] | jobs.DroppedEpisode] = []
+    found: list[Read | jobs.DroppedEpisode] = []
     for entry, body in zip(manifest.entries, bodies, strict=True):
         if entry.episode_id in known:
             found.append(known[entry.episode_id])
@@ -75,7 +76,7 @@ def usable_episodes(
                 found.append(_read(manifest, entry, body, settings, limits))
             except ContractError as error:
                 found.append(_dropped(entry, NOT_TRAINABLE, str(error)))
-    return _assembled(manifest, found, settings.fewest_members)
+    return _assembled(manifest, found, settings)
 
 
 def notices_of(step: int, batch: Batch) -> list[wire.Notice]:
@@ -90,7 +91,7 @@ def notices_of(step: int, batch: Batch) -> list[wire.Notice]:
 
 def _read(
     manifest: events.BatchManifest, entry: events.BatchEntry, body: bytes, settings: TrainSettings, limits: RowLimits
-) -> tuple[types.Episode, list[Trajectory], list[Row]]:
+) -> Read:
     episode = parse_episode(manifest.job, entry, body, settings.mask_deadline)
     if not any(call.completion_ids for call in episode.calls):
         raise ContractError(f"{episode.id}: no token of it was sampled")
@@ -120,29 +121,51 @@ def _require_fresh(row: Row, episode: str, step: int, max_policy_lag: int) -> No
 
 
 def _assembled(
-    manifest: events.BatchManifest,
-    found: Sequence[tuple[types.Episode, list[Trajectory], list[Row]] | jobs.DroppedEpisode],
-    fewest_members: int,
+    manifest: events.BatchManifest, found: Sequence[Read | jobs.DroppedEpisode], settings: TrainSettings
 ) -> Batch:
-    """A group that lost a member is dropped whole when fewer are left than the job's group policy asks for."""
-    kept, lost = Counter[str](), Counter[str]()
-    for entry, one in zip(manifest.entries, found, strict=True):
-        (lost if isinstance(one, jobs.DroppedEpisode) else kept)[entry.group] += 1
+    """What was read, less the groups that are not trained."""
     baselines = {one.group: one.reward for one in manifest.baselines}
-    unusable = {group for group, reward in baselines.items() if not abs(reward) <= LARGEST_REWARD}
+    members: dict[str, list[Read | jobs.DroppedEpisode]] = {}
+    for entry, one in zip(manifest.entries, found, strict=True):
+        members.setdefault(entry.group, []).append(one)
+    faults = {group: _fault(group, of, baselines.get(group), settings) for group, of in members.items()}
     batch = Batch()
     for entry, one in zip(manifest.entries, found, strict=True):
         if isinstance(one, jobs.DroppedEpisode):
             batch.dropped.append(one)
-        elif entry.group in unusable:
-            baseline = f"the baseline of group {entry.group} has the reward {baselines[entry.group]}"
-            batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, baseline))
-        elif lost[entry.group] and kept[entry.group] < fewest_members:
-            left = f"{kept[entry.group]} of group {entry.group} are left, it needs {fewest_members}"
-            batch.dropped.append(_dropped(entry, GROUP_INCOMPLETE, left))
+        elif fault := faults[entry.group]:
+            batch.dropped.append(_dropped(entry, *fault))
         else:
             batch.add(*one, baselines.get(entry.group))
     return batch
+
+
+def _fault(
+    group: str, members: Sequence[Read | jobs.DroppedEpisode], baseline: float | None, settings: TrainSettings
+) -> tuple[str, str] | None:
+    """Reason and message if the group is dropped whole, as one that lost more members than its job allows."""
+    kept = [one for one in members if not isinstance(one, jobs.DroppedEpisode)]
+    if baseline is not None and not abs(baseline) <= LARGEST_REWARD:
+        return GROUP_INCOMPLETE, f"the baseline of group {group} has the reward {baseline}"
+    if len(kept) < len(members) and len(kept) < settings.fewest_members:
+        return GROUP_INCOMPLETE, f"{len(kept)} of group {group} are left, it needs {settings.fewest_members}"
+    if settings.algorithm.preference is not None and (fault := _fault_of_pair(kept)):
+        return NOT_TRAINABLE, f"group {group} is no pair: {fault}"
+    return None
+
+
+def _fault_of_pair(members: Sequence[Read]) -> str:
+    """Empty if one of two was chosen, and the other one rejected."""
+    if len(members) != PAIR:
+        return f"it has {len(members)} conversations"
+    for episode, _, rows in members:
+        if not rows:
+            return f"no token of {episode.id} is trained"
+    (chosen, _, _), (rejected, _, _) = members
+    if chosen.reward == rejected.reward:
+        return f"both conversations have the reward {chosen.reward}, so none of them is chosen"
+    ours, theirs = ([(row.token_ids.tolist(), row.positions.tolist()) for row in rows] for _, _, rows in members)
+    return "both conversations are the same" if ours == theirs else ""
 
 
 def _dropped(entry: events.BatchEntry, reason: str, message: str) -> jobs.DroppedEpisode:
