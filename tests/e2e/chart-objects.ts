@@ -45,6 +45,8 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [["nats.replicas=3"], threeServers],
   [["nats.enabled=false", "nats.external.url=tls://n:4222", "nats.external.credentialsSecret.name=mine"], externalNats],
   [[], probesNeedNoCertificate],
+  [[], runsCodeOfJobs(false)],
+  [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],
 ];
 
 /** Throws with all complaints; answers how many rules were looked at. */
@@ -274,4 +276,17 @@ function probesNeedNoCertificate(objects: readonly ChartObject[]): string[] {
       }),
     ),
   );
+}
+
+/** Whether the trainer, and nobody else, is told that it may. */
+function runsCodeOfJobs(isAllowed: boolean): Check {
+  return (objects) => {
+    const told = podsOf(objects).filter(({ containers }) =>
+      containers.some(({ env = [] }) =>
+        env.some(({ name, value }) => name === "WHETSTONE_ALGORITHM_MODULES" && value === "1"),
+      ),
+    );
+    const roles = told.map(({ owner }) => roleOf(owner)).join();
+    return roles === (isAllowed ? "trainer" : "") ? [] : [`code of jobs is run by: ${roles || "nobody"}`];
+  };
 }
