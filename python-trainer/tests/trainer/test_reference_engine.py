@@ -129,6 +129,36 @@ def test_what_stays_without_an_answer_fails_the_step_and_moves_nothing(
     assert torch.equal(weights(run), before)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b'{"prompt_logprobs": {}}',
+        b'{"prompt_logprobs": [null]}',
+        b'{"prompt_logprobs": [null, null]}',
+        b'{"prompt_logprobs": [null, [1]]}',
+        b'{"prompt_logprobs": [null, "text"]}',
+        b'{"prompt_logprobs": [null, {"261": -1.5}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": "-1.5"}}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": null}}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": [0]}}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": NaN}}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": true}}]}',
+        b'{"prompt_logprobs": [null, {"261": {"logprob": 1}}]}',
+        b"[" * 100_000,
+        b'{"prompt_logprobs": "\xff"}',
+    ],
+    ids=lambda answer: answer[:60].decode("latin1"),
+)
+def test_an_answer_of_an_odd_shape_is_refused_and_no_error_of_the_program(engine: Flaky, answer: bytes) -> None:
+    engine.faults, engine.answer = 10_000, answer
+    try:
+        with pytest.raises(SettingsError, match=engine.url):
+            reference_engine.ReferenceEngine(engine.url).require(262)
+    finally:
+        engine.faults, engine.answer = 0, b""
+
+
 def test_an_engine_that_cannot_be_asked_or_has_other_ids_is_refused_by_its_field(
     model_path: Path, tmp_path: Path, engine: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:

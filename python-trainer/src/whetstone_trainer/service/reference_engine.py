@@ -98,14 +98,14 @@ class ReferenceEngine:
         sampling = {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
         body = {"token_ids": token_ids, "sampling_params": sampling}
         async with session.post(f"{self.url}/inference/v1/generate", json=body) as response:
-            text = await response.text()
+            text = await response.text(errors="replace")
             if response.status == 429 or response.status >= 500:
                 raise _Passing(f"HTTP {response.status}: {text[:200]}")
             if response.status != 200:
                 raise self._refused(f"answered HTTP {response.status}: {text[:200]}")
         try:
             return self._read(json.loads(text), token_ids)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _Passing(f"an answer that is no JSON: {text[:200]}") from error
 
     def _read(self, answer: Any, token_ids: list[int]) -> np.ndarray:
@@ -114,11 +114,18 @@ class ReferenceEngine:
             raise self._refused("does not return prompt_logprobs of every id")
         scored = [math.nan]
         for entry, token_id in zip(entries[1:], token_ids[1:], strict=True):
-            logprob = ((entry or {}).get(str(token_id)) or {}).get("logprob", MISSING)
+            logprob = _logprob_of(entry, token_id)
             if not MISSING < logprob <= 1e-3:
-                raise self._refused(f"gave the log-probability {logprob} of token {token_id}")
+                raise self._refused(f"gave for token {token_id} no log-probability: {json.dumps(entry)[:200]}")
             scored.append(logprob)
         return np.array(scored, dtype=np.float32)
 
     def _refused(self, why: str) -> TrainerError:
         return TrainerError("TRAINER_FAILED", f"{SETTING}: {self.url} {why}", reason="ReferenceRefused")
+
+
+def _logprob_of(entry: Any, token_id: int) -> float:
+    """NaN: there is none, or it is no number."""
+    of_token = entry.get(str(token_id)) if isinstance(entry, dict) else None
+    logprob = of_token.get("logprob") if isinstance(of_token, dict) else None
+    return logprob if isinstance(logprob, int | float) and not isinstance(logprob, bool) else math.nan
