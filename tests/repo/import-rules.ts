@@ -112,6 +112,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     cluster: ["."],
     jobs: [".", "connect", "modules", "terminal"],
     episodes: ["terminal"],
+    metrics: [".", "runtime", "terminal"],
     evaluation: [".", "connect", "jobs", "terminal"],
     commands: [
       ".",
@@ -121,6 +122,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
       "episodes",
       "evaluation",
       "jobs",
+      "metrics",
       "models",
       "modules",
       "runtime",
@@ -155,6 +157,7 @@ export const PURE: readonly string[] = [
   "cli/src/episodes/{episode-rows,episode-text}.ts",
   "cli/src/evaluation/{eval-*,evaluated,html}.ts",
   "cli/src/jobs/{job-file,job-name,set-path,summaries}.ts",
+  "cli/src/metrics/{event,metrics-point,record-frames}.ts",
   "cli/src/runtime/{backoff,start-order}.ts",
   "cli/src/terminal/{curve,enum-names,format,watch-view}.ts",
 ];

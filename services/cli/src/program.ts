@@ -13,6 +13,7 @@ import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
 
+const TENSORBOARD = ["--tensorboard <dir>", "write event files to a folder of the job in this one"] as const;
 const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anything else.";
 
 /** @param opened  closed when the command has ended, also by an error */
@@ -133,6 +134,7 @@ function addTrainingCommands(program: Command, context: CommandContext, outcome:
     .option("--set <path=value>", "change a setting of the job file, e.g. loop.steps=5 (repeatable)", collect, [])
     .option("--watch", "watch until the job is finished (default)")
     .option("--no-watch", "only submit")
+    .option(...TENSORBOARD)
     .action(async (file: string, flags: RuntimeFlags) =>
       (await import("./commands/train.ts")).train(file, flags, context, outcome),
     );
@@ -178,9 +180,15 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
   command(jobs, "get <job>", "one job").action(async (name: string, flags: object) =>
     (await load()).getJob(name, flags, context),
   );
-  command(jobs, "watch <job>", "watch a job until it is finished").action(async (name: string, flags: object) =>
-    (await load()).watch(name, flags, context, outcome),
-  );
+  command(jobs, "watch <job>", "watch a job until it is finished")
+    .option(...TENSORBOARD)
+    .action(async (name: string, flags: object) => (await load()).watch(name, flags, context, outcome));
+  command(jobs, "metrics <job>", "the numbers of every step and validation, one JSON document a line")
+    .option(TENSORBOARD[0], "write event files to a folder of the job in this one, in place of printing")
+    .option("--follow", "until the job is finished")
+    .action(async (name: string, flags: object) =>
+      (await import("./commands/metrics.ts")).exportMetrics(name, flags, context),
+    );
   const changes = {
     cancel: ["cancelJob", "end a job; what is in flight is voided"],
     suspend: ["suspendJob", "stop a job after its running step; nothing is lost"],

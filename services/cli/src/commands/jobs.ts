@@ -10,6 +10,7 @@ import type { JobClient } from "../connect/clients.ts";
 import { jobClient } from "../connect/clients.ts";
 import { controllerAddress } from "../connect/endpoint.ts";
 import { CliError } from "../cli-error.ts";
+import { checkLogFolder } from "../metrics/event-folder.ts";
 import { formatTable } from "../terminal/format.ts";
 import { phaseName, validationLine, watchScreen } from "../terminal/watch-view.ts";
 import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
@@ -53,14 +54,15 @@ export async function getJob(name: string, flags: CommonOptions, context: Comman
 /** Until the job is finished; an interrupt only ends the watching. */
 export async function watch(
   name: string,
-  flags: CommonOptions,
+  flags: CommonOptions & { readonly tensorboard?: string },
   context: CommandContext,
   outcome: Outcome,
 ): Promise<void> {
+  if (flags.tensorboard !== undefined) checkLogFolder(flags.tensorboard);
   await using client = connect(flags, context);
-  await client.getJob({ name }); // an unknown name is bad input, at once
+  const job = present((await client.getJob({ name })).job); // an unknown name is bad input, at once
   try {
-    outcome.exitCode = exitCodeOf(await watchJob(client, name, flags.json === true, context));
+    outcome.exitCode = exitCodeOf(await watchJob(client, job, flags, context));
   } catch (error) {
     if (!context.signal.aborted || !isAbort(error)) throw error;
     if (flags.json !== true) context.terminal.line(`\ndetached; ${name} goes on`);
@@ -99,7 +101,7 @@ export function connect(flags: CommonOptions, context: CommandContext): JobClien
   return jobClient(controllerAddress(flags.data, context.environment), context.environment);
 }
 
-function present(job: Job | undefined): Job {
+export function present(job: Job | undefined): Job {
   if (job) return job;
   throw new CliError("CONTRACT_VIOLATION", "the controller answered without the job");
 }

@@ -10,6 +10,7 @@ import type { ExitCode } from "../cli-error.ts";
 import { CliError, EXIT } from "../cli-error.ts";
 import type { CommandContext } from "./context.ts";
 import type { ControllerConnection } from "./controller-connection.ts";
+import type { WatchFlags } from "./watch.ts";
 import { watchJob } from "./watch.ts";
 
 /** Takes the job in, with the code of its module; the same job again is taken up where it was suspended. */
@@ -28,11 +29,12 @@ export async function submitJob(
 /** Watches to the end, see `untilEnd`. */
 export async function watchToEnd(
   controller: ControllerConnection,
-  name: string,
-  json: boolean,
+  job: Job,
+  flags: WatchFlags,
   context: CommandContext,
 ): Promise<{ exitCode: ExitCode; job?: Job }> {
-  return untilEnd(controller, { name, json }, context, () => watchJob(controller.jobs, name, json, context));
+  const named = { name: job.spec?.name ?? "", json: flags.json === true };
+  return untilEnd(controller, named, context, () => watchJob(controller.jobs, job, flags, context));
 }
 
 /** An interrupt of `watch` detaches, or, if the runtime ends with this command, suspends the job first. */

@@ -10,6 +10,7 @@ import { findController } from "../connect/endpoint.ts";
 import { readAlgorithmModule } from "../jobs/algorithm-module.ts";
 import { applyAssignments, jobFolder } from "../jobs/job-file-reader.ts";
 import { openJob } from "../jobs/job-source.ts";
+import { checkLogFolder } from "../metrics/event-folder.ts";
 import { checkModel } from "../models/models-tool.ts";
 import { isRemoteModel } from "../models/remote-model.ts";
 import { badInput } from "../cli-error.ts";
@@ -22,6 +23,7 @@ import { connectController } from "./controller-connection.ts";
 import { submitJob, watchToEnd } from "./submit.ts";
 
 export interface TrainFlags extends RuntimeFlags {
+  readonly tensorboard?: string;
   readonly set?: readonly string[];
   readonly watch?: boolean;
 }
@@ -44,7 +46,7 @@ export async function train(file: string, flags: TrainFlags, context: CommandCon
     else context.terminal.line(`watch it with \`whet jobs watch ${spec.name}\``);
     return;
   }
-  outcome.exitCode = (await watchToEnd(controller, spec.name, json, context)).exitCode;
+  outcome.exitCode = (await watchToEnd(controller, job, flags, context)).exitCode;
 }
 
 /** Everything that can be judged before anything starts. */
@@ -58,6 +60,7 @@ async function prepare(file: string, flags: TrainFlags, context: CommandContext)
   nameIfNone();
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);
+  if (flags.tensorboard !== undefined) checkLogFolder(flags.tensorboard);
   if (!remote) await checkUnlessRuntimes(spec.model?.path, flags, context);
   return { spec, code };
 }
@@ -81,8 +84,12 @@ function useRuntimesModel(document: Record<string, unknown>, flags: TrainFlags, 
   if (flags.json !== true) context.terminal.line(`model: ${model} (the runtime's own)`);
 }
 
-/** A runtime of this command's own would end as soon as the job is submitted. */
+/** Who does not watch has nothing to write; and a runtime of this command's own would end as soon as the job is submitted. */
 function refuseUnwatched(flags: TrainFlags, context: CommandContext): void {
+  if (flags.watch === false && flags.tensorboard !== undefined) {
+    const reason = "is written while the job is watched; without that, `whet jobs metrics` writes it";
+    throw badInput([{ path: "--tensorboard", reason }]);
+  }
   if (flags.watch !== false || findController(flags.data, context.environment) !== undefined) return;
   throw badInput([{ path: "--no-watch", reason: "no runtime is up; start one first with `whet up --detach`" }]);
 }

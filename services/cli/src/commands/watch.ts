@@ -10,25 +10,54 @@ import { followJob } from "../jobs/job-watch.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatSeconds } from "../terminal/format.ts";
 import { phaseName, stepLine, validationLine, watchScreen } from "../terminal/watch-view.ts";
+import { EventFolder } from "../metrics/event-folder.ts";
+import type { MetricsPoint } from "../metrics/metrics-point.ts";
+import { stepPoint, validationPoint } from "../metrics/metrics-point.ts";
 import type { CommandContext } from "./context.ts";
 
+export interface WatchFlags {
+  readonly json?: boolean;
+  /** Folder of event files, checked before. */
+  readonly tensorboard?: string;
+}
+
 /** Returns the finished job; throws when interrupted. */
-export async function watchJob(jobs: JobClient, name: string, json: boolean, context: CommandContext): Promise<Job> {
-  const view = json
-    ? jsonView(context.terminal)
-    : context.terminal.isTty
-      ? screenView(context.terminal)
-      : lineView(context.terminal);
-  try {
-    const job = await followJob(jobs, name, view, context.signal);
-    view.finished(job);
-    return job;
-  } finally {
-    view.close();
-  }
+export async function watchJob(jobs: JobClient, job: Job, flags: WatchFlags, context: CommandContext): Promise<Job> {
+  const { terminal, signal } = context;
+  const view = flags.json === true ? jsonView(terminal) : terminal.isTty ? screenView(terminal) : lineView(terminal);
+  using opened = new DisposableStack();
+  opened.defer(view.close);
+  const { tensorboard } = flags;
+  const events = tensorboard === undefined ? view : opened.use(withEventFiles(view, job, tensorboard));
+  const finished = await followJob(jobs, job.spec?.name ?? "", events, signal);
+  view.finished(finished);
+  return finished;
+}
+
+/** Event files beside what is shown. A job goes on although they cannot be written: that is said once. */
+function withEventFiles(view: View, job: Job, tensorboard: string): WatchEvents & Disposable {
+  let folder: EventFolder | undefined;
+  let failed = false;
+  const add = (point: MetricsPoint): void => {
+    if (failed) return;
+    try {
+      (folder ??= new EventFolder(tensorboard, job)).add(point);
+    } catch (error) {
+      failed = true;
+      const later = `\`whet jobs metrics ${job.spec?.name ?? ""} --tensorboard ${tensorboard}\` writes the rest later`;
+      view.say(`${error instanceof Error ? error.message : String(error)}; ${later}`);
+    }
+  };
+  return {
+    ...view,
+    step: (record) => (view.step(record), add(stepPoint(record))),
+    validation: (result) => (view.validation(result), add(validationPoint(result))),
+    [Symbol.dispose]: () => folder?.[Symbol.dispose](),
+  };
 }
 
 interface View extends WatchEvents {
+  readonly say: (text: string) => void;
   readonly finished: (job: Job) => void;
   readonly close: () => void;
 }
@@ -54,6 +83,7 @@ function screenView(terminal: Terminal): View {
     step: (step) => void steps.push(step),
     validation: (result) => void validations.push(result),
     lost: (error) => void (notice = `${error.message}; trying again …`),
+    say: (text) => region.above(terminal.paint("yellow", text)),
     finished: (now) => {
       job = now;
       draw();
@@ -79,6 +109,7 @@ function lineView(terminal: Terminal): View {
     step: (step) => terminal.line(stepLine(step, job?.spec?.loop?.steps ?? 0)),
     validation: (result) => terminal.line(validationLine(result)),
     lost: (error) => terminal.line(`${error.message}; trying again …`),
+    say: (text) => terminal.error(text),
     finished: (now) => terminal.line(finishLine(now, terminal)),
     close: () => {},
   };
@@ -90,6 +121,7 @@ function jsonView(terminal: Terminal): View {
     step: (step) => terminal.json({ event: "step", step: toJson(StepRecordSchema, step) }),
     validation: (result) => terminal.json({ event: "validation", validation: toJson(ValidationResultSchema, result) }),
     lost: (error) => terminal.json({ event: "lost", message: error.message }),
+    say: (text) => terminal.error(text),
     finished: () => {},
     close: () => {},
   };

@@ -16,7 +16,7 @@ export interface WatchEvents {
 
 /** The controller is started again within seconds; one that stays away this long is gone. */
 const GIVE_UP_AFTER_MS = 60_000;
-/** The last metrics may come after the last change of the job. */
+/** The last metrics may come after the last change of the job, each within this time of the one before. */
 const LAST_METRICS_MS = 2_000;
 
 /**
@@ -31,16 +31,36 @@ export async function followJob(
 ): Promise<Job> {
   const over = new AbortController();
   const both = AbortSignal.any([signal, over.signal]);
-  const metrics = followMetrics(client, name, events, both).catch((error: unknown) => {
+  const seen = { nextStep: 0, validations: new Set<string>(), at: performance.now() };
+  const metrics = followMetrics(client, name, { events, seen }, both).catch((error: unknown) => {
     if (!isAbort(error)) over.abort(error);
   });
   try {
     const job = await followPhases(client, name, events, both);
-    await Promise.race([metrics, sleep(LAST_METRICS_MS, signal)]);
+    seen.at = performance.now();
+    await Promise.race([metrics, quiet(seen, both)]);
+    // One that was finished while the connection was lost belongs to a step that is past.
+    for (const validation of job.status?.validations ?? []) reportOnce(validation, seen, events);
     return job;
   } finally {
     over.abort();
     await metrics;
+  }
+}
+
+interface Seen {
+  nextStep: number;
+  readonly validations: Set<string>;
+  /** When the last one came. */
+  at: number;
+}
+
+/** Resolves when nothing has come for LAST_METRICS_MS: the past of a long job takes longer than that to tell. */
+async function quiet(seen: Seen, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const left = seen.at + LAST_METRICS_MS - performance.now();
+    if (left <= 0) return;
+    await sleep(left, signal);
   }
 }
 
@@ -59,15 +79,20 @@ async function followPhases(client: JobClient, name: string, events: WatchEvents
   });
 }
 
-async function followMetrics(client: JobClient, name: string, events: WatchEvents, signal: AbortSignal): Promise<void> {
-  let fromStep = 0;
-  const seen = new Set<string>();
-  const quiet = { ...events, lost: () => {} };
-  await keepTrying(quiet, signal, async (alive) => {
-    for await (const { event } of client.streamMetrics({ name, fromStep, follow: true }, { signal })) {
+/** A lost connection is the job's stream's to report. */
+async function followMetrics(
+  client: JobClient,
+  name: string,
+  { events, seen }: { readonly events: WatchEvents; readonly seen: Seen },
+  signal: AbortSignal,
+): Promise<void> {
+  await keepTrying({ lost: () => {} }, signal, async (alive) => {
+    const request = { name, fromStep: seen.nextStep, follow: true };
+    for await (const { event } of client.streamMetrics(request, { signal })) {
       alive();
-      if (event.case === "step" && event.value.step >= fromStep) {
-        fromStep = event.value.step + 1;
+      seen.at = performance.now();
+      if (event.case === "step" && event.value.step >= seen.nextStep) {
+        seen.nextStep = event.value.step + 1;
         events.step(event.value);
       }
       if (event.case === "validation") reportOnce(event.value, seen, events);
@@ -75,10 +100,10 @@ async function followMetrics(client: JobClient, name: string, events: WatchEvent
   });
 }
 
-function reportOnce(result: ValidationResult, seen: Set<string>, events: WatchEvents): void {
+function reportOnce(result: ValidationResult, seen: Seen, events: WatchEvents): void {
   const key = `${result.step} ${result.variant}`;
-  if (seen.has(key)) return;
-  seen.add(key);
+  if (seen.validations.has(key)) return;
+  seen.validations.add(key);
   events.validation(result);
 }
 

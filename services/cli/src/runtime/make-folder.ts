@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, mkdirSync } from "node:fs";
-import { dirname } from "node:path";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import type { Violation } from "../cli-error.ts";
 
 /**
  * Makes a folder and those above it. Node's own `recursive` never returns where a file system refuses new folders with
@@ -16,5 +18,18 @@ export function makeFolder(path: string): void {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // Somebody else made it meanwhile.
     }
+  }
+}
+
+/** Tries for real: permission bits say nothing about read-only file systems, nor to root. */
+export function checkWritable(root: string): Violation[] {
+  const probe = join(root, `.write-test-${process.pid}`);
+  try {
+    makeFolder(root);
+    writeFileSync(probe, "");
+    rmSync(probe);
+    return [];
+  } catch (error) {
+    return [{ path: root, reason: `cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)})` }];
   }
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What is refused before anything starts, each with the path or port at fault. */
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-
 import { checkModel } from "../models/models-tool.ts";
 import type { Violation } from "../cli-error.ts";
 import { badInput } from "../cli-error.ts";
 import type { DataPaths } from "./layout.ts";
-import { makeFolder } from "./make-folder.ts";
+import { checkWritable } from "./make-folder.ts";
 import { readLock } from "./lock.ts";
 import { findNatsServer } from "./nats-server.ts";
 import { isPortFree } from "./ports.ts";
@@ -39,19 +36,6 @@ export function refuseIfRunning(paths: DataPaths): void {
   if (!holder) return;
   const reason = `a runtime is already running here (pid ${holder.pid}); stop it with \`whet down\``;
   throw badInput([{ path: paths.root, reason }], "ALREADY_RUNNING");
-}
-
-/** Tries for real: permission bits say nothing about read-only file systems, nor to root. */
-export function checkWritable(root: string): Violation[] {
-  const probe = join(root, `.write-test-${process.pid}`);
-  try {
-    makeFolder(root);
-    writeFileSync(probe, "");
-    rmSync(probe);
-    return [];
-  } catch (error) {
-    return [{ path: root, reason: `cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)})` }];
-  }
 }
 
 async function checkPorts(input: PreflightInput): Promise<Violation[]> {
