@@ -19,17 +19,23 @@ export function readReport(result: unknown): RolloutReport {
   };
 }
 
-/** A reward that its steps do not show goes to the last one. */
+/** A reward other than 0 is the sum of its steps' rewards; 0 is also what one has that leaves it to its steps. */
 function trajectoryAt(value: unknown, index: number): Trajectory {
   const path = `trajectories[${index}]`;
   const { name = "agent", steps = [], reward = 0, info = {} } = objectAt(path, value);
   if (typeof name !== "string") throw broken(`${path}.name`, "a role");
   const made = listAt(`${path}.steps`, steps).map((step, i) => stepAt(`${path}.steps[${i}]`, step));
-  const missing = numberAt(`${path}.reward`, reward) - made.reduce((sum, step) => sum + step.reward, 0);
-  if (made.length === 0 && missing !== 0) made.push(createStep({ done: true }));
-  const last = made.at(-1);
-  if (last && made.every((step) => step.reward === 0)) last.reward = missing;
+  if (numberAt(`${path}.reward`, reward) !== 0) {
+    if (made.length === 0) made.push(createStep({ done: true }));
+    giveRestToLast(made, reward as number);
+  }
   return createTrajectory({ name, steps: made, info: objectAt(`${path}.info`, info) });
+}
+
+/** What `reward` says beyond the step rewards goes to the last step, so that the returns add up to it. */
+export function giveRestToLast(steps: readonly Step[], reward: number): void {
+  const last = steps.at(-1);
+  if (last) last.reward = reward - steps.slice(0, -1).reduce((sum, step) => sum + step.reward, 0);
 }
 
 function stepAt(path: string, value: unknown): Step {

@@ -2,7 +2,7 @@
 import { EpisodeError } from "../failure.ts";
 import { createStep, type Task } from "../types.ts";
 import type { WorkflowContext } from "../workflow/context.ts";
-import { readReport } from "./read-report.ts";
+import { giveRestToLast, readReport } from "./read-report.ts";
 import { ownFailure } from "../workflow/places.ts";
 import { Workflow, type WorkflowResult } from "../workflow/workflow.ts";
 import type { RolloutFunction, RolloutInput, RolloutReport, RolloutResult } from "./rollout.ts";
@@ -40,8 +40,12 @@ export class RolloutWorkflow extends Workflow {
     }
   }
 
-  /** A rollout that tells nothing of its turns has one: its output. */
+  /**
+   * A rollout that tells nothing of its turns has one: its output. The reward of an only trajectory is the episode's; of
+   * several each has its own.
+   */
   #commit({ trajectories = [], output = "" }: RolloutReport, { reward }: Verdict): void {
+    if (trajectories.length === 1) giveRestToLast(trajectories[0]?.steps ?? [], reward);
     for (const trajectory of trajectories) this.commit(trajectory.name, trajectory);
     if (trajectories.some(({ steps }) => steps.length > 0)) return;
     const modelResponse = typeof output === "string" ? output : JSON.stringify(output);

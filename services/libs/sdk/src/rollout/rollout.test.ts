@@ -11,6 +11,7 @@ import {
   type Episode,
   type RolloutInput,
   type RolloutResult,
+  type Trajectory,
 } from "../index.ts";
 
 const ENDPOINT = { baseUrl: "http://model/v1", apiKey: "k", model: "m" };
@@ -68,6 +69,41 @@ describe("a function", () => {
     expect((await play(() => inner)).reward).toBe(0.5);
     const { trajectories } = inner;
     expect((await play(() => ({ trajectories }))).reward).toBe(0.5);
+  });
+
+  it.each<[string, object, RolloutResult, number[]]>([
+    ["an environment scores", { environmentFactory: () => new Grader() }, { output: "right" }, [0.5, 1.5]],
+    ["a rollout knows", {}, { reward: 3 }, [0.5, 2.5]],
+    ["its steps alone tell", {}, {}, [0.5, 0.25]],
+  ])("the step rewards of the only trajectory add up to what %s", async (_, options, result, rewards) => {
+    const steps = [createStep({ reward: 0.5 }), createStep({ reward: 0.25 })];
+    const report = { ...(result as object), trajectories: [createTrajectory({ steps })] };
+    const episode = await play(() => report, { gamma: 1, ...options });
+    const [first = 0, last = 0] = rewards;
+    expect(episode.reward).toBe(first + last);
+    expect(episode.trajectories).toMatchObject([
+      {
+        reward: first + last,
+        steps: [
+          { reward: first, mcReturn: first + last },
+          { reward: last, mcReturn: last },
+        ],
+      },
+    ]);
+  });
+
+  it("what a trajectory's reward says beyond those of its steps goes to the last one", async () => {
+    const steps = [{ reward: 0.5 }, { reward: 0.25 }];
+    const trajectories = [
+      { name: "solver", reward: 2, steps },
+      { name: "judge", reward: 0, steps },
+    ] as unknown as Trajectory[];
+    const episode = await play(() => ({ reward: 9, trajectories }));
+    expect(episode.reward).toBe(9);
+    expect(episode.trajectories.map(({ reward, steps }) => [reward, ...steps.map((step) => step.reward)])).toEqual([
+      [2, 0.5, 1.5],
+      [0.75, 0.5, 0.25], // 0 is what one has that says nothing
+    ]);
   });
 
   it.each([
