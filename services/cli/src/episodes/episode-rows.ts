@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Episodes as rows of a table, one row a turn; docs/records.md describes the columns. */
+import { versionOfEachToken } from "@whetstone/core";
 import type { Episode, ModelCall, Step, Trajectory } from "@whetstone/proto/types/v1/types";
 import {
   FailureClassSchema,
@@ -9,7 +10,6 @@ import {
 } from "@whetstone/proto/types/v1/types";
 
 import { enumShortName } from "../terminal/enum-names.ts";
-import { versionAt } from "./episode-text.ts";
 import { seconds } from "../terminal/watch-view.ts";
 
 /** An episode, and the step that trained it. */
@@ -89,7 +89,7 @@ export const COLUMNS: readonly Column[] = [
 
 /** An unlabelled token has the version -1. */
 function policyVersions(call: ModelCall): number[] {
-  return call.completionIds.map((_, token) => Number(versionAt(call, token) ?? -1n));
+  return versionOfEachToken(call.completionIds.length, call.versionSpans).map((version) => Number(version ?? -1n));
 }
 
 /**

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** An episode as a person reads it: turn by turn, and, if wanted, token by token. */
+import { versionOfEachToken } from "@whetstone/core";
 import type { Episode, ModelCall, Step } from "@whetstone/proto/types/v1/types";
 import {
   FailureClass,
@@ -87,17 +88,13 @@ function callTokens(call: ModelCall, paint: Painter): string[] {
     (ids, index) => label(index === 0 ? "prompt ids" : "") + ids.join(" "),
   );
   const parent = call.parentId === "" ? "a root" : `continues ${call.parentId}`;
+  const versions = versionOfEachToken(call.completionIds.length, call.versionSpans);
   const sampled = call.completionIds.map((id, index) => {
-    const version = versionAt(call, index);
+    const version = versions[index];
     const text = `${String(id).padStart(7)}  ${(call.logprobs[index] ?? NaN).toFixed(4).padStart(9)}  ${version === undefined ? paint("red", "unlabelled") : `v${version}`}`;
     return label(index === 0 ? "sampled" : "") + text;
   });
   return [`${label("call")}${call.id}, ${parent}, finish ${call.finishReason}`, ...prompt, ...sampled];
-}
-
-/** The version that sampled a token. Undefined: no span covers it. */
-export function versionAt(call: ModelCall, index: number): bigint | undefined {
-  return call.versionSpans.find((span) => index >= span.start && index < span.end)?.policyVersion;
 }
 
 function chunk<T>(items: readonly T[], size: number): T[][] {

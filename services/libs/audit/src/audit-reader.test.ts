@@ -345,6 +345,17 @@ describe("audit of falsified books", () => {
       FIRST,
       "2 sampled tokens have no version",
     ],
+    [
+      "tokens that two spans claim",
+      async () => {
+        await sealStep((episode) => void (episode.calls[1]!.versionSpans = [span(0, 2, 0), span(1, 3, 0)]));
+        await books.manifest(0);
+        await closeStep();
+      },
+      { unlabelled: 1 },
+      FIRST,
+      "1 sampled tokens have no version",
+    ],
   ])("finds %s", async (...[, falsify, expected, subject, reason]) => {
     await falsify();
     const result = await audit();

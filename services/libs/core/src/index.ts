@@ -36,3 +36,4 @@ export { isWithin, missing, outOfRange, type Range, rangeText } from "./range.ts
 export { createRng, deriveSeed, type Rng } from "./seed.ts";
 export { MODULE_SETTINGS, NATS_SETTINGS, portSetting, SERVICE_SETTINGS } from "./service-settings.ts";
 export { inTurns, runAtOnce, runInTurns } from "./turns.ts";
+export { type VersionSpan, versionOfEachToken } from "./version-spans.ts";

@@ -34,7 +34,7 @@ describe("summaries", () => {
     ["a gap", [span(0, 1, 1), span(2, 4, 1)], 1],
     ["too few", [span(0, 3, 1)], 1],
     ["all", [span(0, 2, 1), span(2, 4, 2)], 0],
-    ["overlapping", [span(0, 3, 1), span(1, 3, 1)], 1],
+    ["overlapping", [span(0, 3, 1), span(1, 3, 2)], 3],
     ["beyond the end", [span(2, 9, 1)], 2],
   ])("count unlabelled tokens: %s", (_name, versionSpans, unlabelledTokens) => {
     const calls = [{ id: "c0", completionIds: [1, 2, 3, 4], versionSpans }];

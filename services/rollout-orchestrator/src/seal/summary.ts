@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
+import { versionOfEachToken } from "@whetstone/core";
 import {
   type Episode,
   type EpisodeSummary,
@@ -62,7 +63,7 @@ function countTokens({ purpose, calls }: Episode): TokenCounts {
     return { sampledTokens: 0, unlabelledTokens: 0, demonstrationTokens };
   }
   const sampledTokens = calls.reduce((sum, call) => sum + call.completionIds.length, 0);
-  const unlabelledTokens = calls.reduce((sum, call) => sum + call.completionIds.length - labelledTokens(call), 0);
+  const unlabelledTokens = calls.reduce((sum, call) => sum + unlabelled(call), 0);
   return { sampledTokens, unlabelledTokens, demonstrationTokens: 0 };
 }
 
@@ -72,17 +73,8 @@ function trainedTokens({ demonstrationMask, completionIds }: ModelCall): number 
     : demonstrationMask.reduce((sum, trained) => sum + trained, 0);
 }
 
-/** I5: spans that overlap or leave the completion count no token twice and none that is not there. */
-function labelledTokens({ versionSpans, completionIds }: ModelCall): number {
-  let labelled = 0;
-  let next = 0;
-  for (const { start, end } of versionSpans) {
-    const from = Math.max(start, next);
-    const to = Math.min(end, completionIds.length);
-    if (to > from) labelled += to - from;
-    next = Math.max(next, to);
-  }
-  return labelled;
+function unlabelled({ versionSpans, completionIds }: ModelCall): number {
+  return versionOfEachToken(completionIds.length, versionSpans).filter((version) => version === undefined).length;
 }
 
 /** A call with a parent holds only what its prompt adds to the parent's prompt and completion. */

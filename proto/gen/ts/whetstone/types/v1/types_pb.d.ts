@@ -547,7 +547,7 @@ export declare type ModelCall = Message<"whetstone.types.v1.ModelCall"> & {
   logprobs: number[];
 
   /**
-   * Contiguous, covering completion_ids; a token outside every span is unlabelled and never trained.
+   * Contiguous, covering completion_ids; a token in no span, or in several, is unlabelled and never trained.
    *
    * @generated from field: repeated whetstone.types.v1.VersionSpan version_spans = 6;
    */
