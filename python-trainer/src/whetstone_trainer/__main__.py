@@ -17,6 +17,7 @@ from whetstone_logs import log_to_stderr
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backends.local.cpu import computes_bfloat16
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
@@ -43,6 +44,13 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def warn_of_slow_bfloat16(device: torch.device, dtype: torch.dtype) -> None:
+    if device.type != "cpu" or dtype != torch.bfloat16 or computes_bfloat16():
+        return
+    why = "this CPU has neither avx512_bf16 nor amx_bf16: bfloat16 is about 8 times slower than float32 on it"
+    log.warning("bfloat16_is_slow", extra={"reason": why, "action": "start the trainer with --dtype float32"})
+
+
 def main() -> None:
     log_to_stderr("trainer", LEVELS[os.environ.get("WHETSTONE_LOG_LEVEL", "info")])
     arguments = parse_arguments()
@@ -62,6 +70,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         _stop_with_parent(loop, stop)
     on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda" if on_cuda else "cpu")
+    warn_of_slow_bfloat16(device, DTYPES[arguments.dtype])
     folder = os.environ.get("WHETSTONE_TLS_PATH")
     config = ServerConfig(
         arguments.host,
