@@ -11,7 +11,7 @@ import {
   type Nats,
   taskStream,
 } from "./index.ts";
-import { ADVISORY_STREAM, DEAD_LETTER_STREAM, EVENT_STREAM } from "./topology.ts";
+import { ADVISORY_STREAM, EVENT_STREAM } from "./topology.ts";
 
 let nats: TestNats;
 let nc: Nats;
@@ -27,7 +27,7 @@ afterAll(async () => {
 /** Messages of each subject, in the streams that all jobs share. */
 async function left(): Promise<Record<string, number>> {
   const manager = await jetstreamManager(nc);
-  const streams = [EVENT_STREAM, DEAD_LETTER_STREAM, ADVISORY_STREAM];
+  const streams = [EVENT_STREAM, ADVISORY_STREAM];
   const states = await Promise.all(streams.map((name) => manager.streams.info(name, { subjects_filter: ">" })));
   return Object.assign({}, ...states.map(({ state }) => state.subjects ?? {})) as Record<string, number>;
 }
@@ -35,7 +35,6 @@ async function left(): Promise<Record<string, number>> {
 const subjectsOf = (job: string): string[] => [
   eventSubject(job, "phase"),
   eventSubject(job, "step"),
-  `ws.${job}.dead.${taskStream(job)}`,
   `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${taskStream(job)}.pool`,
   `$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.${taskStream(job)}.pool`,
 ];
@@ -48,7 +47,7 @@ it("deletes a job's messages in the shared streams, too, and no other job's", as
     for (const subject of subjectsOf(job)) nc.publish(subject, "x");
   }
   await nc.flush();
-  await expect.poll(async () => Object.keys(await left()).length).toBe(15);
+  await expect.poll(async () => Object.keys(await left()).length).toBe(12);
 
   await deleteJobStreams(nc, "mine");
   const rest = await left();
@@ -61,7 +60,7 @@ it("deletes a job's messages in the shared streams, too, and no other job's", as
 
 it("needs none of the shared streams", async () => {
   const manager = await jetstreamManager(nc);
-  for (const name of [EVENT_STREAM, DEAD_LETTER_STREAM, ADVISORY_STREAM]) await manager.streams.delete(name);
+  for (const name of [EVENT_STREAM, ADVISORY_STREAM]) await manager.streams.delete(name);
   await ensureJobStreams(nc, "alone");
   await deleteJobStreams(nc, "alone");
   await expect(manager.streams.info(taskStream("alone"))).rejects.toThrow();

@@ -4,25 +4,17 @@ import type { NatsConnection } from "@nats-io/nats-core";
 import { Objm } from "@nats-io/obj";
 import { jobId } from "@whetstone/core";
 import { API, apiCode, natsError } from "./nats-errors.ts";
-import {
-  ADVISORY_STREAM,
-  CLAIMS_BUCKET,
-  DEAD_LETTER_STREAM,
-  episodeStream,
-  EVENT_STREAM,
-  taskStream,
-} from "./topology.ts";
+import { ADVISORY_STREAM, CLAIMS_BUCKET, episodeStream, EVENT_STREAM, taskStream } from "./topology.ts";
 
 /**
- * Removes the job's streams, their consumers, the job's claims, and what the streams of all jobs hold of it: events, dead
- * letters, notices. A later job of the same name begins without them. Safe to repeat.
+ * Removes the job's streams, their consumers, the job's claims, and what the streams of all jobs hold of it: events and
+ * notices. A later job of the same name begins without them. Safe to repeat.
  */
 export async function deleteJobStreams(connection: NatsConnection, job: string): Promise<void> {
   const manager = await jetstreamManager(connection, { checkAPI: false });
   const own = [taskStream(job), episodeStream(job)];
   for (const name of own) await unlessGone(manager.streams.delete(name), `delete stream ${name}`);
   await purge(manager, EVENT_STREAM, `ws.${jobId(job)}.event.>`);
-  await purge(manager, DEAD_LETTER_STREAM, `ws.${jobId(job)}.dead.>`);
   for (const name of own)
     for (const notice of ["MAX_DELIVERIES", "MSG_TERMINATED"])
       await purge(manager, ADVISORY_STREAM, `$JS.EVENT.ADVISORY.CONSUMER.${notice}.${name}.>`);

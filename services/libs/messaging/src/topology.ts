@@ -17,7 +17,6 @@ import { API, apiCode, natsError } from "./nats-errors.ts";
 // blast radius per job. Python mirrors these names.
 
 export const EVENT_STREAM = "WS_EVENT";
-export const DEAD_LETTER_STREAM = "WS_DLQ";
 /** The server's own notices of messages that reached max_deliver or were terminated. */
 export const ADVISORY_STREAM = "WS_ADVISORY";
 export const JOBS_BUCKET = "ws-jobs";
@@ -116,7 +115,6 @@ function platformConfigs(replicas: number): Config[] {
   };
   return [
     { ...shared, name: EVENT_STREAM, subjects: ["ws.*.event.>"], max_age: hours(72), max_bytes: 512 * MIB },
-    { ...shared, name: DEAD_LETTER_STREAM, subjects: ["ws.*.dead.>"], max_age: hours(14 * 24), max_bytes: 512 * MIB },
     {
       ...shared,
       name: ADVISORY_STREAM,
@@ -139,7 +137,7 @@ export async function ensureJobStreams(
   await ensureStream(manager, episodeConfig(name, limits));
 }
 
-/** What all jobs share: events, dead letters, the job and ledger buckets, the stores of claims and bundles. Safe to repeat. */
+/** What all jobs share: events, notices, the job and ledger buckets, the stores of claims and bundles. Safe to repeat. */
 export async function ensurePlatform(
   connection: NatsConnection,
   options: { readonly replicas?: number } = {},

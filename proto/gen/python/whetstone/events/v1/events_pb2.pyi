@@ -192,22 +192,6 @@ class WeightsSynced(_message.Message):
     engines: int
     def __init__(self, policy_version: _Optional[int] = ..., engines: _Optional[int] = ...) -> None: ...
 
-class DeadLetter(_message.Message):
-    __slots__ = ("stream", "sequence", "payload", "deliveries", "error", "at")
-    STREAM_FIELD_NUMBER: _ClassVar[int]
-    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
-    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
-    stream: str
-    sequence: int
-    payload: bytes
-    deliveries: int
-    error: str
-    at: _timestamp_pb2.Timestamp
-    def __init__(self, stream: _Optional[str] = ..., sequence: _Optional[int] = ..., payload: _Optional[bytes] = ..., deliveries: _Optional[int] = ..., error: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
-
 class PoolRecord(_message.Message):
     __slots__ = ("runners", "epoch", "wanted_runners")
     RUNNERS_FIELD_NUMBER: _ClassVar[int]

@@ -563,51 +563,6 @@ export declare type WeightsSynced = Message<"whetstone.events.v1.WeightsSynced">
 export declare const WeightsSyncedSchema: GenMessage<WeightsSynced>;
 
 /**
- * A message that was delivered too often: stream WS_DLQ, subject ws.<job>.dead.<stream>. Writer: controller.
- *
- * @generated from message whetstone.events.v1.DeadLetter
- */
-export declare type DeadLetter = Message<"whetstone.events.v1.DeadLetter"> & {
-  /**
-   * @generated from field: string stream = 1;
-   */
-  stream: string;
-
-  /**
-   * @generated from field: uint64 sequence = 2;
-   */
-  sequence: bigint;
-
-  /**
-   * The message as it was.
-   *
-   * @generated from field: bytes payload = 3;
-   */
-  payload: Uint8Array;
-
-  /**
-   * @generated from field: uint32 deliveries = 4;
-   */
-  deliveries: number;
-
-  /**
-   * @generated from field: string error = 5;
-   */
-  error: string;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp at = 6;
-   */
-  at?: Timestamp | undefined;
-};
-
-/**
- * Describes the message whetstone.events.v1.DeadLetter.
- * Use `create(DeadLetterSchema)` to create a new message.
- */
-export declare const DeadLetterSchema: GenMessage<DeadLetter>;
-
-/**
  * Where a pool's environments are: KV bucket ws-pools, key "<pool>". Writer: the controller that leads.
  *
  * @generated from message whetstone.events.v1.PoolRecord
