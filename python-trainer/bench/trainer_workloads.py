@@ -11,7 +11,7 @@ import torch
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.backends.local.policy import load_policy
-from whetstone_trainer.batch.rows import episode_rows
+from whetstone_trainer.batch.episode_rows import episode_rows
 
 JOB = "bench"
 # Overrides of the preset "tiny": 103 million parameters.

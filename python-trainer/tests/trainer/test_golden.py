@@ -29,7 +29,8 @@ from whetstone_trainer.algorithms.reference import adapted, discounted
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
 from whetstone_trainer.algorithms.value_loss import value_losses
-from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.batch.episode_rows import episode_rows
+from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
 from whetstone_trainer.contract.errors import ContractError
 from whetstone_trainer.contract.rules import with_defaults

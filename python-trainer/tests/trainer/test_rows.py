@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.batch.rows import Row, episode_rows
+from whetstone_trainer.batch.episode_rows import episode_rows
+from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import ContractError
 
 
@@ -140,6 +141,7 @@ def test_what_breaks_the_contract_is_refused(bad: types.ModelCall, words: str) -
     assert "toy/g0/s0 call c1" in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-1, 7), st.integers(-1, 2)), min_size=1, max_size=8))
 def test_every_owned_token_is_trained_exactly_once_with_its_true_prefix(tree: list[tuple[int, int]]) -> None:
     """Any tree of calls: (parent, owner) of call i; a root if there is no such earlier call; owner -1: context."""

@@ -13,8 +13,8 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "An agent called the model once with `temperature: 0`",
     without: "the trainer's judgement of greedy calls",
-    file: "python-trainer/src/whetstone_trainer/batch/rows.py",
-    find: "return is_unknown or not 0 < _temperature(call.sampling) < math.inf",
+    file: "python-trainer/src/whetstone_trainer/batch/call_tokens.py",
+    find: "return is_unknown or not 0 < temperature_of(call.sampling) < math.inf",
     replace: "return is_unknown",
     test: "python-trainer/tests/trainer/test_golden.py",
   },
@@ -46,7 +46,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "A call was drawn with `top_p` or `top_k`",
     without: "the trainer's judgement of both",
-    file: "python-trainer/src/whetstone_trainer/batch/rows.py",
+    file: "python-trainer/src/whetstone_trainer/batch/call_tokens.py",
     find: "return is_unknown or ",
     replace: "return ",
     test: "python-trainer/tests/trainer/test_golden.py",
@@ -135,7 +135,7 @@ export const TRAINING: readonly Mend[] = [
   {
     row: "Ten bad episodes of each kind in a batch",
     without: "the bound of rewards",
-    file: "python-trainer/src/whetstone_trainer/batch/rows.py",
+    file: "python-trainer/src/whetstone_trainer/batch/episode_rows.py",
     find: "LARGEST_REWARD = 1e12",
     replace: "LARGEST_REWARD = math.inf",
     test: "python-trainer/tests/trainer/test_bad_batches.py",

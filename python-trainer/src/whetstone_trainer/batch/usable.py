@@ -15,8 +15,9 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
+from whetstone_trainer.batch.episode_rows import LARGEST_REWARD, episode_rows
 from whetstone_trainer.batch.ingest import parse_episode
-from whetstone_trainer.batch.rows import LARGEST_REWARD, UNSAMPLED, Row, episode_rows
+from whetstone_trainer.batch.rows import UNSAMPLED, Row
 from whetstone_trainer.batch.trajectories import Trajectory, split_episode
 from whetstone_trainer.contract.errors import ContractError, TrainerError
 from whetstone_trainer.contract.settings import PAIR, TrainSettings

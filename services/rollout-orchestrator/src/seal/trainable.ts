@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * Judges, when an episode is sealed, whether a step can train it, so that no manifest lists one that the trainer must
- * refuse (I6). The trainer applies the same rules in `rows.py`; both read proto/golden/trainable.json.
+ * refuse (I6). The trainer applies the same rules in `episode_rows.py`; both read proto/golden/trainable.json.
  */
 import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
 
