@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One update of TRL's GRPOTrainer on a batch: its loss, backward pass, clipping and AdamW. One JSON line.
 
-Neither generation nor a second forward pass for old log-probabilities is counted, as at lag 0.
+Generation is not counted. `old_logprobs_cpu_s` is its forward pass for old log-probabilities, which it makes in every
+step that samples with vLLM (`GRPOTrainer._generate_and_score_completions`).
 `trl_update.py MODEL SEQUENCES SCRATCH [--stored]`: the sequences as lines [prompt, answer]; --stored turns off the
 activation checkpointing that is TRL's default. Rows a forward pass: TRL's default, eight.
 """
@@ -35,16 +36,31 @@ def main() -> None:
     if trainer.args.gradient_checkpointing:  # As `train` does.
         net.gradient_checkpointing_enable(trainer.args.gradient_checkpointing_kwargs)
     optimizer = torch.optim.AdamW(net.parameters(), 1e-6)
-    started = time.process_time()
     tokens = sum(len(answer) for _, answer in rows)
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+    old_logprobs_cpu_s = _old_logprobs(trainer, net, parts)
+    started = time.process_time()
     trainer.current_gradient_accumulation_steps = len(parts)
     for part in parts:
         trainer.accelerator.backward(trainer.compute_loss(net, _inputs(part, tokens / len(parts))))
     torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimizer.step()
     cpu_s = time.process_time() - started
-    print(json.dumps({"cpu_s": round(cpu_s, 3), "memory_mib": round(peak_mib() - empty)}))
+    found = {"cpu_s": cpu_s, "old_logprobs_cpu_s": old_logprobs_cpu_s, "memory_mib": peak_mib() - empty}
+    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
+
+
+def _old_logprobs(trainer: Any, net: Any, parts: list[list[Any]]) -> float:
+    """CPU seconds."""
+    started = time.process_time()
+    with torch.no_grad():
+        for part in parts:
+            of = _inputs(part, 1.0)
+            token_ids = torch.cat([of["prompt_ids"], of["completion_ids"]], 1)
+            mask = torch.cat([of["prompt_mask"], of["completion_mask"]], 1)
+            kept = of["completion_ids"].size(1)
+            trainer._get_per_token_logps_and_entropies(net, token_ids, mask, kept, ROWS)
+    return time.process_time() - started
 
 
 def _trainer(model: str, scratch: str, stored: bool) -> Any:
