@@ -20,7 +20,8 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.service.configuring import Configuring
 from whetstone_trainer.service.run import JobRun
-from whetstone_trainer.service.state import RunningStep, TrainerState, Work
+from whetstone_trainer.service.state import TrainerState
+from whetstone_trainer.service.work import RunningStep, Work
 from whetstone_trainer.weights.disk_space import is_out_of_space
 
 log = logging.getLogger("whetstone_trainer")

@@ -11,10 +11,10 @@ import hashlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -28,6 +28,7 @@ from whetstone_trainer.contract.settings import TrainSettings, parse_settings
 from whetstone_trainer.service.configuring import Configuring, RunId
 from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.step import StepRequest
+from whetstone_trainer.service.work import RunningStep, Work
 from whetstone_trainer.weights.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -38,42 +39,6 @@ ANSWER_AFTER_S = 1.0
 # Of a process that was told to end: another one takes its place.
 ENDING = "the trainer is ending; repeat the call"
 OTHER_JOB = "the trainer was given another job"
-
-
-R = TypeVar("R", wire.TrainResult, wire.EvaluateResult)
-
-
-class Work(Generic[R]):
-    """What is done with a manifest, and how far it is."""
-
-    def __init__(self) -> None:
-        self.phase, self.share = "reading", 0.0
-        self.task: asyncio.Task[R] | None = None
-        self.notices: Sequence[wire.Notice] = ()
-        self._stopped: TrainerError | None = None
-
-    def report(self, phase: str, share: float, notices: Sequence[wire.Notice] = ()) -> None:
-        """Called by the worker between micro-batches, and while it waits for disk space."""
-        self.phase, self.share, self.notices = phase, share, notices
-        if self._stopped is not None:
-            raise self._stopped
-
-    def begin(self, work: Coroutine[Any, Any, R]) -> None:
-        self.task = asyncio.create_task(work)
-        # A failure is reported to whoever waits; without a waiter it must not be logged as never retrieved.
-        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-
-class RunningStep(Work[wire.TrainResult]):
-    """A step under way. Its work belongs to no caller: callers come, go and come back, and it is done once."""
-
-    def __init__(self, step: int, digest: str) -> None:
-        super().__init__()
-        self.step, self.digest = step, digest
-
-    def stop(self, code: str, why: str) -> None:
-        """At its next micro-batch."""
-        self._stopped = TrainerError(code, f"step {self.step} was stopped: {why}")
 
 
 class TrainerState:
@@ -154,10 +119,8 @@ class TrainerState:
     def train(self, request: wire.TrainStepRequest) -> RunningStep | wire.TrainResult:
         """Starts the step, joins it if it runs, or gives its first result if it is done."""
         run = self.require(request.epoch)
-        manifest = parse_manifest(request.manifest)
+        manifest = _manifest_for(run, request.manifest)
         digest = hashlib.sha256(request.manifest).hexdigest()
-        if manifest.job != run.settings.job:
-            raise TrainerError("FAILED_PRECONDITION", f"configured for job {run.settings.job}, not {manifest.job}")
         if self.running is not None:
             if (self.running.step, self.running.digest) == (manifest.step, digest):
                 return self.running
@@ -173,9 +136,8 @@ class TrainerState:
 
     def evaluate(self, request: wire.EvaluateRequest) -> Work[wire.EvaluateResult]:
         """Evaluates a manifest, once more for everybody who asks: it changes nothing."""
-        run, manifest = self.require(request.epoch), parse_manifest(request.manifest)
-        if manifest.job != run.settings.job:
-            raise TrainerError("FAILED_PRECONDITION", f"configured for job {run.settings.job}, not {manifest.job}")
+        run = self.require(request.epoch)
+        manifest = _manifest_for(run, request.manifest)
         work = Work[wire.EvaluateResult]()
         work.begin(self._evaluate(run, work, manifest))
         return work
@@ -264,3 +226,10 @@ class TrainerState:
             log.error("recovery_failed", exc_info=failure, extra={"step": running.step})
             if self.run is run:
                 self.run = None
+
+
+def _manifest_for(run: JobRun, data: bytes) -> events.BatchManifest:
+    manifest = parse_manifest(data)
+    if manifest.job != run.settings.job:
+        raise TrainerError("FAILED_PRECONDITION", f"configured for job {run.settings.job}, not {manifest.job}")
+    return manifest
