@@ -127,6 +127,10 @@ def broken(**changes: Any) -> types.ModelCall:
         (broken(version_spans=[types.VersionSpan(start=1, end=2)]), "token 0 of 2 has no policy version"),
         (broken(version_spans=[]), "token 0 of 2 has no policy version"),
         (broken(version_spans=[types.VersionSpan(start=0, end=3)]), "version span [0, 3) of 2 tokens"),
+        (
+            broken(version_spans=[types.VersionSpan(start=0, end=2), types.VersionSpan(start=1, end=2)]),
+            "version span [1, 2) has tokens of another span",
+        ),
         (call("c1", [1], [2, 3], version=1), "newer than step 0"),
         (broken(logprobs=[-1.0]), "2 completion ids but 1 logprobs"),
         (broken(logprobs=[-1.0, float("nan")]), "not finite"),

@@ -56,6 +56,8 @@ def versions_of(call: types.ModelCall, where: str, step: int) -> list[int]:
             raise ContractError(f"{where}: version span [{span.start}, {span.end}) of {count} tokens")
         if span.policy_version > step:
             raise ContractError(f"{where}: version {span.policy_version} is newer than step {step} can have sampled")
+        if any(version != UNSAMPLED for version in versions[span.start : span.end]):
+            raise ContractError(f"{where}: version span [{span.start}, {span.end}) has tokens of another span (I5)")
         versions[span.start : span.end] = [span.policy_version] * (span.end - span.start)
     if UNSAMPLED in versions:
         raise ContractError(f"{where}: token {versions.index(UNSAMPLED)} of {count} has no policy version (I5)")
