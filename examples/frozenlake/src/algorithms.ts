@@ -19,6 +19,8 @@ import { POLICY_GRADIENT } from "./recipe.ts";
 
 /** Bounds of the ratio that all losses which clip tokens share here. */
 const CLIPPED = { ...POLICY_GRADIENT, clipHigh: 0.28 };
+/** For CISPO, whose loss holds no token that went too far, and ReMax, whose baseline is one episode: both lost the form of an answer. */
+const NEAR_START = { kl: { coefficient: 0.1 } } as const;
 
 /** Every algorithm, by its name on the command line. */
 export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
@@ -27,15 +29,14 @@ export const ALGORITHMS: Readonly<Record<string, AlgorithmSettings>> = {
   // The critic has to learn from nothing what the policy was taught the form of.
   ppo: ppo({ ...CLIPPED, critic: { optimizer: { learningRate: 0.001, beta2: 0.95 }, warmupSteps: 2 } }),
   "dr-grpo": drGrpo({ ...CLIPPED, lossScaleFactor: 8 }),
-  gspo: gspo({ ...POLICY_GRADIENT, clipLow: 0.2, clipHigh: 0.28 }),
-  // Nothing stops a token that went too far. So steps are small, and every trajectory weighs the same: those that fail are
-  // longer, and would push the tokens that all answers share down.
-  cispo: cispo({ ...CLIPPED, learningRate: 0.0002, lossAggregation: "seq-mean-token-mean" }),
+  // The mean ratio of an answer moves less than that of a token, so its bounds are closer.
+  gspo: gspo({ ...POLICY_GRADIENT, clipLow: 0.05, clipHigh: 0.07 }),
+  cispo: cispo({ ...CLIPPED, ...NEAR_START }),
   sapo: sapo(POLICY_GRADIENT),
   rloo: rloo(CLIPPED),
   reinforce: reinforce(POLICY_GRADIENT),
   "reinforce++": reinforcePlusPlus(CLIPPED),
   "reinforce++-baseline": reinforcePlusPlusBaseline(CLIPPED),
   opo: opo(CLIPPED),
-  remax: remax(CLIPPED),
+  remax: remax({ ...CLIPPED, ...NEAR_START }),
 };
