@@ -23,15 +23,16 @@ LOAD ?= $(E2E_LOAD_IMAGE)
 
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
+SANDBOX_STAMP := .whetstone/sandbox-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup quickstart learn arithmetic test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-setup: $(NODE_STAMP) $(PYTHON_STAMP) ## Install everything the other targets need (they do it themselves)
+setup: $(NODE_STAMP) $(PYTHON_STAMP) $(SANDBOX_STAMP) ## Install everything the other targets need (they do it themselves)
 
 $(NODE_STAMP): package-lock.json $(MANIFESTS)
 	@bash deploy/local/setup-node.sh
@@ -40,6 +41,10 @@ $(NODE_STAMP): package-lock.json $(MANIFESTS)
 $(PYTHON_STAMP): python-trainer/requirements.txt deploy/local/setup-python.sh
 	@PYTHON="$(PYTHON)" TORCH_INDEX="$(TORCH_INDEX)" bash deploy/local/setup-python.sh
 	@touch $@
+
+$(SANDBOX_STAMP): deploy/local/setup-sandbox.sh
+	@bash deploy/local/setup-sandbox.sh
+	@mkdir -p $(@D) && touch $@
 
 quickstart: setup ## Train an agent from random weights on this machine and show what it learned (SEED=1)
 	@node examples/frozenlake/quickstart.ts --seed $(SEED) $(QUICKSTART)
@@ -97,6 +102,9 @@ bench-trainer: setup ## CPU and memory of a whole training step beside TRL's upd
 
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)
+
+bench-sandbox: setup ## Time to open, to fork and to run in sandboxes, and memory of 500 at once, one JSON line (BENCH="--at-once 50")
+	@node services/libs/sandbox/bench/bench-sandbox.ts $(BENCH)
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)

@@ -10,8 +10,9 @@ import { createClient, type RpcClient } from "@whetstone/rpc";
 import { BaseEnv, defineEnvironment, FrozenLakeEnv, isDone, type StepResult } from "@whetstone/sdk";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { BUILT_IN, type EnvRunnerApp, startApp } from "./app.ts";
+import { builtIn, type EnvRunnerApp, startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
+import { Sandboxes } from "./environments/sandboxes.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
 
@@ -48,7 +49,7 @@ const odd = defineEnvironment({
   create: () => new OddEnv(),
 });
 
-const served = [...BUILT_IN, odd];
+const served = [...builtIn(new Sandboxes()), odd];
 const KINDS = served.map(({ kind }) => kind);
 
 let app: EnvRunnerApp;

@@ -6,7 +6,8 @@ import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import type { EnvRunnerConfig } from "./config.ts";
 import { math, mathRevise } from "./environments/math.ts";
-import { tool } from "./environments/tool.ts";
+import { Sandboxes } from "./environments/sandboxes.ts";
+import { toolEnvironment } from "./environments/tool.ts";
 import { Drain } from "./sessions/drain.ts";
 import { environmentService } from "./sessions/environment-service.ts";
 import { runnerMetrics } from "./sessions/metrics.ts";
@@ -30,7 +31,9 @@ export interface AppDeps {
   readonly environments?: readonly RegisteredEnvironment[];
 }
 
-export const BUILT_IN: readonly RegisteredEnvironment[] = [frozenLake, math, mathRevise, tool];
+export function builtIn(sandboxes: Sandboxes): readonly RegisteredEnvironment[] {
+  return [frozenLake, math, mathRevise, toolEnvironment(sandboxes)];
+}
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };
 
@@ -43,7 +46,8 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const slots = new Slots(config.slots);
   const registered = createMetrics({ component: "env-runner" });
   const metrics = runnerMetrics(registered, slots);
-  const registry = createRegistry("environment", deps.environments ?? BUILT_IN);
+  const sandboxes = new Sandboxes();
+  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes));
   const modules = new ModuleEnvironments(config, { logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
   const drain = new Drain((draining) => {
     rpc.setServing(EnvironmentService.typeName, !draining); // Readiness; the process as a whole is well.
@@ -68,6 +72,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
+    await sandboxes[Symbol.asyncDispose]();
     tls?.[Symbol.dispose]();
   };
   return {

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import type { StepResult } from "@whetstone/sdk";
 import { describe, expect, it } from "vitest";
 import { math, mathRevise } from "./math.ts";
-import { tool } from "./tool.ts";
+import { Sandboxes } from "./sandboxes.ts";
+import { toolEnvironment } from "./tool.ts";
 
 const graded = { question: "2+2?", answer: 4 };
 
@@ -45,6 +46,7 @@ describe("math", () => {
 });
 
 describe("tool", () => {
+  const tool = toolEnvironment(new Sandboxes());
   const search = [{ id: "s", name: "search", argumentsJson: '{"query":"Seine"}' }];
   const documents = [{ id: "d1", text: "The Seine flows through Paris." }];
   const question = { question: "Which river?", answer: "Seine", grader: "exact" };

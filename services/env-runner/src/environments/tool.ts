@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, parseOrThrow } from "@whetstone/core";
-import { defineEnvironment } from "@whetstone/sdk";
-import { calculator, Corpus, CorpusCache, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
+import type { SandboxBackend } from "@whetstone/sandbox";
+import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
+import { calculator, Corpus, CorpusCache, PythonTool, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
 import { GradedArgs, rewardFunctionOf, taskOf } from "./graded.ts";
+import type { Sandboxes } from "./sandboxes.ts";
 
 const Document = z.strictObject({
   id: z.string().min(1).max(200),
@@ -13,8 +15,8 @@ const Document = z.strictObject({
 
 const ToolArgs = GradedArgs.extend({
   tools: z
-    .array(z.enum(["calculator", "search"]))
-    .max(2)
+    .array(z.enum(["calculator", "search", "python"]))
+    .max(3)
     .default(["calculator"])
     .describe("what may be called"),
   corpus: z
@@ -26,6 +28,13 @@ const ToolArgs = GradedArgs.extend({
   searchResults: z.number().int().min(1).max(10).default(3).describe("documents an answer of search has by default"),
   maxSteps: z.number().int().min(1).max(1000).default(10).describe("turns"),
   toolTimeoutMs: z.number().int().min(1).max(600_000).default(30_000).describe("of one call"),
+  pythonMemoryMiB: z
+    .number()
+    .int()
+    .min(32)
+    .max(65_536)
+    .default(512)
+    .describe("of an episode's Python, its processes and files together"),
   maxOutputCharacters: z.number().int().min(10).max(1_000_000).default(8_000).describe("of one call's output"),
 });
 
@@ -34,31 +43,51 @@ type ToolArguments = z.output<typeof ToolArgs>;
 /** Corpora by path: shared by all episodes, none of which can change them. */
 const corpora = new CorpusCache();
 
-export const tool = defineEnvironment<ToolArguments>({
-  kind: "tool",
-  description: "A question that may be answered with the help of tools: a calculator, a search over a corpus.",
-  seedable: true,
-  parseArgs: (args) => {
-    const parsed = parseOrThrow(ToolArgs, args, "");
-    if (!parsed.tools.includes("search") || parsed.corpus !== undefined) return parsed;
-    throw new ConfigError([{ path: "corpus", reason: "search needs a corpus: a path or a list of documents" }]);
-  },
-  argsSchema: z.toJSONSchema(ToolArgs, { io: "input" }),
-  create: (args) =>
-    new ToolEnvironment({
-      task: taskOf(args),
-      tools: () => openTools(args),
-      rewardFunction: rewardFunctionOf(args),
-      maxSteps: args.maxSteps,
-      timeoutMs: args.toolTimeoutMs,
-      maxOutputCharacters: args.maxOutputCharacters,
-    }),
-});
+/** Beyond the time that code has: for the sandbox to start, and for code to be ended. */
+const PYTHON_MORE_MS = 5_000;
+/** What says that something was left out. */
+const CUT_MARK = 60;
 
-async function openTools({ tools, corpus = [], searchResults }: ToolArguments): Promise<Tool[]> {
-  const wanted = new Set(tools);
-  const found: Tool[] = wanted.has("calculator") ? [calculator] : [];
-  if (!wanted.has("search")) return found;
-  const documents = typeof corpus === "string" ? await corpora.get(corpus) : new Corpus(corpus);
-  return [...found, searchTool(documents, { results: searchResults })];
+export function toolEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
+  return defineEnvironment<ToolArguments>({
+    kind: "tool",
+    description:
+      "A question that may be answered with the help of tools: a calculator, a search over a corpus, Python.",
+    seedable: true,
+    parseArgs: (args) => {
+      const parsed = parseOrThrow(ToolArgs, args, "");
+      if (!parsed.tools.includes("search") || parsed.corpus !== undefined) return parsed;
+      throw new ConfigError([{ path: "corpus", reason: "search needs a corpus: a path or a list of documents" }]);
+    },
+    argsSchema: z.toJSONSchema(ToolArgs, { io: "input" }),
+    create: (args) =>
+      new ToolEnvironment({
+        task: taskOf(args),
+        tools: () => openTools(args, sandboxes),
+        rewardFunction: rewardFunctionOf(args),
+        maxSteps: args.maxSteps,
+        timeoutMs: args.toolTimeoutMs + (args.tools.includes("python") ? PYTHON_MORE_MS : 0),
+        maxOutputCharacters: args.maxOutputCharacters,
+      }),
+  });
+}
+
+async function openTools(args: ToolArguments, sandboxes: Sandboxes): Promise<Tool[]> {
+  const wanted = new Set(args.tools);
+  const tools: Tool[] = wanted.has("calculator") ? [calculator] : [];
+  if (wanted.has("search")) tools.push(searchTool(await corpusOf(args), { results: args.searchResults }));
+  if (wanted.has("python")) tools.push(openPython(args, await sandboxes.backend()));
+  return tools;
+}
+
+async function corpusOf({ corpus = [] }: ToolArguments): Promise<Corpus> {
+  return typeof corpus === "string" ? await corpora.get(corpus) : new Corpus(corpus);
+}
+
+function openPython(
+  { maxOutputCharacters, pythonMemoryMiB, toolTimeoutMs }: ToolArguments,
+  backend: SandboxBackend,
+): Tool {
+  const maxOutputBytes = Math.max(maxOutputCharacters - CUT_MARK, CUT_MARK);
+  return new PythonTool(backend, { limits: { memoryMiB: pythonMemoryMiB }, maxOutputBytes, timeoutMs: toolTimeoutMs });
 }

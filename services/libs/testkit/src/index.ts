@@ -15,4 +15,5 @@ export {
 export { findNatsServer, type NatsServerOptions, startNats, type TestNats } from "./nats-server.ts";
 export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } from "./scripted-engine.ts";
 export { waitFor, type WaitOptions } from "./wait-for.ts";
+export { canHaveSandboxes } from "./can-have-sandboxes.ts";
 export { canMountVolumes, type SmallVolume, smallVolume } from "./small-volume.ts";

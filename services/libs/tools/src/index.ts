@@ -3,6 +3,7 @@ export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./tool-age
 export { ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./tool-environment.ts";
 export { calculator } from "./calculator.ts";
 export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./corpus.ts";
+export { PythonTool, type PythonToolOptions } from "./python.ts";
 export { searchTool, type SearchToolOptions } from "./search.ts";
 export { type ParsedAnswer, parseAnswer, parseToolCalls } from "./tool-calls.ts";
 export { toolCallFormatReward } from "./tool-call-reward.ts";

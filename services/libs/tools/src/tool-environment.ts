@@ -17,7 +17,10 @@ import { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } f
 export interface ToolEnvironmentOptions extends ToolLimits {
   /** JSON values; `question` is what the agent sees of it. */
   readonly task: Info;
-  /** A function is called at reset, where it may fail with a class: to open a corpus or a connection. */
+  /**
+   * A function is called at reset, where it may fail with a class: to open a corpus or a connection. Tools that it made belong to
+   * the episode: those with an `AsyncDisposable`'s method are closed with the environment.
+   */
   readonly tools: readonly Tool[] | (() => Awaitable<readonly Tool[]>);
   /** Judges the final answer; "" where the turns were used up without one. */
   readonly rewardFunction: RewardFunction;
@@ -41,7 +44,9 @@ export const FINISH = "finish";
 export class ToolEnvironment extends BaseEnv {
   readonly #options: ToolEnvironmentOptions;
   readonly #task: Info;
+  readonly #opened = new AsyncDisposableStack();
   #registry: ToolRegistry | undefined;
+  #info: Info = {};
   #turns = 0;
   #calls = 0;
   #errors = 0;
@@ -54,10 +59,18 @@ export class ToolEnvironment extends BaseEnv {
 
   async reset(): Promise<ResetResult> {
     const { tools } = this.#options;
-    const registry = new ToolRegistry(typeof tools === "function" ? await tools() : tools);
+    const opened = typeof tools === "function" ? await tools() : [];
+    for (const tool of opened) if (isDisposable(tool)) this.#opened.use(tool);
+    const all = typeof tools === "function" ? opened : tools;
+    const registry = new ToolRegistry(all);
+    this.#info = Object.assign({}, ...all.map(({ info }) => info)) as Info;
     this.#registry = registry;
     this.#turns = this.#calls = this.#errors = 0;
     return { observation: questionOf(this.#task), info: { tools: registry.specs } };
+  }
+
+  override async close(): Promise<void> {
+    await this.#opened.disposeAsync();
   }
 
   async step(action: unknown, options: StepOptions = {}): Promise<StepResult> {
@@ -83,8 +96,12 @@ export class ToolEnvironment extends BaseEnv {
   }
 
   #counts(): Info {
-    return { toolCalls: this.#calls, toolErrors: this.#errors };
+    return { ...this.#info, toolCalls: this.#calls, toolErrors: this.#errors };
   }
+}
+
+function isDisposable(tool: Tool): tool is Tool & AsyncDisposable {
+  return Symbol.asyncDispose in tool;
 }
 
 /** Undefined while there are calls to run. */

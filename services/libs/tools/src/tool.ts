@@ -26,6 +26,8 @@ export abstract class Tool implements ToolDescription {
   abstract readonly name: string;
   abstract readonly description: string;
   abstract readonly parameters: Info;
+  /** Goes into the info of every step: what an episode's record should say of the tool. */
+  readonly info: Info = {};
 
   /** @returns a text, or a value that is shown as JSON. @param args  valid by `parameters`. */
   abstract run(args: Info, options: ToolRunOptions): Awaitable<unknown>;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+import { ConfigError } from "@whetstone/core";
+import type { OpenOptions, SandboxLimits } from "./sandbox.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Default, least and most. */
+const LIMITS = {
+  memoryMiB: [512, 16, 1024 * 1024],
+  cpus: [1, 0.01, 1024],
+  processes: [128, 1, 100_000],
+  diskMiB: [256, 1, 1024 * 1024],
+  diskFiles: [65_536, 1, 100_000_000],
+  openFiles: [1024, 16, 1_000_000],
+  wallMs: [30_000, 1, DAY_MS],
+} as const satisfies Record<keyof SandboxLimits, readonly [number, number, number]>;
+
+const TTL = [3_600_000, 1000, 7 * DAY_MS] as const;
+
+/** All that is not said is the default. @throws ConfigError that names each field which is out of its range. */
+export function openSettings(options: OpenOptions) {
+  const { files = [], network = "none", prepared, signal } = options;
+  const names = Object.keys(LIMITS) as (keyof SandboxLimits)[];
+  const values = names.map((name) => ({ name, value: options.limits?.[name] ?? LIMITS[name][0], range: LIMITS[name] }));
+  const ttlMs = options.ttlMs ?? TTL[0];
+  const all = [
+    ...values.map((each) => ({ ...each, path: `limits.${each.name}` })),
+    { path: "ttlMs", value: ttlMs, range: TTL },
+  ];
+  const violations = all
+    .filter(({ value, range: [, least, most] }) => !(value >= least && value <= most))
+    .map(({ path, range: [, least, most] }) => ({ path, reason: `must be between ${least} and ${most}` }));
+  if (violations.length > 0) throw new ConfigError(violations);
+  const limits = Object.fromEntries(values.map(({ name, value }) => [name, value])) as unknown as SandboxLimits;
+  return { limits, ttlMs, files, network, prepared, signal };
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+import { lstatSync, readdirSync } from "node:fs";
+import { release } from "node:os";
+import type { SandboxLevel, SandboxLimits } from "../sandbox.ts";
+import type { Without } from "./guards.ts";
+
+// The command lines that make a sandbox. Its keeper holds all namespaces and the writable files, which lie on a tmpfs that only
+// the keeper's mount namespace has: nothing of it is on a disk, and all of it is gone when the keeper is. Each command is a
+// bubblewrap of its own, entered into the keeper's namespaces, with one more user, mount and process namespace inside.
+
+/** Who runs a sandbox where we are root, since a root without a namespace of its own still owns files like those of /proc/sys. */
+export const SANDBOX_UID = 65533;
+/** Who it is inside. */
+const INNER_UID = 1000;
+/** The descriptor on which a command says that it has begun: until then, what goes wrong is ours. */
+export const STARTED_FD = 4;
+export const SECCOMP_FD = 3;
+export const WORKSPACE = "/workspace";
+
+export interface KeeperArguments {
+  /** Stands on the command line, so that a later owner knows whose it is. */
+  readonly id: string;
+  /** A folder of the host that the tmpfs is mounted over, in the keeper's mount namespace only. */
+  readonly mountPoint: string;
+  /** Of a prepared state. */
+  readonly lower: string | undefined;
+  readonly limits: SandboxLimits;
+  readonly ttlMs: number;
+  readonly without: Without;
+}
+
+/** Prints "ready"; ends when its standard input does, when its time is over, and when its parent is gone. */
+export function keeperCommand({ id, mountPoint, lower, limits, ttlMs, without }: KeeperArguments): string[] {
+  const size = without.has("disk") ? "" : `size=${limits.diskMiB}m,`;
+  const inodes = without.has("disk files") ? "" : `nr_inodes=${limits.diskFiles + OWN_INODES},`;
+  const script = [
+    `mount -t tmpfs -o ${size}${inodes}mode=0755 tmpfs "$1"`,
+    'cd "$1"',
+    "mkdir workspace tmp shm",
+    ...(lower === undefined ? [] : [canOverlay() ? `mkdir upper work && ${OVERLAY}` : COPY]),
+    "echo ready",
+    'exec timeout -s KILL "$3" cat',
+  ].join(" && ");
+  return [
+    ...asUnprivileged(),
+    "bwrap",
+    "--unshare-user",
+    ...["--uid", "0", "--gid", "0"],
+    ...only(!without.has("network namespace"), "--unshare-net"),
+    ...only(!without.has("ipc namespace"), "--unshare-ipc"),
+    ...only(!without.has("host name"), "--unshare-uts", "--hostname", "sandbox"),
+    "--die-with-parent",
+    ...["--cap-add", "ALL"],
+    ...["--dev-bind", "/", "/"],
+    // Bubblewrap looks up its children in /proc by the ids that they have in this namespace.
+    ...only(!without.has("process namespace"), "--unshare-pid", "--proc", "/proc"),
+    ...["--info-fd", "3"],
+    ...["--", "/bin/sh", "-c", script, id, mountPoint, lower ?? "", String(ttlMs / 1000)],
+  ];
+}
+
+/** The folders that the keeper makes. */
+const OWN_INODES = 8;
+const OVERLAY = 'mount -t overlay overlay -o "lowerdir=$2,upperdir=upper,workdir=work,userxattr" workspace';
+const COPY = 'cp -a "$2/." workspace';
+
+/** An overlay notes on its upper layer which folders were made anew, in attributes that a tmpfs has since Linux 6.6. */
+function canOverlay(): boolean {
+  const [major = 0, minor = 0] = release().split(".").map(Number);
+  return major > 6 || (major === 6 && minor >= 6);
+}
+
+export interface CommandArguments {
+  readonly id: string;
+  /** Process id of the keeper's first process, as the host sees it. */
+  readonly keeper: number;
+  readonly mountPoint: string;
+  readonly level: SandboxLevel;
+  readonly limits: SandboxLimits;
+  /** `cgroup.procs` files to be joined before anything of the sandbox runs. */
+  readonly cgroupProcs: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly without: Without;
+}
+
+/** A command inside. The shell that joins the cgroups becomes nsenter, so that nothing of it runs outside the limits. */
+export function innerCommand(command: readonly string[], options: CommandArguments): string[] {
+  const { id, keeper, mountPoint, cgroupProcs, cwd, env, without } = options;
+  const join = cgroupProcs.map((path) => `echo $$ >'${path}' && `).join("");
+  return [
+    ...["/bin/bash", "--norc", "-c", `${CLOSE_OTHERS}; ${join}exec "$@"`, id],
+    ...asUnprivileged(),
+    ...["nsenter", "--target", String(keeper), "--user", "--preserve-credentials", "--mount"],
+    ...only(!without.has("network namespace"), "--net"),
+    ...only(!without.has("ipc namespace"), "--ipc"),
+    ...only(!without.has("host name"), "--uts"),
+    ...only(!without.has("process namespace"), "--pid"),
+    "--",
+    ...rlimits(options),
+    "bwrap",
+    ...["--unshare-user", "--unshare-cgroup-try", "--uid", String(INNER_UID), "--gid", String(INNER_UID)],
+    ...only(!without.has("process namespace"), "--unshare-pid"),
+    "--die-with-parent",
+    ...only(!without.has("session"), "--new-session"),
+    ...(without.has("capabilities") ? ["--cap-add", "ALL"] : ["--cap-drop", "ALL"]),
+    ...mounts(mountPoint, without),
+    ...["--chdir", cwd === "" ? WORKSPACE : `${WORKSPACE}/${cwd}`],
+    ...environment(env, without),
+    ...only(!without.has("seccomp"), "--seccomp", String(SECCOMP_FD)),
+    "--",
+    ...["/bin/sh", "-c", `echo >&${STARTED_FD}; exec ${STARTED_FD}>&-; exec "$@"`, "sh"],
+    ...command,
+  ];
+}
+
+/** Descriptors that we were given ourselves are passed on by Node. A plain sh cannot name those above 9. */
+const CLOSE_OTHERS = `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${STARTED_FD} ] || eval "exec $fd>&-"; done`;
+
+function mounts(mountPoint: string, without: Without): string[] {
+  const own = [
+    ...["--bind", `${mountPoint}/workspace`, WORKSPACE],
+    ...["--bind", `${mountPoint}/tmp`, "/tmp"],
+    ...["--bind", `${mountPoint}/shm`, "/dev/shm"],
+  ];
+  // Without a process namespace of its own, the kernel refuses a new /proc.
+  const proc = without.has("process namespace") ? ["--ro-bind", "/proc", "/proc"] : ["--proc", "/proc"];
+  const readOnly = only(!without.has("read-only"), "--remount-ro", "/dev", "--remount-ro", "/");
+  return [
+    ...systemFolders(),
+    ...proc,
+    "--dev",
+    "/dev",
+    ...own,
+    ...only(without.has("root folder"), ...hostFolders()),
+    ...readOnly,
+  ];
+}
+
+/** Programs and their libraries: /usr, and what older systems have beside it. */
+function systemFolders(): string[] {
+  const beside = ["bin", "sbin", "lib", "lib64"].flatMap((name) => {
+    const entry = lstatSync(`/${name}`, { throwIfNoEntry: false });
+    if (entry === undefined) return [];
+    return entry.isSymbolicLink() ? ["--symlink", `usr/${name}`, `/${name}`] : ["--ro-bind", `/${name}`, `/${name}`];
+  });
+  const files = ["/etc/ld.so.cache", "/etc/alternatives"].flatMap((path) => ["--ro-bind-try", path, path]);
+  return ["--ro-bind", "/usr", "/usr", ...beside, ...files];
+}
+
+/** For the escape suite. */
+function hostFolders(): string[] {
+  const names = readdirSync("/").filter(
+    (name) => !["usr", "bin", "sbin", "lib", "lib64", "proc", "dev", "sys"].includes(name),
+  );
+  return names.flatMap((name) => ["--bind-try", `/${name}`, `/${name}`]);
+}
+
+function environment(env: Readonly<Record<string, string>>, without: Without): string[] {
+  const all = {
+    PATH: "/usr/local/bin:/usr/bin:/bin",
+    HOME: WORKSPACE,
+    TMPDIR: "/tmp",
+    LANG: "C.UTF-8",
+    PYTHONDONTWRITEBYTECODE: "1",
+    ...env,
+  };
+  const set = Object.entries(all).flatMap(([name, value]) => ["--setenv", name, value]);
+  return [...only(!without.has("environment"), "--clearenv"), ...set];
+}
+
+/**
+ * Set within the keeper's user namespace, where the number of processes is counted for this sandbox alone (Linux 5.14). At level A
+ * it is the second line: the cgroup's limit is reached first, because it tells us so.
+ */
+function rlimits({ level, limits, without }: CommandArguments): string[] {
+  const { processes, openFiles, memoryMiB } = limits;
+  return [
+    "prlimit",
+    ...only(!without.has("processes"), `--nproc=${processes + KEEPING_PROCESSES * (level === "A" ? 2 : 1)}`),
+    ...only(!without.has("open files"), `--nofile=${openFiles}`),
+    ...only(!without.has("core files"), "--core=0"),
+    ...only(level !== "A" && !without.has("memory"), `--as=${memoryMiB * 1024 * 1024}`),
+  ];
+}
+
+/** Of the keeper, and of a few commands: nsenter, bubblewrap twice. */
+export const KEEPING_PROCESSES = 16;
+
+function asUnprivileged(): string[] {
+  const uid = String(SANDBOX_UID);
+  return only(process.getuid?.() === 0, "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups");
+}
+
+function only(condition: boolean, ...args: string[]): string[] {
+  return condition ? args : [];
+}

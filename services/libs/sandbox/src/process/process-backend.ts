@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFile } from "node:child_process";
+import { chmodSync, chownSync, mkdirSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Gate, WhetstoneError } from "@whetstone/core";
+import { SandboxError } from "../failure.ts";
+import { openSettings } from "../open-settings.ts";
+import {
+  LEVELS,
+  type OpenOptions,
+  type PreparedState,
+  type Sandbox,
+  type SandboxBackend,
+  type SandboxLevel,
+} from "../sandbox.ts";
+import { SANDBOX_UID } from "./arguments.ts";
+import { Cgroup, findHierarchies, type Hierarchies } from "./cgroup.ts";
+import type { Without } from "./guards.ts";
+import { Keeper } from "./keeper.ts";
+import { ownedName, reap } from "./owner.ts";
+import { ProcessSandbox } from "./process-sandbox.ts";
+import { isFilterable, seccompFilter } from "./seccomp.ts";
+
+export interface ProcessBackendOptions {
+  /** For mount points and prepared states; nothing that a sandbox writes. Default: a folder of ours in the system's for temporary files. */
+  readonly folder?: string | undefined;
+  /** Sandboxes at once; one more is refused. Default 1,000. */
+  readonly maxSandboxes?: number | undefined;
+  /** For the escape suite: takes guards away. */
+  readonly without?: Without | undefined;
+}
+
+/** What does not work here, and why. */
+type Reasons = Partial<Record<SandboxLevel, string>>;
+
+/** More at once only take CPU from each other. */
+const STARTING = 16;
+const PREPARE_MS = 600_000;
+const run = promisify(execFile);
+
+/** Sandboxes of this machine's kernel: bubblewrap, and cgroups where they can be written. */
+export class ProcessBackend implements SandboxBackend {
+  readonly level: SandboxLevel;
+  readonly #mountPoint: string;
+  readonly #prepared: string;
+  readonly #maxSandboxes: number;
+  readonly #without: Without;
+  readonly #hierarchies: Hierarchies | undefined;
+  readonly #reasons: Reasons;
+  readonly #starting = new Gate(STARTING);
+  readonly #open = new Set<Sandbox>();
+  #opening = 0;
+
+  private constructor(options: ProcessBackendOptions, found: Found) {
+    const { folder = defaultFolder(), maxSandboxes = 1000, without = new Set() } = options;
+    this.#maxSandboxes = maxSandboxes;
+    this.#without = without;
+    this.#hierarchies = found.hierarchies;
+    this.#reasons = found.reasons;
+    this.level = LEVELS.find((level) => !(level in found.reasons)) ?? "C";
+    const isRoot = process.getuid?.() === 0;
+    this.#mountPoint = ownFolder(join(ownFolder(folder, 0o711), "mount"), 0o711);
+    this.#prepared = ownFolder(join(folder, "prepared"), 0o700, isRoot ? SANDBOX_UID : undefined);
+    reap(found.hierarchies?.parents ?? [], this.#prepared);
+  }
+
+  /** Finds out which levels work, by opening a sandbox. @throws SandboxError UNAVAILABLE when none does. */
+  static async start(options: ProcessBackendOptions = {}): Promise<ProcessBackend> {
+    const found = findGroups();
+    for (const level of ["A", "B"] as const) {
+      if (level in found.reasons) continue;
+      const backend = new ProcessBackend(options, found);
+      try {
+        await using sandbox = await backend.open({ level });
+        await sandbox.exec(["true"]).result;
+        return backend;
+      } catch (error) {
+        found.reasons[level] = WhetstoneError.from(error).message;
+      }
+    }
+    throw unavailable("no sandbox can be had here", found.reasons);
+  }
+
+  async open(options: OpenOptions = {}): Promise<Sandbox> {
+    const settings = openSettings(options);
+    const level = this.#levelFor(options.level);
+    if (this.#open.size + this.#opening >= this.#maxSandboxes) {
+      throw new WhetstoneError("RESOURCE_EXHAUSTED", `${this.#maxSandboxes} sandboxes are open, which is the limit`);
+    }
+    this.#opening += 1;
+    try {
+      const sandbox = await this.#starting.run(() => this.#start(level, settings), options.signal);
+      this.#open.add(sandbox);
+      return sandbox;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  async prepare(folder: string, signal?: AbortSignal): Promise<PreparedState> {
+    const path = join(this.#prepared, ownedName());
+    const remove = (): Promise<void> => rm(path, { recursive: true, force: true });
+    const limits = { timeout: PREPARE_MS, ...(signal ? { signal } : {}) };
+    try {
+      await run("cp", ["-a", "--reflink=auto", "--", folder, path], limits);
+      if (process.getuid?.() === 0) await run("chown", ["-R", `${SANDBOX_UID}:${SANDBOX_UID}`, path], limits);
+    } catch (error) {
+      await remove();
+      throw new SandboxError("START", `${folder} could not be prepared: ${WhetstoneError.from(error).message}`, {
+        cause: error,
+      });
+    }
+    return { path, [Symbol.asyncDispose]: remove };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#open].map((sandbox) => sandbox.close()));
+  }
+
+  #levelFor(wanted: SandboxLevel | undefined): SandboxLevel {
+    if (wanted === undefined) return this.level;
+    if (wanted in this.#reasons)
+      throw unavailable(`a sandbox of level ${wanted} cannot be had here`, this.#reasons, wanted);
+    return wanted;
+  }
+
+  async #start(level: SandboxLevel, settings: ReturnType<typeof openSettings>): Promise<Sandbox> {
+    const { limits, network, prepared, ttlMs, files, signal } = settings;
+    const without = this.#without;
+    const mountPoint = this.#mountPoint;
+    await using undo = new AsyncDisposableStack();
+    const id = ownedName();
+    const cgroup = level === "A" && this.#hierarchies ? new Cgroup(this.#hierarchies, id, limits, without) : undefined;
+    undo.defer(() => cgroup?.remove());
+    const keeper = await Keeper.start({ id, mountPoint, lower: prepared?.path, limits, ttlMs, without }, signal);
+    undo.defer(() => keeper.close());
+    const filter = seccompFilter(process.arch as "x64", network);
+    const onClose = (): unknown => this.#open.delete(sandbox);
+    const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, without, onClose });
+    await sandbox.upload(files, signal);
+    undo.move();
+    return sandbox;
+  }
+}
+
+interface Found {
+  readonly hierarchies: Hierarchies | undefined;
+  readonly reasons: Reasons;
+}
+
+function findGroups(): Found {
+  const reasons: Reasons = { C: "it is not built yet: ask for A or B" };
+  if (process.platform !== "linux" || !isFilterable(process.arch)) {
+    const why = `only Linux on x64 and arm64 has it, this is ${process.platform} on ${process.arch}`;
+    return { hierarchies: undefined, reasons: { ...reasons, A: why, B: why } };
+  }
+  try {
+    return { hierarchies: findHierarchies(), reasons };
+  } catch (error) {
+    return { hierarchies: undefined, reasons: { ...reasons, A: `no cgroups: ${WhetstoneError.from(error).message}` } };
+  }
+}
+
+function unavailable(what: string, reasons: Reasons, only?: SandboxLevel): SandboxError {
+  const told = LEVELS.filter((level) => level in reasons && (only ?? level) === level);
+  return new SandboxError(
+    "UNAVAILABLE",
+    [what, ...told.map((level) => `level ${level}: ${reasons[level]}`)].join("; "),
+  );
+}
+
+function defaultFolder(): string {
+  return join(tmpdir(), `whetstone-sandboxes-${process.getuid?.() ?? 0}`);
+}
+
+/** In a folder that all may write to, somebody else may have made it. */
+function ownFolder(path: string, mode: number, owner = process.getuid?.() ?? 0): string {
+  mkdirSync(path, { recursive: true });
+  const { uid } = statSync(path);
+  if (uid !== owner && uid !== process.getuid?.()) {
+    throw new SandboxError("UNAVAILABLE", `${path} belongs to somebody else: remove it, or name another folder`);
+  }
+  if (uid !== owner) chownSync(path, owner, owner);
+  chmodSync(path, mode);
+  return path;
+}

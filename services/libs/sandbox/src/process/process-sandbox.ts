@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+import { LimitError, type PolicyFailure, SandboxError } from "../failure.ts";
+import type {
+  DownloadOptions,
+  ExecOptions,
+  Execution,
+  Sandbox,
+  SandboxFile,
+  SandboxLevel,
+  SandboxLimits,
+} from "../sandbox.ts";
+import { checkPaths, readTar, writeTar } from "../tar.ts";
+import { innerCommand, WORKSPACE } from "./arguments.ts";
+import type { Cgroup } from "./cgroup.ts";
+import { type CommandEnd, ProcessExecution } from "./execution.ts";
+import type { Without } from "./guards.ts";
+import { type Keeper, startFailed, SYSTEM_PATH } from "./keeper.ts";
+
+export interface ProcessSandboxOptions {
+  readonly id: string;
+  readonly level: SandboxLevel;
+  readonly limits: SandboxLimits;
+  readonly mountPoint: string;
+  readonly filter: Uint8Array;
+  readonly keeper: Keeper;
+  readonly cgroup: Cgroup | undefined;
+  readonly without: Without;
+  readonly onClose: () => void;
+}
+
+const MAX_DOWNLOAD_BYTES = 16 * 1024 * 1024;
+
+export class ProcessSandbox implements Sandbox {
+  readonly id: string;
+  readonly level: SandboxLevel;
+  readonly #options: ProcessSandboxOptions;
+  readonly #running = new Set<ProcessExecution>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: ProcessSandboxOptions) {
+    this.#options = options;
+    this.id = options.id;
+    this.level = options.level;
+  }
+
+  exec(command: readonly string[], options: ExecOptions = {}): Execution {
+    const { keeper, cgroup, limits, filter, without } = this.#options;
+    const { cwd = "", env = {} } = options;
+    if (cwd !== "") checkPaths([cwd], "cwd");
+    if (this.#closing) throw closed();
+    if (keeper.isOver) throw keeper.loss;
+    const before = countersOf(cgroup);
+    const argv = innerCommand(command, {
+      ...this.#options,
+      keeper: keeper.pid,
+      cgroupProcs: cgroup?.procs ?? [],
+      cwd,
+      env,
+    });
+    const execution = new ProcessExecution({
+      ...options,
+      argv,
+      filter,
+      keepersEnv: without.has("environment") ? process.env : SYSTEM_PATH,
+      deadlineMs: options.deadlineMs ?? limits.wallMs,
+      judge: (end) => this.#judge(end, before),
+    });
+    this.#running.add(execution);
+    const forget = (): boolean => this.#running.delete(execution);
+    execution.result.then(forget, forget);
+    return execution;
+  }
+
+  async upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void> {
+    if (files.length === 0) return;
+    const command = ["tar", "--extract", "--file=-", "--no-same-owner", `--directory=${WORKSPACE}`];
+    const { exitCode, failure, stderr } = await this.exec(command, { stdin: writeTar(files), signal }).result;
+    if (failure !== undefined) throw new LimitError(failure, `files could not be written: ${stderr.trim()}`);
+    if (exitCode !== 0) throw new SandboxError("START", `files could not be written: ${stderr.trim()}`);
+  }
+
+  async download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
+    checkPaths(paths, "paths");
+    const { maxBytes = MAX_DOWNLOAD_BYTES, signal } = options;
+    const command = ["tar", "--create", "--file=-", "--format=gnu", `--directory=${WORKSPACE}`, "--", ...paths];
+    const limits = { maxOutputBytes: 2 * maxBytes, maxTotalBytes: 2 * maxBytes };
+    const execution = this.exec(command, { stdin: "", signal, ...limits });
+    const data: Uint8Array[] = [];
+    for await (const chunk of execution.chunks()) if (chunk.stream === "stdout") data.push(chunk.data);
+    const { failure } = await execution.result;
+    if (failure !== undefined && failure !== "DISK") throw new LimitError(failure, "the files could not be read");
+    const files = readTar(Buffer.concat(data));
+    const bytes = files.reduce((total, { content }) => total + content.length, 0);
+    if (bytes > maxBytes) throw new LimitError("OUTPUT", `the files have ${bytes} bytes, ${maxBytes} are allowed`);
+    return files;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { keeper, cgroup, onClose } = this.#options;
+    for (const execution of this.#running) execution.kill();
+    await keeper.close();
+    await Promise.allSettled([...this.#running].map(({ result }) => result));
+    await cgroup?.remove();
+    onClose();
+  }
+
+  /** Whose fault it is. What happened before the command began is ours, unless its sandbox was used up by then. */
+  #judge({ exitCode, hasBegun, killedFor, said }: CommandEnd, before: Counters): PolicyFailure | undefined {
+    const { keeper, cgroup } = this.#options;
+    if (killedFor !== undefined) return killedFor;
+    if (this.#closing) throw closed();
+    if (keeper.isOver) throw keeper.loss;
+    if (exitCode === 0 && hasBegun) return undefined;
+    const now = countersOf(cgroup);
+    if (now.memoryKills > before.memoryKills) return "MEMORY";
+    if (now.refusedProcesses > before.refusedProcesses) return "PROCESSES";
+    if (keeper.isFull) return "DISK";
+    if (hasBegun) return undefined;
+    if (said.includes("Resource temporarily unavailable")) return "PROCESSES";
+    throw startFailed(said.trim());
+  }
+}
+
+interface Counters {
+  readonly memoryKills: number;
+  readonly refusedProcesses: number;
+}
+
+function countersOf(cgroup: Cgroup | undefined): Counters {
+  const { memoryKills = 0, refusedProcesses = 0 } = cgroup ?? {};
+  return { memoryKills, refusedProcesses };
+}
+
+function closed(): SandboxError {
+  return new SandboxError("CLOSED", "the sandbox was closed");
+}
