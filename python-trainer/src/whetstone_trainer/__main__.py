@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-from whetstone_logs import log_to_stderr
+from whetstone_logs import LEVELS, log_to_stderr, stop_with_parent
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
@@ -21,8 +21,6 @@ from whetstone_trainer.backends.local.cpu import computes_bfloat16
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
-# Of services/libs/telemetry.
-LEVELS = {"trace": 5, "debug": 10, "info": 20, "warn": 30, "error": 40, "fatal": 50, "silent": 100}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -67,7 +65,7 @@ async def serve(arguments: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if os.environ.get("WHETSTONE_SUPERVISED") == "1":
-        _stop_with_parent(loop, stop)
+        stop_with_parent(loop, stop)
     on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda" if on_cuda else "cpu")
     warn_of_slow_bfloat16(device, DTYPES[arguments.dtype])
@@ -95,17 +93,6 @@ async def serve(arguments: argparse.Namespace) -> None:
     log.info("stopped")
     logging.shutdown()
     os._exit(0)
-
-
-def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Whatever starts this process holds its standard input; when that closes, nobody is left to stop it."""
-
-    def on_input() -> None:
-        if not os.read(0, 4096):
-            loop.remove_reader(0)
-            stop.set()
-
-    loop.add_reader(0, on_input)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,13 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 import nats.errors
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 from nats.aio.client import Client
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_tls import TlsIdentity
-from whetstone_tls.grpc_server import Callers, server_credentials
+from whetstone_tls.grpc_server import Callers, GrpcServer, Listening
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
@@ -26,11 +23,8 @@ from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.state import TrainerState
 
 log = logging.getLogger("whetstone_trainer")
-CALLERS = frozenset({"controller"})
+CALLERS = Callers(frozenset({"controller"}))
 SERVICE = wire.DESCRIPTOR.services_by_name["TrainerService"].full_name
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-# Callers ping every 30 s during a call. gRPC's default would cut a call that is quiet for longer as "too many pings".
-PING_INTERVAL_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -58,24 +52,17 @@ class TrainerServer:
 
     port: int
     state: TrainerState
-    _server: grpc.aio.Server
-    _health: Any
+    _server: GrpcServer
     _nats: Client
     _connecting: asyncio.Task[None]
-    _probed: grpc.aio.Server | None
-    _watching: asyncio.Task[None] | None
 
     async def close(self, grace_s: float = 2.0) -> None:
         """Takes no more calls, stops a running step, closes everything. Safe to call again."""
-        await self._health.enter_graceful_shutdown()
+        await self._server.not_serving()
         stopping = asyncio.create_task(self._server.stop(grace_s))
         await self.state.close()
         await stopping
         self._connecting.cancel()
-        if self._watching:
-            self._watching.cancel()
-        if self._probed:
-            await self._probed.stop(0)
         if self._nats.is_connected:
             await self._nats.close()
 
@@ -85,32 +72,10 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
     state = TrainerState(EpisodeReader(client), config.backend, config.modules)
-    sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
-    pings = ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_INTERVAL_MS)
-    guards = [Callers(CALLERS)] if config.tls else []
-    server = grpc.aio.server(interceptors=guards, options=[pings, *((name, MAX_MESSAGE_BYTES) for name in sizes)])
-    rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server)
-    health_servicer: Any = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue]
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    address = f"{config.host}:{config.port}"
-    tls = config.tls
-    port = server.add_secure_port(address, server_credentials(tls)) if tls else server.add_insecure_port(address)
-    await server.start()
-    probed = await _serve_health(health_servicer, f"{config.host}:{config.health_port}") if config.health_port else None
-    watching = asyncio.create_task(tls.watch()) if tls else None
-    for name in ("", SERVICE):
-        await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    return TrainerServer(port, state, server, health_servicer, client, connecting, probed, watching)
-
-
-async def _serve_health(servicer: Any, address: str) -> grpc.aio.Server:
-    """A server of its own: all services of one server are on all of its ports."""
-    server = grpc.aio.server()
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    server.add_insecure_port(address)
-    await server.start()
-    return server
+    server = GrpcServer(SERVICE, CALLERS, config.tls)
+    rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server.grpc)
+    port = await server.start(Listening(config.host, config.port, config.health_port))
+    return TrainerServer(port, state, server, client, connecting)
 
 
 def _nats_security(config: ServerConfig) -> dict[str, Any]:
