@@ -11,7 +11,7 @@ export const SERVICES = ["controller", "rollout-orchestrator", "env-runner", "in
 /** Programs of a service's image beside its main one: the guard before vLLM, in engines' pods. */
 const MORE_PROGRAMS: Readonly<Record<string, readonly string[]>> = { "inference-gateway": ["engine-proxy"] };
 /** What authors import, a package each. The others import the SDK. */
-export const LIBRARIES = ["sdk", "datasets", "graders", "sandbox", "tools"];
+export const LIBRARIES = ["sdk", "datasets", "graders", "sandbox", "code", "tools"];
 /** One copy of core for all packages: errors are told apart by their class. */
 const CORE = "internal/core";
 /** What programs beside an installed SDK import from it. */

@@ -15,6 +15,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   datasets: ["core", "sdk"],
   graders: ["sdk"],
   sandbox: ["core"],
+  code: ["core", "sandbox", "sdk"],
   tools: ["core", "graders", "sandbox", "sdk"],
   modules: ["core", "telemetry", "sdk"],
   kube: ["core", "telemetry"],

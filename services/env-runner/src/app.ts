@@ -5,6 +5,7 @@ import { createRegistry, frozenLake, type RegisteredEnvironment } from "@whetsto
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import type { EnvRunnerConfig } from "./config.ts";
+import { codeEnvironment } from "./environments/code.ts";
 import { math, mathRevise } from "./environments/math.ts";
 import { Sandboxes } from "./environments/sandboxes.ts";
 import { toolEnvironment } from "./environments/tool.ts";
@@ -32,7 +33,7 @@ export interface AppDeps {
 }
 
 export function builtIn(sandboxes: Sandboxes): readonly RegisteredEnvironment[] {
-  return [frozenLake, math, mathRevise, toolEnvironment(sandboxes)];
+  return [frozenLake, math, mathRevise, toolEnvironment(sandboxes), codeEnvironment(sandboxes)];
 }
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };

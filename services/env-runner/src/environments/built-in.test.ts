@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StepResult } from "@whetstone/sdk";
 import { describe, expect, it } from "vitest";
+import { codeEnvironment } from "./code.ts";
 import { math, mathRevise } from "./math.ts";
 import { Sandboxes } from "./sandboxes.ts";
 import { toolEnvironment } from "./tool.ts";
@@ -70,5 +71,20 @@ describe("tool", () => {
     expect(() => tool.create({ ...question, tools: ["search"] })).toThrow(/args\.corpus: search needs a corpus/);
     const missing = tool.create({ ...question, tools: ["search"], corpus: "/nowhere/corpus.jsonl" });
     await expect(missing.reset({ seed: 1 })).rejects.toMatchObject({ failureClass: "TASK" });
+  });
+});
+
+describe("code", () => {
+  const code = codeEnvironment(new Sandboxes());
+
+  it.each([
+    [{ question: "?" }, /args\.tests/],
+    [{ question: "?", tests: { kind: "stdin", cases: [] } }, /args\.tests\.cases/],
+    [
+      { question: "?", tests: { kind: "stdin", cases: [{ input: "", output: "" }] }, caseSeconds: 0 },
+      /args\.caseSeconds/,
+    ],
+  ])("refuses %j", (args, message) => {
+    expect(() => code.create(args)).toThrow(message);
   });
 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { calculator } from "@whetstone/tools";
 import { describe, expect, it } from "vitest";
-import { mathAgent } from "./math.ts";
+import { mathAgent } from "./question.ts";
 import { toolAgent } from "./tool.ts";
 
 describe("built-in agents", () => {

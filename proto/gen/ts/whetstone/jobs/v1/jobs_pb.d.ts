@@ -84,7 +84,7 @@ export declare const ModelSourceSchema: GenMessage<ModelSource>;
  */
 export declare type AgentSpec = Message<"whetstone.jobs.v1.AgentSpec"> & {
   /**
-   * An agent, workflow or rollout: one of the job's module, or a built-in one ("frozenlake", "math", "tool", "command",
+   * An agent, workflow or rollout: one of the job's module, or a built-in one ("frozenlake", "math", "code", "tool", "command",
    * "http").
    *
    * @generated from field: string kind = 1;
@@ -112,7 +112,7 @@ export declare const AgentSpecSchema: GenMessage<AgentSpec>;
  */
 export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec"> & {
   /**
-   * An environment of the job's module, or a built-in one ("frozenlake", "math", "tool").
+   * An environment of the job's module, or a built-in one ("frozenlake", "math", "code", "tool").
    *
    * @generated from field: string kind = 1;
    */
