@@ -35,8 +35,9 @@ class Arguments:
         if wrong:
             raise TypeError(f"arguments come by name, so its constructor cannot take {', '.join(wrong)} by position")
 
-    def takes(self, name: str) -> bool:
-        return self._open or name in self._named
+    def names(self, name: str) -> bool:
+        """Not only as one of any."""
+        return name in self._named
 
     @property
     def schema(self) -> Schema:
@@ -53,7 +54,7 @@ class Arguments:
     def parse(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Raises TaskError with the path of the first argument that is unknown, missing or of another type."""
         for name in args:
-            if not self.takes(name):
+            if not self._open and name not in self._named:
                 known = ", ".join(self._named) or "none"
                 raise TaskError(f"unknown setting; known: {known}", f"args.{name}")
         for name, each in self._named.items():

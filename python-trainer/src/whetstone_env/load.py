@@ -26,6 +26,8 @@ def load_kinds(targets: Iterable[str]) -> dict[str, Kind]:
 
 def _kinds_of(target: str) -> list[Kind]:
     module_name, _, name = target.partition(":")
+    if module_name == "gymnasium":
+        return [_of_gymnasium(name)]
     module = _import(module_name)
     found = list(dict.fromkeys(kind for value in vars(module).values() if (kind := kind_of(value))))
     if not found:
@@ -35,6 +37,16 @@ def _kinds_of(target: str) -> list[Kind]:
         known = ", ".join(kind.name for kind in found)
         raise LoadError(f'{module_name} has no environment "{name}"; it has {known}')
     return named
+
+
+def _of_gymnasium(name: str) -> Kind:
+    if not name:
+        raise LoadError("gymnasium: name one of its environments, such as gymnasium:FrozenLake-v1")
+    try:
+        from whetstone_env.gymnasium_environment import gymnasium_kind
+    except ModuleNotFoundError as error:
+        raise LoadError(f"gymnasium:{name} needs the package gymnasium: {error}; pip install gymnasium") from error
+    return gymnasium_kind(name)
 
 
 def _import(name: str) -> ModuleType:

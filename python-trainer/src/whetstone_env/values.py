@@ -75,6 +75,14 @@ def _seen(method: str, observation: Any, info: Any) -> dict[str, Any]:
     return {"text" if isinstance(seen, str) else "data": seen, "info": told}
 
 
+def can_be_json(value: Any) -> bool:
+    try:
+        _json(value, "")
+        return True
+    except _Fault:
+        return False
+
+
 class _Fault(Exception):
     """What of a value JSON cannot hold, with its path."""
 

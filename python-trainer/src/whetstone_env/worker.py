@@ -42,7 +42,7 @@ class Episode:
     def reset(self, kind: str, args: dict[str, Any], seed: int) -> dict[str, Any]:
         """An argument `seed`, the task's own, is the constructor's where that takes one, else that of the reset."""
         chosen = self._kinds[kind]
-        if "seed" in args and not chosen.arguments.takes("seed"):
+        if "seed" in args and not chosen.arguments.names("seed"):
             seed = _whole(args.pop("seed"))
         given = chosen.arguments.parse(args)
         _seed_globals(seed)
