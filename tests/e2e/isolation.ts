@@ -24,11 +24,11 @@ interface Target {
 export function checkIsolation(): string {
   const targets = targetsOf();
   refuseDeadTargets(targets);
-  const addresses = targets.map(({ address }) => address);
-  const reached = openFrom(podWith("whetstone.dev/pool"), addresses);
-  if (reached.length === targets.length) return "NOT CHECKED: this cluster's network does not enforce NetworkPolicy";
+  const forbidden = targets.filter(({ reachedBy }) => reachedBy !== "env-runner").map(({ address }) => address);
+  const reached = openFrom(podWith("whetstone.dev/pool"), forbidden);
+  if (reached.length === forbidden.length) return "NOT CHECKED: this cluster's network does not enforce NetworkPolicy";
   if (reached.length > 0) throw new Error(`an environment's pod reaches ${reached.join(", ")}`);
-  return `an environment's pod reaches none of ${targets.length} addresses`;
+  return `an environment's pod reaches none of ${forbidden.length} addresses`;
 }
 
 function targetsOf(): Target[] {
@@ -48,13 +48,14 @@ function targetsOf(): Target[] {
     ["gateway", 8080, "orchestrator"],
     ["gateway", 9080, "controller"],
     ["orchestrator", 9082, "controller"],
-    ["controller", 9083, "-"],
+    // For artifacts; TLS lets it call two methods there.
+    ["controller", 9083, "env-runner"],
   ];
   return [
     { address: "kubernetes.default/443", reachedBy: "controller" },
     ...services.map(([service, port, reachedBy]) => ({
       address: `${RELEASE}-${service}/${port}`,
-      reachedBy: reachedBy === "-" ? undefined : reachedBy,
+      reachedBy,
     })),
     { address: `${engine}/8000`, reachedBy: "gateway" },
     { address: `${engine}/8001`, reachedBy: "controller" },

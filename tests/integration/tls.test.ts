@@ -2,6 +2,7 @@
 // The loop with mutual TLS on every connection: it trains, and each listener refuses callers of other roles.
 import { fromJson } from "@bufbuild/protobuf";
 import { connectNats, episodeStream, openStreams, taskSubject } from "@whetstone/messaging";
+import { ArtifactKind, ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -65,6 +66,19 @@ describe("with TLS between all services", () => {
       tls: as("engine").to("env-runner"),
     });
     await expect(runner.describe({})).rejects.toThrow(/engine may not call/);
+  }, 30_000);
+
+  it("an env-runner reads artifacts by digest, and neither their names nor anything else of the controller's", async () => {
+    const tls = as("env-runner").to("controller");
+    await using artifacts = createClient(ArtifactService, runtime.address("controller"), { tls });
+    const digest = "ab".repeat(32);
+    await expect(artifacts.getArtifact({ of: { case: "digest", value: digest } })).rejects.toThrow(/not in the store/);
+    const name = { kind: ArtifactKind.MODELS, name: "tiny" };
+    await expect(artifacts.getArtifact({ of: { case: "name", value: name } })).rejects.toThrow(/ask by digest/);
+    await expect(artifacts.listArtifacts({ kind: ArtifactKind.MODELS })).rejects.toThrow(/env-runner may not call/);
+    await expect(artifacts.abortPush({ digest })).rejects.toThrow(/env-runner may not call/);
+    await using jobs = createClient(JobService, runtime.address("controller"), { tls });
+    await expect(jobs.listJobs({})).rejects.toThrow(/env-runner may not call/);
   }, 30_000);
 
   it("a caller without a certificate reaches nothing", async () => {

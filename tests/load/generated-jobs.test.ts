@@ -26,6 +26,8 @@ it("every generated job is refused by path, or accepted", { timeout: 60_000 }, a
     bundles: openBundleStore(connection),
     rollouts: { replay: () => Promise.reject(new Error("not here")) },
     audit: () => Promise.reject(new Error("not here")),
+    pin: (spec) => Promise.resolve({ spec, violations: [] }),
+    deleteJob: () => Promise.reject(new Error("nothing is deleted here")),
     checkWorld: () => Promise.resolve([]),
     natsWatch: {
       overlay: (job) => job,

@@ -25,13 +25,24 @@ export const LIBRARIES: Record<string, readonly string[]> = {
 
 export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   controller: {
+    artifacts: [],
     datasets: [],
     nats: [],
     leading: ["."],
     jobs: [],
-    "jobs/validation": [".", "datasets", "jobs", "loop/batch", "pools"],
+    "jobs/deletion": ["artifacts", "jobs", "loop/batch"],
+    "jobs/validation": [".", "artifacts", "datasets", "jobs", "loop/batch", "pools"],
     "jobs/service": ["jobs", "jobs/validation", "loop/batch", "nats", "operator/training-job"],
-    loop: [".", "datasets", "jobs", "loop/batch", "loop/trainer", "loop/validation", "operator/training-job"],
+    loop: [
+      ".",
+      "artifacts",
+      "datasets",
+      "jobs",
+      "loop/batch",
+      "loop/trainer",
+      "loop/validation",
+      "operator/training-job",
+    ],
     "loop/batch": ["datasets", "jobs", "leading", "loop"],
     "loop/trainer": ["leading", "loop"],
     "loop/validation": ["datasets", "jobs", "loop", "loop/batch"],
@@ -67,8 +78,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "operator/training-job": [
       "fleet",
       "jobs",
+      "jobs/deletion",
       "jobs/validation",
-      "loop/batch",
       "operator",
       "operator/environment-pool",
       "operator/kueue",
@@ -88,9 +99,10 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     service: ["host", "replay", "slots"],
   },
   "env-runner": {
+    artifacts: [],
     environments: [],
     host: [".", "sessions"],
-    sessions: [".", "host"],
+    sessions: [".", "artifacts", "host"],
   },
   "inference-gateway": {
     completion: ["fleet", "sessions"],
@@ -104,6 +116,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     proxy: ["fleet", "http"],
   },
   cli: {
+    artifacts: [".", "connect"],
     completion: [],
     terminal: [],
     runtime: [".", "models"],
@@ -118,6 +131,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     evaluation: [".", "connect", "jobs", "terminal"],
     commands: [
       ".",
+      "artifacts",
       "cluster",
       "connect",
       "datasets",

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -65,7 +66,7 @@ async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBacken
     Ends at the first that differs. Raises CannotRetrain.
     """
     job = await _job(client, span.job)
-    settings = parse_settings(job.spec)
+    settings = parse_settings(with_folders(job.spec, runs.parent))
     published = RunFolder(runs / job.uid, Path(settings.model_path).absolute())
     _require_checkpoint(published, span)
     ledger = await client.jetstream().key_value(LEDGER)
@@ -89,6 +90,29 @@ async def _job(client: Client, name: str) -> jobs.Job:
     if bytes_ is None:
         raise CannotRetrain(name, "no such job; `whet jobs ls` lists them")
     return jobs.Job.FromString(bytes_)
+
+
+# As in services/libs/core/src/artifacts.ts.
+ARTIFACT = re.compile(r"artifact://[^/]+/[^/@]+@sha256:([0-9a-f]{64})")
+
+
+def with_folders(spec: jobs.JobSpec, data: Path) -> jobs.JobSpec:
+    """The spec with folders in place of the artifacts that it names as models."""
+
+    def folder(path: str) -> str:
+        found = ARTIFACT.fullmatch(path)
+        return str(data / "artifacts" / "sha256" / found[1] / "files") if found else path
+
+    resolved = jobs.JobSpec.FromString(spec.SerializeToString())
+    resolved.model.path = folder(spec.model.path)
+    if spec.algorithm.HasField("dpo"):
+        resolved.algorithm.dpo.reference = folder(spec.algorithm.dpo.reference)
+    if spec.algorithm.HasField("policy_gradient"):
+        for part in ("kl", "critic"):
+            if spec.algorithm.policy_gradient.HasField(part):
+                of = getattr(resolved.algorithm.policy_gradient, part)
+                of.model = folder(of.model)
+    return resolved
 
 
 async def _value(bucket: KeyValue, key: str) -> bytes | None:

@@ -19,7 +19,7 @@ from trainer_kit import JOB, UID, Sampler, Stream, connect, group, grpo_spec
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.backends.local.backend import LocalBackend
-from whetstone_trainer.retrain import JOBS, LEDGER, CannotRetrain, Span, retrain
+from whetstone_trainer.retrain import JOBS, LEDGER, CannotRetrain, Span, retrain, with_folders
 
 STEPS = 3
 
@@ -112,3 +112,17 @@ async def test_the_program_answers_in_json(client: Client, runs: Path, nats_url:
     assert (done[0], refused[0]) == (0, 2)
     assert json.loads(done[1])["same"] is True
     assert json.loads(refused[2].splitlines()[-1])["error"]["field"] == "--from"
+
+
+def test_artifacts_that_a_job_names_become_folders() -> None:
+    pinned = f"artifact://models/tiny@sha256:{'ab' * 32}"
+    folder = f"/data/artifacts/sha256/{'ab' * 32}/files"
+    spec = jobs.JobSpec()
+    spec.model.path = pinned
+    spec.algorithm.policy_gradient.kl.model = pinned
+    resolved = with_folders(spec, Path("/data"))
+    assert resolved.model.path == resolved.algorithm.policy_gradient.kl.model == folder
+    assert not resolved.algorithm.policy_gradient.HasField("critic")
+    assert spec.model.path == pinned
+    spec.model.path = "/models/own"
+    assert with_folders(spec, Path("/data")).model.path == "/models/own"

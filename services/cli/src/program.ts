@@ -5,7 +5,9 @@ import type { Option } from "commander";
 
 import manifest from "../package.json" with { type: "json" };
 
-import type { CommandContext, Outcome } from "./commands/context.ts";
+import { addArtifactCommands } from "./artifact-commands.ts";
+import { command } from "./command.ts";
+import type { CommandContext, CommonOptions, Outcome } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
 import type { RetrainFlags } from "./commands/retrain.ts";
 import { useCluster } from "./commands/use-cluster.ts";
@@ -48,20 +50,14 @@ export function buildProgram(
   addBundleCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
+  addArtifactCommands(
+    program.command("tasks").description("files that environments read").exitOverride(),
+    "tasks",
+    context,
+  );
   addClusterCommands(program, context);
   addCompletion(program, context);
   return program;
-}
-
-/** Every command speaks JSON and knows its data directory. */
-function command(parent: Command, name: string, description: string): Command {
-  return parent
-    .command(name)
-    .description(description)
-    .option("--json", "print JSON, also for errors")
-    .option("--data <dir>", "data directory of the local runtime (default: WHETSTONE_DATA or .whetstone)")
-    .configureHelp({ showGlobalOptions: true })
-    .exitOverride();
 }
 
 /** `--data` is WHETSTONE_DATA for this one command: what it runs looks for Python there. `--context` is WHETSTONE_ENDPOINT. */
@@ -69,14 +65,14 @@ function prepareCommands(program: Command, context: CommandContext, opened: Asyn
   program.hook("preAction", async (_program, action) => {
     const { data } = action.opts<{ data?: string }>();
     if (data !== undefined) context.environment["WHETSTONE_DATA"] = data;
-    opened.use(await useCluster(topLevelName(action), program.opts(), context));
+    const isRemote = action.opts<{ remote?: boolean }>().remote === true;
+    opened.use(await useCluster(wordsOf(action), { ...program.opts(), isRemote }, context));
   });
 }
 
-/** "jobs" of `whet jobs ls`. */
-function topLevelName(action: Command): string {
-  const parent = action.parent;
-  return parent?.parent ? topLevelName(parent) : action.name();
+/** ["jobs", "ls"] of `whet jobs ls`. */
+function wordsOf(action: Command): string[] {
+  return action.parent ? [...wordsOf(action.parent), action.name()] : [];
 }
 
 function addProjectCommands(program: Command, context: CommandContext): void {
@@ -199,6 +195,11 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
       (await load()).change(method, job, flags, context),
     );
   }
+  command(jobs, "delete <job>", "remove a finished job with its weights, checkpoints, episodes and records")
+    .option("--yes", "without asking")
+    .action(async (name: string, flags: object) =>
+      (await import("./commands/job-delete.ts")).deleteJob(name, flags, context),
+    );
   command(
     jobs,
     "audit <job>",
@@ -285,7 +286,7 @@ function addFleetCommands(program: Command, context: CommandContext): void {
 }
 
 function addModelCommands(program: Command, context: CommandContext): void {
-  const models = program.command("models").description("model folders: make, import, check").exitOverride();
+  const models = program.command("models").description("model folders: make, import, check, push").exitOverride();
   const load = async () => await import("./commands/models.ts");
   command(models, "init <dir>", "make a random model with its own tokenizer and chat template")
     .option("--preset <name>", "tiny (0.36 M parameters), small (10 M), llama-135m")
@@ -301,15 +302,20 @@ function addModelCommands(program: Command, context: CommandContext): void {
   command(models, "check <dir>", "can this folder be trained?").action(async (directory: string, flags: object) =>
     (await load()).check(directory, flags, context),
   );
+  addArtifactCommands(models, "models", context);
 }
 
 function addDatasetCommands(program: Command, context: CommandContext): void {
   const datasets = program.command("datasets").description("datasets: tasks by name, in splits").exitOverride();
   const load = async () => await import("./commands/datasets.ts");
   const split = ["--split <name>", 'the split (default: the only one, else "default")'] as const;
-  command(datasets, "ls", "all datasets of this machine").action(async (flags: object) =>
-    (await load()).listDatasets(flags, context),
-  );
+  const remote = ["--remote", "those of the installation, not of this machine"] as const;
+  const artifacts = async () => await import("./commands/artifacts.ts");
+  command(datasets, "ls", "all datasets of this machine, or of the installation")
+    .option(...remote)
+    .action(async (flags: CommonOptions & { remote?: boolean }) =>
+      flags.remote ? (await artifacts()).list("datasets", flags, context) : (await load()).listDatasets(flags, context),
+    );
   command(datasets, "add <name> <file>", "register a .jsonl, .csv, .tsv or .parquet file")
     .option("--split <name>", "the split it becomes (default: default)")
     .option("--description <text>", "what it is")
@@ -320,8 +326,14 @@ function addDatasetCommands(program: Command, context: CommandContext): void {
     .option("--rows <n>", "tasks of each split (default: 3)")
     .action(async (name: string, flags: object) => (await load()).showDataset(name, flags, context));
   command(datasets, "rm <name>", "forget a dataset")
-    .option("--split <name>", "only this split")
-    .action(async (name: string, flags: object) => (await load()).removeDataset(name, flags, context));
+    .option("--split <name>", "only this split, on this machine")
+    .option(...remote)
+    .action(async (name: string, flags: CommonOptions & { remote?: boolean }) =>
+      flags.remote
+        ? (await artifacts()).remove({ kind: "datasets", name }, flags, context)
+        : (await load()).removeDataset(name, flags, context),
+    );
+  addArtifactCommands(datasets, "datasets", context);
   command(datasets, "filter <name>", "keep the tasks that evaluations found neither too easy nor too hard")
     .requiredOption("--eval <report.json...>", "reports of `whet eval --report`; several count together")
     .requiredOption("--as <name>", "the new dataset")

@@ -35,7 +35,7 @@ import { phaseName } from "./terminal/watch-view.ts";
  */
 export async function trainJob(request: TrainRequest): Promise<TrainResult> {
   const context = contextOf(request);
-  await using _cluster = await useCluster("train", {}, context); // WHETSTONE_CONTEXT, if it is set.
+  await using _cluster = await useCluster(["train"], {}, context); // WHETSTONE_CONTEXT, if it is set.
   const { spec, code, remote } = await readRequest(request, context);
   const own = spec.model?.path === runtimeModel(request.data, context) ? undefined : spec.model?.path;
   if (own !== undefined && !remote) await checkModel(own, "model.path", context.signal);

@@ -6,6 +6,8 @@ export interface FakeTerminal extends Terminal {
   readonly out: string[];
   readonly err: string[];
   readonly documents: unknown[];
+  /** What a person answers. */
+  says: boolean;
 }
 
 export function fakeTerminal(): FakeTerminal {
@@ -15,6 +17,11 @@ export function fakeTerminal(): FakeTerminal {
     documents.push(JSON.parse(text));
   };
   return {
+    says: false,
+    confirm(question) {
+      out.push(question);
+      return Promise.resolve(this.says);
+    },
     out,
     err,
     documents,

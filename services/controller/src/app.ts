@@ -6,6 +6,9 @@ import { type Callers, type RpcServer, startServer } from "@whetstone/rpc";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
+import { artifactService } from "./artifacts/artifact-service.ts";
+import { pinArtifacts } from "./artifacts/job-artifacts.ts";
+import { deleteJob } from "./jobs/deletion/delete-job.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
 import { clusterPools, fixedPools, type PoolDirectory } from "./pools/pool-directory.ts";
 import { TrainingJobs } from "./operator/training-job/objects.ts";
@@ -22,7 +25,8 @@ import { openNats, openWorld, type World } from "./world.ts";
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
 
-const CALLERS: Callers = { client: true, console: true };
+/** Env-runners fetch what their sessions name, by digest. */
+const CALLERS: Callers = { client: true, console: true, "env-runner": ["getArtifact", "readFile"] };
 
 export interface App extends AsyncDisposable {
   readonly port: number;
@@ -98,6 +102,12 @@ function leaderWork(world: World, scheduler: Scheduler): LeaderWork {
 }
 
 function serveJobs(config: Config, world: World): Promise<RpcServer> {
+  const objects = world.kube && new TrainingJobs(world.kube);
+  const deletion = {
+    ...world,
+    dataPath: config.dataPath,
+    deleteObject: objects && ((name: string, uid: string) => objects.delete(name, uid)),
+  };
   const service = jobService({
     store: world.store,
     records: world.records,
@@ -106,14 +116,21 @@ function serveJobs(config: Config, world: World): Promise<RpcServer> {
     natsWatch: world.natsWatch,
     audit: (job, signal) =>
       auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
+    pin: (spec) => pinArtifacts(spec, world.artifacts),
     checkWorld: (spec, module) => checkWorld(spec, module, world),
-    objects: world.kube && new TrainingJobs(world.kube),
+    objects,
+    deleteJob: (request, signal) => deleteJob(deletion, request, signal),
     onDemand: config.onDemand,
   });
   return startServer({
     host: config.host,
     port: config.grpcPort,
-    services: [service, poolService(poolsOf(world)), fleetView(fleetsOf(world), () => world.fleet.wanted)],
+    services: [
+      service,
+      artifactService(world.artifacts),
+      poolService(poolsOf(world)),
+      fleetView(fleetsOf(world), () => world.fleet.wanted),
+    ],
     logger: world.logger,
     metrics: world.metrics,
     tls: world.tls,

@@ -21,6 +21,8 @@ import { EngineFleet } from "./fleet/engine-fleet.ts";
 import { InstallationNotices } from "./operator/installation-notices.ts";
 import { JobRecords } from "./jobs/service/job-records.ts";
 import { JobStore } from "./jobs/job-store.ts";
+import { Artifacts } from "./artifacts/artifacts.ts";
+import { jobsByDigest } from "./artifacts/job-artifacts.ts";
 import { readLedger } from "./loop/batch/kv-ledger.ts";
 import { Lead } from "./leading/lead.ts";
 import { NatsWatch } from "./nats/nats-watch.ts";
@@ -49,6 +51,7 @@ export interface World extends ControllerBase {
   readonly findHost: FindHost;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
+  readonly artifacts: Artifacts;
   readonly natsWatch: NatsWatch;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly notices: InstallationNotices;
@@ -73,6 +76,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const metrics = createMetrics({ component: "controller" });
   const quarantines = metrics.counter("engine_quarantines_total", "Engines found quarantined, by reason");
   const kube = await openCluster(config, logger, metrics);
+  const store = await JobStore.open(nats);
   if (kube) stack.use(kube);
   return {
     ...parts,
@@ -83,7 +87,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     streams,
     metrics,
     findHost: findHostBy(parts, kube),
-    store: await JobStore.open(nats),
+    store,
     records: new JobRecords(streams, await readLedger(nats), runPathOf),
     fleet: new EngineFleet({
       client: fleetClient,
@@ -98,6 +102,9 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
     bundles: openBundleStore(nats),
+    artifacts: new Artifacts(config.dataPath, async () =>
+      jobsByDigest((await store.records()).map(({ value }) => value)),
+    ),
     natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
     notices: new InstallationNotices(),
   };

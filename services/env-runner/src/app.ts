@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
-import { type Callers, startServer } from "@whetstone/rpc";
+import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
+import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, frozenLake, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
+import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { math, mathRevise } from "./environments/math.ts";
@@ -54,8 +56,17 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     rpc.setServing(EnvironmentService.typeName, !draining); // Readiness; the process as a whole is well.
     logger.info("draining", { draining, sessions: slots.used });
   });
-  const service = environmentService({ registry, modules, slots, drain, config, logger, metrics });
   const tls = openTls(config.tlsPath, { logger });
+  const source =
+    config.artifactAddress === undefined
+      ? undefined
+      : createClient(ArtifactService, config.artifactAddress, { tls: tls?.to("controller") });
+  const artifacts = new ArtifactCache({
+    folder: config.artifactCachePath,
+    maxBytes: config.artifactCacheBytes,
+    source,
+  });
+  const service = environmentService({ registry, modules, artifacts, slots, drain, config, logger, metrics });
   const rpc = await startServer({
     host: config.host,
     port: config.grpcPort,
@@ -73,7 +84,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
-    await sandboxes[Symbol.asyncDispose]();
+    await Promise.all([sandboxes[Symbol.asyncDispose](), source?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();
   };
   return {

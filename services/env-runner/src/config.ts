@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { MODULE_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
@@ -16,6 +18,15 @@ export const ConfigSchema = z.strictObject({
   closeTimeoutMs: z.number().int().min(1).default(5_000),
   /** At SIGTERM open sessions may go on for so long before they are handed back. 0: handed back at once. */
   drainMs: z.number().int().min(0).default(0),
+  /** host:port of the controller, which has the artifacts that arguments name. Absent: none can be named. */
+  artifactAddress: z.string().optional(),
+  /** Folder of those that were fetched, and how much of it may be used. */
+  artifactCachePath: z.string().default(join(tmpdir(), "whetstone-artifacts")),
+  artifactCacheBytes: z
+    .number()
+    .int()
+    .min(1)
+    .default(8 * 2 ** 30),
   /** A job's process without an open session for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(300_000),
 });

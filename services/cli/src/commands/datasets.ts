@@ -7,6 +7,7 @@ import {
   type DatasetInfo,
   datasetsFolder,
   DatasetStore,
+  DEFAULT_SPLIT,
   type DatasetTask,
   passRateBetween,
   type SplitInfo,
@@ -21,7 +22,6 @@ export interface SplitFlags extends CommonOptions {
   readonly split?: string;
 }
 
-const DEFAULT_SPLIT = "default";
 const ROWS_SHOWN = 3;
 
 const storeOf = ({ environment }: CommandContext): DatasetStore => new DatasetStore(datasetsFolder(environment));

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 
+import { isArtifact } from "@whetstone/core";
 import type { Job, JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import type { EvaluationReport } from "@whetstone/sdk";
@@ -98,7 +99,7 @@ async function documentOf(
 
 /** Undefined: the job file's. */
 function modelOf(base: unknown, { model, data }: EvalFlags, { environment }: CommandContext): string | undefined {
-  if (model !== undefined) return resolve(model);
+  if (model !== undefined) return isArtifact(model) ? model : resolve(model);
   return base === undefined ? runningRuntime(data, environment)?.model : undefined;
 }
 

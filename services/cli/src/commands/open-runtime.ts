@@ -2,6 +2,7 @@
 /** From options to a started runtime; used by `up` and by `train` when none is up. */
 import { resolve } from "node:path";
 
+import { localModel } from "../artifacts/local-artifact.ts";
 import { ensureDefaultModel } from "../models/models-tool.ts";
 import type { Violation } from "../cli-error.ts";
 import { badInput } from "../cli-error.ts";
@@ -38,7 +39,7 @@ export async function openRuntime(
   const ports = readPorts(flags, context.environment, violations);
   if (violations.length > 0) throw badInput(violations);
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
-  const own = flags.model === undefined ? undefined : resolve(flags.model);
+  const own = flags.model === undefined ? undefined : resolve(localModel(flags.model, paths.root, "--model"));
   const { environment } = context;
   const checks = { paths, ports, engines, environment, modelIsChecked };
   const { natsServer } = await preflight({ ...checks, ...(own === undefined ? {} : { model: own }) });

@@ -2,6 +2,7 @@
 /** `whet train job.yaml`, `whet train job.ts`. */
 import { isAbsolute, resolve } from "node:path";
 
+import { isArtifact } from "@whetstone/core";
 import { toJson } from "@bufbuild/protobuf";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -54,9 +55,11 @@ async function prepare(file: string, flags: TrainFlags, context: CommandContext)
   const { document, code, nameIfNone } = await openJob(file, context.signal);
   applyAssignments(document, flags.set ?? []);
   readAlgorithmModule(document, jobFolder(file));
-  if (flags.model !== undefined) setPath(document, ["model", "path"], resolve(flags.model));
+  if (flags.model !== undefined)
+    setPath(document, ["model", "path"], isArtifact(flags.model) ? flags.model : resolve(flags.model));
   else useRuntimesModel(document, flags, context);
-  const remote = (flags.model === undefined || isAbsolute(flags.model)) && isRemoteModel(document, context.environment);
+  const isHere = flags.model !== undefined && !isArtifact(flags.model) && !isAbsolute(flags.model);
+  const remote = !isHere && isRemoteModel(document, context.environment);
   nameIfNone();
   const spec = readJobSpec(document, jobFolder(file));
   refuseUnwatched(flags, context);

@@ -8,27 +8,38 @@ export interface ClusterFlags {
   readonly context?: string;
   readonly namespace?: string;
   readonly release?: string;
+  /** `--remote`: about the installation, where the command is about this machine without. */
+  readonly isRemote?: boolean;
 }
 
 /** Commands of this machine, which a cluster is no part of. */
-const LOCAL = new Set(["init", "setup", "up", "down", "doctor", "models", "datasets", "completion"]);
+const LOCAL = new Set(["init", "setup", "up", "down", "doctor", "models", "datasets", "tasks", "completion"]);
+/** Those below them that are about the installation; `datasets ls` and `rm` are so with --remote. */
+const REMOTE = new Set([
+  ...["push", "pull"].flatMap((verb) => [`models ${verb}`, `datasets ${verb}`, `tasks ${verb}`]),
+  ...["ls", "rm"].flatMap((verb) => [`models ${verb}`, `tasks ${verb}`]),
+]);
 /** They look at the cluster themselves. */
 const OWN = new Set(["install", "uninstall"]);
 
 /**
  * Sets WHETSTONE_ENDPOINT (and WHETSTONE_TLS_PATH) of the context for as long as the answer is open. Undefined: no cluster is meant.
- * @param name  the top-level command, e.g. "jobs"
+ * @param words  of the command, e.g. ["jobs", "ls"]
  */
 export async function useCluster(
-  name: string,
+  words: readonly string[],
   flags: ClusterFlags,
   { environment }: CommandContext,
 ): Promise<AsyncDisposable | undefined> {
+  const [name = ""] = words;
+  const isLocal = LOCAL.has(name) && !REMOTE.has(words.join(" ")) && flags.isRemote !== true;
   const choice = OWN.has(name) ? undefined : choiceOf(flags, environment);
   if (choice === undefined) return undefined;
-  if (LOCAL.has(name)) {
+  if (isLocal) {
     if (flags.context === undefined) return undefined;
-    throw badInput([{ path: "--context", reason: `\`whet ${name}\` is about this machine; it takes no cluster` }]);
+    throw badInput([
+      { path: "--context", reason: `\`whet ${words.join(" ")}\` is about this machine; it takes no cluster` },
+    ]);
   }
   const { openCluster } = await import("../cluster/cluster.ts");
   const cluster = await openCluster(choice, environment);

@@ -2,6 +2,7 @@
 /** From a parsed job file to a JobSpec. No I/O: reading and YAML are the adapter's. */
 import { isAbsolute, resolve } from "node:path";
 
+import { isArtifact } from "@whetstone/core";
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -23,7 +24,8 @@ export function readJobSpec(document: unknown, folder: string): JobSpec {
 }
 
 function resolvePaths(spec: JobSpec, folder: string): void {
-  const absolute = (path: string): string => (path === "" || isAbsolute(path) ? path : resolve(folder, path));
+  const absolute = (path: string): string =>
+    path === "" || isAbsolute(path) || isArtifact(path) ? path : resolve(folder, path);
   if (spec.model) spec.model.path = absolute(spec.model.path);
   const algorithm = spec.algorithm?.kind;
   if (algorithm?.case === "policyGradient")

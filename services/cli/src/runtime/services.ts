@@ -25,7 +25,12 @@ export interface TableOptions {
 
 /** Settings that a user may tune through the environment; everything else of ours is set here. */
 const TUNABLE: Readonly<Record<string, readonly string[]>> = {
-  "env-runner": ["WHETSTONE_SLOTS", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
+  "env-runner": [
+    "WHETSTONE_SLOTS",
+    "WHETSTONE_MODULE_MEMORY_MIB",
+    "WHETSTONE_MODULE_HANG_MS",
+    "WHETSTONE_ARTIFACT_CACHE_BYTES",
+  ],
   controller: ["WHETSTONE_KUBE", "WHETSTONE_KUBE_NAMESPACE", "WHETSTONE_LEASE"],
   orchestrator: ["WHETSTONE_MAX_EPISODES", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
 };
@@ -40,7 +45,15 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     nats(options, port("nats"), port("nats-monitor")),
     ...engines,
     gateway(engines, port("gateway"), port("gateway-grpc")),
-    node({ name: "env-runner", needs: [], grpc: port("env-runner"), settings: {} }),
+    node({
+      name: "env-runner",
+      needs: [],
+      grpc: port("env-runner"),
+      settings: {
+        WHETSTONE_ARTIFACT_ADDRESS: `${HOST}:${port("controller")}`,
+        WHETSTONE_ARTIFACT_CACHE_PATH: join(options.paths.root, "artifact-cache"),
+      },
+    }),
     trainer(options, port("trainer"), port("nats")),
     node({
       name: "orchestrator",

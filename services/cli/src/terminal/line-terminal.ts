@@ -11,6 +11,7 @@ export function lineTerminal(write: (line: string) => void): Terminal {
     line: (text = "") => write(text),
     error: write,
     json: (value) => write(JSON.stringify(value)),
+    confirm: () => Promise.resolve(false),
     live: () => ({ draw: () => {}, above: write, done: () => {} }),
   };
 }

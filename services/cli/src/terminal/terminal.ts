@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Where output goes: colours and redrawing only on a terminal, JSON for programs. */
+import { createInterface } from "node:readline/promises";
 import { stripVTControlCharacters } from "node:util";
 
 export type Colour = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
@@ -20,6 +21,8 @@ export interface Terminal {
   error(text: string): void;
   /** One JSON document on stdout. */
   json(value: unknown): void;
+  /** Asks a person, who has to type "y". Without a terminal nobody is asked: false. */
+  confirm(question: string, signal: AbortSignal): Promise<boolean>;
   /** A part of the screen that is drawn again and again. */
   live(): LiveRegion;
 }
@@ -46,8 +49,16 @@ export function createTerminal(stdout = process.stdout, stderr = process.stderr,
     line: (text = "") => void stdout.write(`${text}\n`),
     error: (text) => void stderr.write(`${text}\n`),
     json: (value) => void stdout.write(`${JSON.stringify(value, plainNumbers)}\n`),
+    confirm: (question, signal) => confirm(question, isTty, signal),
     live: () => liveRegion(stdout, isTty, columns, rows),
   };
+}
+
+async function confirm(question: string, isTty: boolean, signal: AbortSignal): Promise<boolean> {
+  if (!isTty || !process.stdin.isTTY) return false;
+  using reader = createInterface({ input: process.stdin, output: process.stdout });
+  const answer = await reader.question(`${question} [y/N] `, { signal });
+  return /^y(es)?$/i.test(answer.trim());
 }
 
 function liveRegion(stdout: NodeJS.WriteStream, isTty: boolean, columns: () => number, rows: () => number): LiveRegion {

@@ -10,6 +10,7 @@ import { type JobEvent, JobEventSchema, PhaseChangedSchema } from "@whetstone/pr
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import { createClient } from "@whetstone/rpc";
+import { jobWithPaths } from "../artifacts/job-artifacts.ts";
 import { loadDataset } from "../datasets/dataset-file.ts";
 import { KvLedger } from "./batch/kv-ledger.ts";
 import { NatsTaskQueue } from "./batch/nats-task-queue.ts";
@@ -24,7 +25,8 @@ import { showStep } from "./step-gauges.ts";
 type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
 /** Opens all that a job's run needs, runs it, and closes it again. */
-export async function playJob(world: World, job: Job, signals: RunSignals): Promise<Ending> {
+export async function playJob(world: World, stored: Job, signals: RunSignals): Promise<Ending> {
+  const job = jobWithPaths(stored, world.artifacts.layout);
   const name = job.spec?.name ?? "";
   try {
     await using stack = new AsyncDisposableStack();

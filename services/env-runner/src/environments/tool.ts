@@ -23,7 +23,7 @@ const ToolArgs = GradedArgs.extend({
     .union([z.string().min(1), z.array(Document).max(200)])
     .optional()
     .describe(
-      "what search looks in: path of a JSONL file of {id, title?, text} on the env-runner's machine, or documents",
+      "what search looks in: an artifact (artifact://tasks/…) or path of a JSONL file of {id, title?, text}, or documents",
     ),
   searchResults: z.number().int().min(1).max(10).default(3).describe("documents an answer of search has by default"),
   maxSteps: z.number().int().min(1).max(1000).default(10).describe("turns"),

@@ -11,6 +11,7 @@ import {
   resetEnvironment,
 } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
+import { type ArtifactCache, namesArtifacts } from "../artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "../config.ts";
 import type { ModuleEnvironments } from "../host/module-environments.ts";
 import type { Drain } from "./drain.ts";
@@ -26,6 +27,7 @@ import type { Slots } from "./slots.ts";
 export interface ServiceDeps {
   readonly registry: Registry<RegisteredEnvironment>;
   readonly modules: ModuleEnvironments;
+  readonly artifacts: Pick<ArtifactCache, "use">;
   readonly slots: Slots;
   readonly drain: Drain;
   readonly config: Pick<EnvRunnerConfig, "sessionTimeoutMs" | "closeTimeoutMs" | "drainMs">;
@@ -42,6 +44,8 @@ export class EnvironmentSession {
   readonly #stop = new AbortController();
   #environment: Environment | undefined;
   #next: Promise<IteratorResult<SessionRequest>> | undefined;
+  /** Files that its arguments name. */
+  #held: Disposable | undefined;
   #end: SessionEnd = "left";
 
   /** @param call  aborts when the caller cancels or its deadline passes. */
@@ -67,6 +71,7 @@ export class EnvironmentSession {
       }
     } finally {
       await this.#close();
+      this.#letGo();
       this.#deps.metrics.session(this.#end);
     }
   }
@@ -165,6 +170,17 @@ export class EnvironmentSession {
 
   #reset(reset: Reset, signal: AbortSignal): Awaitable<SessionAnswer> {
     if (this.#environment !== undefined) throw misuse("reset comes once, first");
+    const { args = {} } = reset;
+    if (!namesArtifacts(args)) return this.#begin(reset, signal);
+    return this.#deps.artifacts.use(args, signal).then((held) => {
+      this.#held = held;
+      if (signal.aborted) this.#letGo(); // The session was closed meanwhile.
+      signal.throwIfAborted();
+      return this.#begin({ ...reset, args: held.args }, signal);
+    });
+  }
+
+  #begin(reset: Reset, signal: AbortSignal): Awaitable<SessionAnswer> {
     const { kind, args = {}, module } = reset;
     const { registry, modules } = this.#deps;
     this.#environment = module === undefined ? registry.get(kind).create(args) : modules.open(reset);
@@ -183,6 +199,11 @@ export class EnvironmentSession {
   #failed(error: { code: ErrorCode; field: string; message: string }): SessionAnswer {
     this.#end = error.code;
     return { kind: { case: "error", value: error } };
+  }
+
+  #letGo(): void {
+    this.#held?.[Symbol.dispose]();
+    this.#held = undefined;
   }
 
   /** S1 */

@@ -46,7 +46,8 @@ function standardReason(ruleId: string, rules: Rules, value: unknown, otherwise:
   const { range, hint, maxLength, maxItems } = rules;
   const [type, rule] = ruleId.split(".");
   if (ruleId === "required") return missing(range, hint);
-  if (rule === "max_len") return `must have at most ${maxLength} characters, has ${(value as string).length}`;
+  if (type === "string" && rule === "max_len")
+    return `must have at most ${maxLength} characters, has ${(value as string).length}`;
   if (rule === "max_items") return `must have at most ${maxItems} members, has ${(value as { size: number }).size}`;
   if (range && type === "duration") return outOfRange(range, secondsOf(value), hint, " s");
   if (range) return outOfRange(range, String(value), hint);

@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+export {
+  ARTIFACT_KINDS,
+  artifactDigest,
+  artifactFileFault,
+  artifactFolder,
+  type ArtifactKindName,
+  artifactNameFault,
+  artifactNameFile,
+  type ArtifactReference,
+  artifactText,
+  isArtifact,
+  mapArtifacts,
+  parseArtifact,
+} from "./artifacts.ts";
 export { type Backoff, type BackoffOptions, exponentialBackoff, retry, type RetryOptions } from "./backoff.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { loadConfig, type LoadConfigOptions, parseOrThrow } from "./config.ts";

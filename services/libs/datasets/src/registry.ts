@@ -5,7 +5,7 @@ import { type DatasetInfo, DatasetStore, type RegisterOptions, type SplitInfo } 
 import type { Rows } from "./sources.ts";
 
 /** rLLM's default, too. */
-const DEFAULT_SPLIT = "default";
+export const DEFAULT_SPLIT = "default";
 
 const store = (): DatasetStore => new DatasetStore(datasetsFolder());
 

@@ -3,6 +3,7 @@ export { type BundleStore, openBundleStore } from "./bundles.ts";
 export { type Claim, type ClaimStore, sha256Hex } from "./claim-check.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
+export { jobSize, type JobSize } from "./job-size.ts";
 export { openJobs } from "./jobs/bucket.ts";
 export { isOutage } from "./nats-errors.ts";
 export { type KvCallOptions, type KvChange, type KvRecord, openKv, type OpenKvOptions, type TypedKv } from "./kv.ts";

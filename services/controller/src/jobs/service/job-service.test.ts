@@ -54,6 +54,8 @@ async function serve(objects: TrainingJobs | undefined): Promise<RpcServer> {
     bundles: openBundleStore(connection),
     rollouts: { replay: () => Promise.reject(new WhetstoneError("UNAVAILABLE", "nobody plays here")) },
     audit: () => Promise.reject(new WhetstoneError("INTERNAL", "the books were opened")),
+    pin: (spec) => Promise.resolve({ spec, violations: [] }),
+    deleteJob: () => Promise.reject(new WhetstoneError("INTERNAL", "it was deleted")),
     checkWorld: () => Promise.resolve([]),
     natsWatch: {
       overlay: (job) => job,

@@ -8,6 +8,8 @@ import { codeFault, digestOf, type ModuleCode } from "@whetstone/modules/code";
 import type { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { type CallContext, implement, type RpcClient } from "@whetstone/rpc";
 import {
+  type DeleteJobRequest,
+  type DeleteJobResponseSchema,
   type DesiredState,
   type Job,
   JobPhase,
@@ -27,7 +29,7 @@ import { type Violation, validateJob } from "../validation/validate-job.ts";
 import { takeModule } from "./module-intake.ts";
 import type { JobRecords } from "./job-records.ts";
 import type { NatsWatch } from "../../nats/nats-watch.ts";
-import type { JobStore } from "../job-store.ts";
+import { DELETING, type JobStore } from "../job-store.ts";
 import { firstState } from "../../operator/training-job/suspend.ts";
 import { admitJob, type JobChange, type TrainingJobs } from "../../operator/training-job/objects.ts";
 
@@ -37,12 +39,18 @@ export interface JobServiceDeps {
   readonly bundles: BundleStore;
   /** Knows when NATS refuses writes: then no job's record can say so. */
   readonly natsWatch: Pick<NatsWatch, "overlay" | "withChanges">;
+  /** Adds the digests of the artifacts that a job names. */
+  pin(
+    spec: JobSpec,
+  ): Promise<{ readonly spec: JobSpec; readonly violations: readonly Pick<Violation, "path" | "reason">[] }>;
   /** @param module  the job's own code, if it has any */
   checkWorld(spec: JobSpec, module: ModuleCode | undefined): Promise<Violation[]>;
   /** On Kubernetes, where jobs are objects. */
   readonly objects: TrainingJobs | undefined;
   /** There, engines and trainer come only when a job needs them. */
   readonly onDemand?: boolean;
+  /** Removes a finished job with what belongs to it. */
+  deleteJob(request: DeleteJobRequest, signal: AbortSignal): Promise<MessageInitShape<typeof DeleteJobResponseSchema>>;
   readonly rollouts: Pick<RpcClient<typeof RolloutService>, "replay">;
   /** Recounts a job's books. */
   audit(job: string, signal: AbortSignal): Promise<AuditResult>;
@@ -68,6 +76,7 @@ export function jobService(deps: JobServiceDeps) {
     suspendJob: become(DESIRED.suspendByUser, { suspend: true }),
     resumeJob: become(DESIRED.run, { suspend: false }),
     cancelJob: become(DESIRED.cancelByUser, { cancel: true }),
+    deleteJob: (request, { signal }) => deps.deleteJob(request, signal),
     listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
@@ -80,8 +89,7 @@ export function jobService(deps: JobServiceDeps) {
 
 /** I11: nothing is stored before every field is valid. */
 async function submit(deps: JobServiceDeps, request: SubmitJobRequest) {
-  const spec = request.spec ?? create(JobSpecSchema);
-  const module = await checked(deps, request, spec);
+  const { spec, module } = await checked(deps, request, request.spec ?? create(JobSpecSchema));
   const existing = await deps.store.find(spec.name);
   if (existing) return { job: sameJob(existing, spec), created: false };
   if (request.dryRun) return { job: { spec }, created: false };
@@ -124,21 +132,27 @@ async function pushModule(deps: JobServiceDeps, code: Uint8Array): Promise<{ dig
   return { digest };
 }
 
-/** Looking at the world makes sense only for a job that is well-formed. @returns the job's own code */
+/** Looking at the world makes sense only for a job that is well-formed. @returns with digests, and the job's own code */
 async function checked(
   deps: JobServiceDeps,
   request: SubmitJobRequest,
-  spec: JobSpec,
-): Promise<ModuleCode | undefined> {
-  const violations = validateJob(spec);
+  given: JobSpec,
+): Promise<{ spec: JobSpec; module: ModuleCode | undefined }> {
+  const violations = validateJob(given);
   if (violations.length > 0) throw new ConfigError(violations);
+  const { spec, violations: unknown } = await deps.pin(given);
+  if (unknown.length > 0) throw new ConfigError(unknown);
   const taken = await takeModule(request, deps.bundles);
   const found = "violations" in taken ? taken.violations : await deps.checkWorld(spec, taken.module);
   if (found.length > 0) throw new ConfigError(found);
-  return "module" in taken ? taken.module : undefined;
+  return { spec, module: "module" in taken ? taken.module : undefined };
 }
 
 function sameJob(existing: Job, spec: JobSpec): Job {
+  if (existing.status?.reason === DELETING.reason)
+    throw new WhetstoneError("CONFLICT", `job "${spec.name}" is being deleted: its name is free when it is gone`, {
+      retry: "never",
+    });
   if (existing.spec && equals(JobSpecSchema, existing.spec, spec)) return existing;
   throw new WhetstoneError("ALREADY_EXISTS", `job "${spec.name}" exists with another spec; choose another name`, {
     retry: "never",

@@ -15,6 +15,8 @@ import { checkHeldOutSize, checkValidationSize } from "./validate-dataset.ts";
 import { checkDemonstrations } from "./validate-demonstrations.ts";
 import { loadDataset } from "../../datasets/dataset-file.ts";
 import { UnreadableFileError } from "../../datasets/file-lines.ts";
+import type { Artifacts } from "../../artifacts/artifacts.ts";
+import { pinArtifacts, unpinned, withArtifactPaths } from "../../artifacts/job-artifacts.ts";
 import { checkAgent } from "./agent-check.ts";
 import type { Config } from "../../config.ts";
 import { checkPlayed } from "./validate-players.ts";
@@ -29,13 +31,18 @@ export interface WorldDeps {
   /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
   readonly environmentsLast?: boolean;
   readonly config?: Pick<Config, "kube" | "dataPath">;
+  readonly artifacts: Artifacts;
 }
 
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
 export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
-  const { config } = deps;
-  const found = await checkModels(spec, config);
-  const { train, validation } = await checkDatasets(spec, found, config);
+  const { config, artifacts } = deps;
+  const { spec: pinned, violations } = await pinArtifacts(spec, artifacts);
+  const absent = [...violations.map((one) => ({ ...one, curable: true as const })), ...unpinned(spec, pinned)];
+  if (absent.length > 0) return absent;
+  const resolved = withArtifactPaths(spec, artifacts.layout);
+  const found = await checkModels(resolved, config);
+  const { train, validation } = await checkDatasets(resolved, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = isDemonstrated(spec) ? validation : (train ?? validation);
   return [...found, ...(await checkPlayers({ spec, module, task: await first?.at(0) }, deps, found.length > 0))];

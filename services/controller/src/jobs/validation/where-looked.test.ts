@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { afterAll, expect, it } from "vitest";
+import { Artifacts } from "../../artifacts/artifacts.ts";
 import { checkWorld, type WorldDeps } from "./external-checks.ts";
 
 const dataPath = mkdtempSync(join(tmpdir(), "whetstone-where-"));
@@ -18,7 +19,8 @@ const spec = create(JobSpecSchema, {
   algorithm: { kind: { case: "sft", value: {} } },
 });
 const refusals = async (kube: boolean): Promise<string[]> => {
-  const deps = { config: { kube, dataPath } } as unknown as WorldDeps;
+  const artifacts = new Artifacts(dataPath, () => Promise.resolve(new Map()));
+  const deps = { config: { kube, dataPath }, artifacts } as unknown as WorldDeps;
   return (await checkWorld(spec, undefined, deps)).map(({ path, reason }) => `${path}: ${reason}`);
 };
 
@@ -31,7 +33,7 @@ it("says of a folder or file of the user's machine that it was looked for in the
     expect(one).toContain(
       `looked for in the cluster, on the volume at ${dataPath}, and not on the machine that submits`,
     );
-    expect(one).toContain("Copy it there");
+    expect(one).toContain("Push it (`whet models push`");
     expect(one).toContain(`such as ${dataPath}/models/policy`);
   }
 });

@@ -16,5 +16,5 @@ export async function whereLooked(config: Pick<Config, "kube" | "dataPath"> | un
   const found = (await readdir(models).catch((): string[] => [])).toSorted().slice(0, NAMED);
   const there = found.length > 0 ? `, such as ${found.map((name) => join(models, name)).join(", ")}` : "";
   const where = `it was looked for in the cluster, on the volume at ${config.dataPath}, and not on the machine that submits the job`;
-  return `: ${where}. Copy it there (docs/kubernetes.md, "Your own model"), or name one that is there${there}`;
+  return `: ${where}. Push it (\`whet models push\`, \`whet datasets push\`; docs/artifacts.md), or name one that is there${there}`;
 }

@@ -151,6 +151,12 @@ export async function eraseLedger(nats: Nats, job: string): Promise<void> {
   for (const key of await books.keys(job)) await books.delete(key);
 }
 
+/** How many entries `eraseLedger` would delete. */
+export async function countLedger(nats: Nats, job: string): Promise<number> {
+  const books = await openKv(nats, LEDGER_BUCKET, EpochRecordSchema, { patient: true });
+  return (await books.keys(job)).length;
+}
+
 /** Steps, manifests and dispatch records of any job, without taking it over. */
 export async function readLedger(nats: Nats): Promise<Pick<Books, "steps" | "batches" | "dispatches">> {
   return openBooks(nats);

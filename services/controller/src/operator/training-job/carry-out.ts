@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import { addFinalizer, type Kube, removeFinalizer, type Stored } from "@whetstone/kube";
-import { deleteJobStreams } from "@whetstone/messaging";
 import { mayReplace } from "@whetstone/messaging/jobs";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { Kueue } from "../kueue/workloads.ts";
-import { eraseLedger } from "../../loop/batch/kv-ledger.ts";
+import { purgeJob } from "../../jobs/deletion/purge-job.ts";
 import { admitJob, jobSpecOf } from "./objects.ts";
 import { finished, released } from "../kueue/workload.ts";
 import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../ray/ray-cluster.ts";
@@ -95,10 +92,7 @@ export class JobActions {
     const there = await this.#kube.get(TRAINING_JOBS, name);
     if (there?.metadata.uid !== uid) return;
     this.#parts.lead.assert();
-    await deleteJobStreams(nats, name);
-    await eraseLedger(nats, name);
-    if (runFolder) await rm(join(config.dataPath, "runs", uid), { recursive: true, force: true });
-    await store.remove(name, uid); // Last: whoever comes after a crash finds what is left to do.
+    await purgeJob({ nats, store, dataPath: config.dataPath }, { name, uid }, { runFolder });
     logger.info("job_deleted", { job: name, uid, runFolder });
   }
 }

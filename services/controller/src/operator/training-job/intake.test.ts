@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { TrainingJob } from "./schema.ts";
 import type { Intake } from "./facts.ts";
 import { intakeOf } from "./intake.ts";
+import { Artifacts } from "../../artifacts/artifacts.ts";
 import { checkWorld, type WorldDeps } from "../../jobs/validation/external-checks.ts";
 
 let folder: string;
@@ -31,6 +32,7 @@ function makeModel(): void {
 /** Its agents are the built-in ones; no env-runner is there to rehearse with. */
 const world: WorldDeps = {
   environmentsLast: true,
+  artifacts: new Artifacts("/nowhere", () => Promise.resolve(new Map())),
   rollouts: {
     describeAgents: () =>
       Promise.resolve({ kinds: [{ kind: "frozenlake", form: AgentForm.AGENT, argsSchemaJson: "" }] }),

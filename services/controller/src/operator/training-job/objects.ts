@@ -89,6 +89,15 @@ export class TrainingJobs {
     }
   }
 
+  /** Deletes the object with all that belongs to the job; its finalizer does. @returns false: there is none of this uid */
+  async delete(name: string, uid: string): Promise<boolean> {
+    const there = await this.#kube.get(TRAINING_JOBS, name);
+    if (there?.metadata.uid !== uid) return false;
+    await this.#kube.patch(TRAINING_JOBS, name, { spec: { cleanup: { runFolder: "Delete" } } });
+    await this.#kube.delete(TRAINING_JOBS, name, { uid });
+    return true;
+  }
+
   async #same(spec: JobSpec, error: unknown): Promise<Stored<TrainingJob>> {
     const there = await this.#kube.get(TRAINING_JOBS, spec.name);
     if (!there) throw new WhetstoneError("UNAVAILABLE", `job "${spec.name}" was deleted just now: submit it again`);

@@ -887,6 +887,30 @@ class CancelJobResponse(_message.Message):
     job: Job
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
 
+class DeleteJobRequest(_message.Message):
+    __slots__ = ("name", "dry_run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class DeleteJobResponse(_message.Message):
+    __slots__ = ("episodes", "stream_bytes", "ledger_entries", "weights", "checkpoints", "run_bytes")
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    STREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    episodes: int
+    stream_bytes: int
+    ledger_entries: int
+    weights: int
+    checkpoints: int
+    run_bytes: int
+    def __init__(self, episodes: _Optional[int] = ..., stream_bytes: _Optional[int] = ..., ledger_entries: _Optional[int] = ..., weights: _Optional[int] = ..., checkpoints: _Optional[int] = ..., run_bytes: _Optional[int] = ...) -> None: ...
+
 class ListCheckpointsRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

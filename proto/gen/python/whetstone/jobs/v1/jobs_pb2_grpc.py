@@ -80,6 +80,11 @@ class JobServiceStub:
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
+        self.DeleteJob = channel.unary_unary(
+                '/whetstone.jobs.v1.JobService/DeleteJob',
+                request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobRequest.SerializeToString,
+                response_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobResponse.FromString,
+                _registered_method=True)
         self.ListCheckpoints = channel.unary_unary(
                 '/whetstone.jobs.v1.JobService/ListCheckpoints',
                 request_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.ListCheckpointsRequest.SerializeToString,
@@ -182,6 +187,14 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteJob(self, request, context):
+        """Removes a finished job with all that belongs to it: weights, checkpoints, episodes, ledger, streams, record. Its name is
+        free afterwards. CONFLICT while it is not finished. Safe to repeat: what was interrupted is done to its end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCheckpoints(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -277,6 +290,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.CancelJob,
                     request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobRequest.FromString,
                     response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'DeleteJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteJob,
+                    request_deserializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobRequest.FromString,
+                    response_serializer=whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobResponse.SerializeToString,
             ),
             'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCheckpoints,
@@ -558,6 +576,33 @@ class JobService:
             '/whetstone.jobs.v1.JobService/CancelJob',
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobRequest.SerializeToString,
             whetstone_dot_jobs_dot_v1_dot_jobs__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.jobs.v1.JobService/DeleteJob',
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobRequest.SerializeToString,
+            whetstone_dot_jobs_dot_v1_dot_jobs__pb2.DeleteJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,7 +57,8 @@ export declare const LoraSchema: GenMessage<Lora>;
  */
 export declare type ModelSource = Message<"whetstone.jobs.v1.ModelSource"> & {
   /**
-   * Every engine and the trainer can read it: config.json, tokenizer.json, a chat template, *.safetensors.
+   * Every engine and the trainer can read it: config.json, tokenizer.json, a chat template, *.safetensors. Here and wherever
+   * else a job names a file or a folder it may name an artifact: "artifact://models/tiny". Its digest is added at submission.
    *
    * @generated from field: string path = 1;
    */
@@ -2252,6 +2253,82 @@ export declare type CancelJobResponse = Message<"whetstone.jobs.v1.CancelJobResp
 export declare const CancelJobResponseSchema: GenMessage<CancelJobResponse>;
 
 /**
+ * @generated from message whetstone.jobs.v1.DeleteJobRequest
+ */
+export declare type DeleteJobRequest = Message<"whetstone.jobs.v1.DeleteJobRequest"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Only say what would go.
+   *
+   * @generated from field: bool dry_run = 2;
+   */
+  dryRun: boolean;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DeleteJobRequest.
+ * Use `create(DeleteJobRequestSchema)` to create a new message.
+ */
+export declare const DeleteJobRequestSchema: GenMessage<DeleteJobRequest>;
+
+/**
+ * What went, or would go.
+ *
+ * @generated from message whetstone.jobs.v1.DeleteJobResponse
+ */
+export declare type DeleteJobResponse = Message<"whetstone.jobs.v1.DeleteJobResponse"> & {
+  /**
+   * Sealed episodes in the job's stream.
+   *
+   * @generated from field: uint64 episodes = 1;
+   */
+  episodes: bigint;
+
+  /**
+   * Bytes of the job's streams, and of bodies that were too large for them.
+   *
+   * @generated from field: uint64 stream_bytes = 2;
+   */
+  streamBytes: bigint;
+
+  /**
+   * Entries of the ledger.
+   *
+   * @generated from field: uint32 ledger_entries = 3;
+   */
+  ledgerEntries: number;
+
+  /**
+   * Versions of weights, and checkpoints.
+   *
+   * @generated from field: uint32 weights = 4;
+   */
+  weights: number;
+
+  /**
+   * @generated from field: uint32 checkpoints = 5;
+   */
+  checkpoints: number;
+
+  /**
+   * Bytes of the run folder.
+   *
+   * @generated from field: uint64 run_bytes = 6;
+   */
+  runBytes: bigint;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.DeleteJobResponse.
+ * Use `create(DeleteJobResponseSchema)` to create a new message.
+ */
+export declare const DeleteJobResponseSchema: GenMessage<DeleteJobResponse>;
+
+/**
  * @generated from message whetstone.jobs.v1.ListCheckpointsRequest
  */
 export declare type ListCheckpointsRequest = Message<"whetstone.jobs.v1.ListCheckpointsRequest"> & {
@@ -3313,6 +3390,17 @@ export declare const JobService: GenService<{
     methodKind: "unary";
     input: typeof CancelJobRequestSchema;
     output: typeof CancelJobResponseSchema;
+  },
+  /**
+   * Removes a finished job with all that belongs to it: weights, checkpoints, episodes, ledger, streams, record. Its name is
+   * free afterwards. CONFLICT while it is not finished. Safe to repeat: what was interrupted is done to its end.
+   *
+   * @generated from rpc whetstone.jobs.v1.JobService.DeleteJob
+   */
+  deleteJob: {
+    methodKind: "unary";
+    input: typeof DeleteJobRequestSchema;
+    output: typeof DeleteJobResponseSchema;
   },
   /**
    * @generated from rpc whetstone.jobs.v1.JobService.ListCheckpoints
