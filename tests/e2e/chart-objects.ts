@@ -37,7 +37,8 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [[], tokensOnlyWhereNeeded],
   [[], rightsAreNarrow],
   [[], everyPodHasPolicy],
-  [[], environmentsReachNamesOnly],
+  [[], environmentsReach([53, 9083])],
+  [["tls.mode=off"], environmentsReach([53])],
   [[], certificatesEverywhere],
   [["tls.mode=secret", "tls.secrets.trainer=mine"], ownSecrets],
   [["tls.mode=off"], plainText],
@@ -161,12 +162,29 @@ function everyPodHasPolicy(objects: readonly ChartObject[]): string[] {
     .map(({ owner }) => `${owner}: no network policy for both ways`);
 }
 
-function environmentsReachNamesOnly(objects: readonly ChartObject[]): string[] {
-  const own = policiesOf(objects).filter((policy) => selects(policy, { "whetstone.dev/pool": "any" }));
-  const ports = own.flatMap(({ egress = [] }) => egress.flatMap(({ ports = [] }) => ports.map(({ port }) => port)));
-  const open = own.some(({ egress = [] }) => egress.some(({ ports = [] }) => ports.length === 0));
-  if (own.length === 0) return ["no policy for environments"];
-  return open || ports.some((port) => port !== 53) ? [`environments reach ports ${ports.join(", ")}`] : [];
+/** Names, and with certificates the controller, for artifacts: the address is there exactly where the way is. */
+function environmentsReach(wanted: readonly number[]): Check {
+  return (objects) => {
+    const own = policiesOf(objects).filter((policy) => selects(policy, { "whetstone.dev/pool": "any" }));
+    if (own.length === 0) return ["no policy for environments"];
+    const rules = own.flatMap(({ egress = [] }) => egress);
+    const ports = new Set(rules.flatMap(({ ports = [] }) => ports.map(({ port }) => port)));
+    const isOpen = rules.some(({ ports = [] }) => ports.length === 0);
+    const toController = rules.filter(({ ports = [] }) => ports.some(({ port }) => port === 9083));
+    const isWide = toController.some(
+      (rule) => !JSON.stringify(rule).includes('"app.kubernetes.io/component":"controller"'),
+    );
+    const isSame = ports.size === wanted.length && wanted.every((port) => ports.has(port));
+    const runner = podsOf(objects).find(({ owner }) => owner.startsWith("EnvironmentPool/"));
+    const variables = runner?.containers.flatMap(({ env = [] }) => env.map(({ name }) => name)) ?? [];
+    const hasAddress = variables.includes("WHETSTONE_ARTIFACT_ADDRESS");
+    return [
+      ...(isOpen || isWide || !isSame ? [`environments reach ports ${[...ports].join(", ")}`] : []),
+      ...(hasAddress === wanted.includes(9083)
+        ? []
+        : ["environments are told of artifacts that they do not reach, or not told"]),
+    ];
+  };
 }
 
 const ROLE_OF: readonly (readonly [owner: RegExp, role: string])[] = [
