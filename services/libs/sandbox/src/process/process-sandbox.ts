@@ -106,8 +106,9 @@ export class ProcessSandbox implements Sandbox {
 
   async #close(): Promise<void> {
     const { keeper, cgroup, onClose } = this.#options;
-    for (const execution of this.#running) execution.kill();
+    // The kernel ends what runs inside, and those who started it are still there to reap it: an orphan waits for the first process.
     await keeper.close();
+    for (const execution of this.#running) execution.kill();
     await Promise.allSettled([...this.#running].map(({ result }) => result));
     await cgroup?.remove();
     onClose();
