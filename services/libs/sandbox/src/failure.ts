@@ -32,6 +32,15 @@ export class SandboxError extends WhetstoneError {
   }
 }
 
+/** Files could not be written because of what is in their way: a link, a folder, a file where a folder should be. */
+export class FileConflictError extends WhetstoneError {
+  override readonly name = "FileConflictError";
+
+  constructor(message: string) {
+    super("FAILED_PRECONDITION", message, { retry: "never" });
+  }
+}
+
 /** What was asked of the sandbox ran into a limit that the policy's commands have used up. */
 export class LimitError extends WhetstoneError {
   override readonly name = "LimitError";

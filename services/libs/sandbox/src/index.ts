@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-export { LimitError, type PlatformFailure, type PolicyFailure, SandboxError } from "./failure.ts";
+export { FileConflictError, LimitError, type PlatformFailure, type PolicyFailure, SandboxError } from "./failure.ts";
 export { OutputLog } from "./output-log.ts";
 export type * from "./sandbox.ts";
 export { ProcessBackend, type ProcessBackendOptions } from "./process/process-backend.ts";

@@ -105,7 +105,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly level: SandboxLevel;
   /** Starts a program; a shell is `["sh", "-c", "…"]`. @throws SandboxError, also by the execution's `result`. */
   exec(command: readonly string[], options?: ExecOptions): Execution;
-  /** Writes files with the rights of the sandbox, so that no link in it leads out. @throws SandboxError, LimitError */
+  /** Writes files with the rights of the sandbox, so that no link in it leads out. @throws SandboxError, LimitError, FileConflictError */
   upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void>;
   /**
    * Reads files, and all files of folders, below `/workspace`. Paths that are not there are left out, and so is everything that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { LimitError, type PolicyFailure, SandboxError } from "../failure.ts";
+import { FileConflictError, LimitError, type PolicyFailure, SandboxError } from "../failure.ts";
 import type {
   DownloadOptions,
   ExecOptions,
@@ -76,7 +76,7 @@ export class ProcessSandbox implements Sandbox {
     const command = ["tar", "--extract", "--file=-", "--no-same-owner", `--directory=${WORKSPACE}`];
     const { exitCode, failure, stderr } = await this.exec(command, { stdin: writeTar(files), signal }).result;
     if (failure !== undefined) throw new LimitError(failure, `files could not be written: ${stderr.trim()}`);
-    if (exitCode !== 0) throw new SandboxError("START", `files could not be written: ${stderr.trim()}`);
+    if (exitCode !== 0) throw new FileConflictError(`files could not be written: ${stderr.trim()}`);
   }
 
   async download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
