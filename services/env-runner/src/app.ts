@@ -10,6 +10,7 @@ import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { math, mathRevise } from "./environments/math.ts";
 import { Sandboxes } from "./environments/sandboxes.ts";
+import { sweEnvironment } from "./environments/swe.ts";
 import { toolEnvironment } from "./environments/tool.ts";
 import { Drain } from "./sessions/drain.ts";
 import { environmentService } from "./sessions/environment-service.ts";
@@ -35,7 +36,8 @@ export interface AppDeps {
 }
 
 export function builtIn(sandboxes: Sandboxes): readonly RegisteredEnvironment[] {
-  return [frozenLake, math, mathRevise, toolEnvironment(sandboxes), codeEnvironment(sandboxes)];
+  const inSandboxes = [toolEnvironment(sandboxes), codeEnvironment(sandboxes), sweEnvironment(sandboxes)];
+  return [frozenLake, math, mathRevise, ...inSandboxes];
 }
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };

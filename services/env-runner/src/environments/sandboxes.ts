@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ProcessBackend, type SandboxBackend, SandboxError } from "@whetstone/sandbox";
 import { EpisodeError } from "@whetstone/sdk";
+import { LibraryStore } from "@whetstone/swe";
 
 /** The sandboxes of this process's environments. Which there can be is found out when the first environment needs one. */
 export class Sandboxes implements AsyncDisposable {
   #backend: Promise<SandboxBackend> | undefined;
+  /** By folder: what is prepared in them is shared by all episodes. */
+  readonly #libraries = new Map<string, LibraryStore>();
 
   /** @throws EpisodeError INFRASTRUCTURE that says what is missing; what was missing may be there the next time. */
   async backend(): Promise<SandboxBackend> {
@@ -17,7 +20,16 @@ export class Sandboxes implements AsyncDisposable {
     }
   }
 
+  /** @throws EpisodeError INFRASTRUCTURE */
+  async libraries(folder: string): Promise<{ backend: SandboxBackend; libraries: LibraryStore }> {
+    const backend = await this.backend();
+    const libraries = this.#libraries.get(folder) ?? new LibraryStore(folder, backend);
+    this.#libraries.set(folder, libraries);
+    return { backend, libraries };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const libraries of this.#libraries.values()) await libraries[Symbol.asyncDispose]();
     const backend = await this.#backend?.catch(() => undefined);
     await backend?.[Symbol.asyncDispose]();
   }

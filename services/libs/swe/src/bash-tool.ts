@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ExecResult, PolicyFailure } from "@whetstone/sandbox";
+import type { Info } from "@whetstone/sdk";
+import { Tool, type ToolRunOptions } from "@whetstone/tools";
+import { ofThePlatform } from "./infrastructure.ts";
+import type { Workspace } from "./workspace.ts";
+
+export interface BashToolOptions {
+  /** Of one command. */
+  readonly timeoutMs: number;
+  /** Kept of one command's output: its first and its last half. */
+  readonly maxOutputBytes: number;
+}
+
+const WHY = {
+  DEADLINE: "it took too long and was ended",
+  MEMORY: "it took more memory than it may",
+  PROCESSES: "it started more processes than it may",
+  DISK: "the disk is full",
+  OUTPUT: "it printed too much and was ended",
+} as const satisfies Record<PolicyFailure, string>;
+
+/**
+ * mini-swe-agent's single tool: each command is a shell of its own in the repository; files stay, variables do not. It belongs to
+ * one episode, and closes its sandbox.
+ */
+export class BashTool extends Tool implements AsyncDisposable {
+  readonly name = "bash";
+  readonly description =
+    "Runs a command with bash in the root of the repository, and returns its exit code and output. " +
+    "Each command is a shell of its own: files stay, `cd` and variables do not. There is no network.";
+  readonly parameters: Info = {
+    type: "object",
+    properties: { command: { type: "string", description: 'e.g. "grep -rn parse src | head"' } },
+    required: ["command"],
+    additionalProperties: false,
+  };
+  override readonly info: Info;
+  readonly #workspace: Workspace;
+  readonly #options: BashToolOptions;
+
+  constructor(workspace: Workspace, options: BashToolOptions) {
+    super();
+    this.#workspace = workspace;
+    this.#options = options;
+    this.info = { sandboxLevel: workspace.sandbox.level };
+  }
+
+  async run({ command }: Info, { signal }: ToolRunOptions): Promise<string> {
+    const running = { ...this.#options, signal };
+    return observationOf(await ofThePlatform(() => this.#workspace.run(String(command), running)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#workspace[Symbol.asyncDispose]();
+  }
+}
+
+/** In mini-swe-agent's words. */
+export function observationOf({ exitCode, failure, stdout, stderr }: ExecResult): string {
+  const why = failure === undefined ? "" : `<ended>${WHY[failure]}</ended>\n`;
+  const output = [stdout, stderr].filter((text) => text !== "").join("\n");
+  return `<returncode>${exitCode}</returncode>\n${why}<output>\n${output.replace(/\n?$/u, "\n")}</output>`;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+import { LimitError, type ExecResult, type Sandbox, type SandboxBackend, type SandboxLimits } from "@whetstone/sandbox";
+import { applyEdits, type Texts } from "./edits.ts";
+import { REPO, SITE, type Suite, TOOL } from "./library.ts";
+import type { OpenedLibrary } from "./library-store.ts";
+import { type SourceChange, sourceChange } from "./source-change.ts";
+import type { SweTask } from "./task.ts";
+
+export interface WorkspaceOptions {
+  /** The files with the tests that fail are taken away, so that a repair cannot be written from them. */
+  readonly hideTests?: boolean | undefined;
+  readonly limits?: Partial<SandboxLimits> | undefined;
+  readonly ttlMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface CommandOptions {
+  readonly timeoutMs: number;
+  readonly maxOutputBytes: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** More of a library's own code than this is no repair. */
+const MAX_SOURCE_BYTES = 32 * 1024 * 1024;
+
+/** The library with its bug, for one agent. */
+export class Workspace implements AsyncDisposable {
+  readonly library: OpenedLibrary;
+  readonly sandbox: Sandbox;
+  /** The library's own code, with the bug. */
+  readonly #broken: Texts;
+
+  private constructor(library: OpenedLibrary, sandbox: Sandbox, broken: Texts) {
+    this.library = library;
+    this.sandbox = sandbox;
+    this.#broken = broken;
+  }
+
+  /** @throws WhetstoneError TASK_INVALID, SandboxError */
+  static async open(
+    backend: SandboxBackend,
+    library: OpenedLibrary,
+    task: Pick<SweTask, "edits" | "failToPass">,
+    { hideTests = false, ...options }: WorkspaceOptions = {},
+  ): Promise<Workspace> {
+    const broken = brokenSources(library, task);
+    const files = filesOf(broken, library.sources);
+    const hidden = hideTests ? task.failToPass.map((id) => `${REPO}/${id.split("::")[0]}`) : [];
+    const sandbox = await backend.open({ ...options, prepared: library.state, files });
+    try {
+      await sandbox.exec(["rm", "-rf", "--", TOOL, ...new Set(hidden)], { signal: options.signal }).result;
+      return new Workspace(library, sandbox, broken);
+    } catch (error) {
+      await sandbox.close();
+      throw error;
+    }
+  }
+
+  /** One command of the agent's, in the repository. */
+  run(command: string, { timeoutMs, maxOutputBytes, signal }: CommandOptions): Promise<ExecResult> {
+    const env = pythonEnvironment(this.library.record.suite);
+    const options = { cwd: REPO, env, deadlineMs: timeoutMs, maxOutputBytes, stdin: "", signal };
+    return this.sandbox.exec(["bash", "-c", command], options).result;
+  }
+
+  /** @throws LimitError, SandboxError */
+  async change(signal?: AbortSignal): Promise<SourceChange> {
+    const { suite } = this.library.record;
+    const paths = suite.packages.map((path) => `${REPO}/${path}`);
+    const files = await this.sandbox.download(paths, { maxBytes: MAX_SOURCE_BYTES, signal });
+    const texts = files.map(
+      ({ path, content }) => [path.slice(REPO.length + 1), Buffer.from(content).toString()] as const,
+    );
+    if (texts.length > MAX_FILES) throw new LimitError("DISK", `the library has ${texts.length} files now`);
+    return sourceChange(this.#broken, new Map(texts), suite);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.sandbox.close();
+  }
+}
+
+const MAX_FILES = 10_000;
+
+/** @throws WhetstoneError TASK_INVALID */
+export function brokenSources({ sources }: OpenedLibrary, { edits }: Pick<SweTask, "edits">): Texts {
+  return applyEdits(sources, edits);
+}
+
+/** Those that differ from what the sandbox begins with. */
+export function filesOf(texts: Texts, from: Texts) {
+  const different = [...texts].filter(([path, text]) => from.get(path) !== text);
+  return different.map(([path, content]) => ({ path: `${REPO}/${path}`, content }));
+}
+
+/** Python imports the repository's library, and pytest; nothing depends on the order of a set. */
+function pythonEnvironment({ paths }: Suite): Record<string, string> {
+  const folders = paths.map((path) => (path === "." ? `/workspace/${REPO}` : `/workspace/${REPO}/${path}`));
+  return {
+    HOME: "/tmp",
+    PYTHONPATH: [...folders, `/workspace/${SITE}`].join(":"),
+    PYTHONHASHSEED: "0",
+    PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1",
+    PAGER: "cat",
+  };
+}
