@@ -14,6 +14,7 @@ import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
+import { addTaskCommands } from "./task-commands.ts";
 
 const TENSORBOARD = ["--tensorboard <dir>", "write event files to a folder of the job in this one"] as const;
 const EXIT_CODES = "\nExit codes: 0 done, 2 bad input, 3 the job failed, 1 anything else.";
@@ -50,11 +51,7 @@ export function buildProgram(
   addBundleCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
-  addArtifactCommands(
-    program.command("tasks").description("files that environments read").exitOverride(),
-    "tasks",
-    context,
-  );
+  addTaskCommands(program, context, outcome);
   addClusterCommands(program, context);
   addCompletion(program, context);
   return program;

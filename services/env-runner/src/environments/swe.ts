@@ -12,7 +12,7 @@ const SweArgs = SweTaskSchema.extend({
   libraries: z
     .string()
     .min(1)
-    .describe("folder of libraries on the env-runner's machine, as `whet tasks make swe` made it"),
+    .describe("libraries as `whet tasks make swe` made them: an artifact (artifact://tasks/…) or path of a folder"),
   hintsShown: z.number().int().min(0).max(10).default(0).describe("how many of the task's hints the agent is told"),
   hideTests: z.boolean().default(false).describe("take the files away that hold the failing tests"),
   reward: z

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { canHaveSandboxes } from "@whetstone/testkit";
+import { smallPackages } from "@whetstone/swe/test-support";
+import type { FakeTerminal } from "../../test-support/fake-terminal.ts";
+import { fakeTerminal } from "../../test-support/fake-terminal.ts";
+import { runCommand } from "../run-command.ts";
+
+let folder: string;
+let terminal: FakeTerminal;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "whet-tasks-"));
+  terminal = fakeTerminal();
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const whet = async (...argv: string[]): Promise<number> => {
+  const { signal } = new AbortController();
+  const environment = { ...process.env, WHETSTONE_PACKAGES: join(folder, "packages") };
+  return runCommand(["tasks", ...argv], { terminal, environment, signal, force: signal });
+};
+
+describe("whet tasks", () => {
+  it.each([
+    [["make", "math", "--out", "x"], /there is no kind "math"; there is: swe/u],
+    [
+      ["make", "swe", "--out", "x", "--libraries", "semver,nosuch"],
+      /--libraries: nosuch is not pinned; there are: semver/u,
+    ],
+    [["make", "swe", "--out", "x", "--pairs", "2"], /--pairs: must be a number from 0 to 1, not "2"/u],
+    [["make", "swe", "--out", "x", "--count", "1.5"], /--count: must be a number/u],
+    [["make", "swe", "--out", "x", "--pins", "/nowhere"], /--pins: \/nowhere does not exist/u],
+    [["verify", "/nowhere.jsonl"], /<file>: \/nowhere\.jsonl does not exist/u],
+  ])("%j is refused", async (argv, message) => {
+    expect(await whet(...argv)).toBe(2);
+    expect(terminal.err.join("\n")).toMatch(message);
+  });
+
+  it.runIf(canHaveSandboxes)(
+    "makes tasks from packages, goes on where it was, and proves them",
+    { timeout: 240_000 },
+    async () => {
+      const pins = join(folder, "pins.json");
+      const pin = smallPackages(join(folder, "packages"));
+      writeFileSync(pins, JSON.stringify([pin]));
+      const out = join(folder, "out");
+      const make = ["make", "swe", "--pins", pins, "--out", out, "--count", "2", "--pairs", "0"];
+      expect(await whet(...make), terminal.err.join("\n")).toBe(0);
+      expect(terminal.out.join("\n")).toMatch(/tally-1\.0\.0: 9 tests pass each time/u);
+      const train = readFileSync(join(out, "train.jsonl"), "utf8");
+      expect(
+        train
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line)),
+      ).toMatchObject([
+        { id: "tally-1.0.0/0000", source: "tally", payload: { library: "tally-1.0.0", sdist: pin.sdist.sha256 } },
+        { id: "tally-1.0.0/0001" },
+      ]);
+      expect(await whet(...make, "--json")).toBe(0);
+      expect(terminal.documents).toEqual([
+        { files: [{ split: "train", path: join(out, "train.jsonl"), tasks: 2, libraries: 1 }] },
+      ]);
+      expect(readFileSync(join(out, "train.jsonl"), "utf8")).toBe(train);
+      expect(await whet("verify", join(out, "train.jsonl"), "--sample", "1")).toBe(0);
+      expect(terminal.out.at(-1)).toBe("1 of 1 tasks are sound");
+      const wrong = train.replaceAll(/"failToPass":\[[^\]]*\]/gu, '"failToPass":["tests/test_tally.py::test_gone"]');
+      writeFileSync(join(out, "wrong.jsonl"), wrong);
+      expect(await whet("verify", join(out, "wrong.jsonl"))).toBe(1);
+    },
+  );
+});

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Command } from "commander";
+
+import { addArtifactCommands } from "./artifact-commands.ts";
+import { command } from "./command.ts";
+import type { CommandContext, Outcome } from "./commands/context.ts";
+
+export function addTaskCommands(program: Command, context: CommandContext, outcome: Outcome): void {
+  const tasks = program
+    .command("tasks")
+    .description("tasks: make them, prove them, and keep files that environments read")
+    .exitOverride();
+  const load = async () => await import("./commands/tasks.ts");
+  command(tasks, "make <kind>", "make tasks; kind swe: bugs planted in libraries whose own tests catch them")
+    .requiredOption("--out <dir>", "folder for train.jsonl, heldout.jsonl and the libraries")
+    .option("--libraries <names>", "only these, e.g. semver,toolz (default: all that are pinned)")
+    .option("--pins <file>", "JSON list of libraries in place of the built-in ones (docs/swe.md)")
+    .option("--count <n>", "tasks of each library (default: 40)")
+    .option("--pairs <share>", "of the tasks, 0 to 1, that have two bugs (default: 0.2)")
+    .option("--seed <n>", "the same seed makes the same tasks (default: 0)")
+    .option("--minutes <n>", "longest time for each library (default: 60)")
+    .option(
+      "--packages <dir>",
+      "where downloaded packages are kept (default: WHETSTONE_PACKAGES or ~/.whetstone/packages)",
+    )
+    .action(async (kind: string, flags: object) =>
+      (await load()).makeTaskFiles(kind, flags as { out: string }, context),
+    );
+  command(tasks, "verify <file>", "grade each task's own repair (1) and nothing at all (0), as an episode is graded")
+    .option("--libraries <dir>", "folder of the libraries (default: libraries/ beside the file)")
+    .option("--sample <n>", "only so many, chosen by --seed")
+    .option("--seed <n>", "of the sample (default: 0)")
+    .action(async (file: string, flags: object) => (await load()).verifyTasks(file, flags, context, outcome));
+  addArtifactCommands(tasks, "tasks", context);
+}
