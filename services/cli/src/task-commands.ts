@@ -26,10 +26,13 @@ export function addTaskCommands(program: Command, context: CommandContext, outco
     .action(async (kind: string, flags: object) =>
       (await load()).makeTaskFiles(kind, flags as { out: string }, context),
     );
-  command(tasks, "verify <file>", "grade each task's own repair (1) and nothing at all (0), as an episode is graded")
-    .option("--libraries <dir>", "folder of the libraries (default: libraries/ beside the file)")
+  command(tasks, "verify <path>", "grade each task's own repair (1) and nothing at all (0), as an episode is graded")
+    .option("--libraries <dir>", "folder of the libraries (default: libraries/ beside the tasks)")
     .option("--sample <n>", "only so many, chosen by --seed")
     .option("--seed <n>", "of the sample (default: 0)")
-    .action(async (file: string, flags: object) => (await load()).verifyTasks(file, flags, context, outcome));
+    .option("--at-once <n>", "tasks that are graded at once (default: 1)")
+    .action(async (path: string, flags: object) =>
+      (await import("./commands/tasks-verify.ts")).verifyTasks(path, flags, context, outcome),
+    );
   addArtifactCommands(tasks, "tasks", context);
 }

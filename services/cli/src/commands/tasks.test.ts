@@ -35,7 +35,7 @@ describe("whet tasks", () => {
     [["make", "swe", "--out", "x", "--pairs", "2"], /--pairs: must be a number from 0 to 1, not "2"/u],
     [["make", "swe", "--out", "x", "--count", "1.5"], /--count: must be a number/u],
     [["make", "swe", "--out", "x", "--pins", "/nowhere"], /--pins: \/nowhere does not exist/u],
-    [["verify", "/nowhere.jsonl"], /<file>: \/nowhere\.jsonl does not exist/u],
+    [["verify", "/nowhere.jsonl"], /<path>: \/nowhere\.jsonl does not exist/u],
   ])("%j is refused", async (argv, message) => {
     expect(await whet(...argv)).toBe(2);
     expect(terminal.err.join("\n")).toMatch(message);
@@ -67,11 +67,16 @@ describe("whet tasks", () => {
         { files: [{ split: "train", path: join(out, "train.jsonl"), tasks: 2, libraries: 1 }] },
       ]);
       expect(readFileSync(join(out, "train.jsonl"), "utf8")).toBe(train);
-      expect(await whet("verify", join(out, "train.jsonl"), "--sample", "1")).toBe(0);
+      expect(await whet("verify", out, "--sample", "1")).toBe(0);
       expect(terminal.out.at(-1)).toBe("1 of 1 tasks are sound");
       const wrong = train.replaceAll(/"failToPass":\[[^\]]*\]/gu, '"failToPass":["tests/test_tally.py::test_gone"]');
       writeFileSync(join(out, "wrong.jsonl"), wrong);
-      expect(await whet("verify", join(out, "wrong.jsonl"))).toBe(1);
+      expect(await whet("verify", join(out, "wrong.jsonl"), "--at-once", "2", "--json")).toBe(1);
+      const unsound = ["0000", "0001"].map((number) => ({ id: `tally-1.0.0/${number}`, gold: 0, empty: 0 }));
+      const { tasks, libraries, unsound: found } = terminal.documents.at(-1) as { tasks: 2; libraries: 1; unsound: [] };
+      expect({ tasks, libraries }).toEqual({ tasks: 2, libraries: 1 });
+      expect(found).toHaveLength(2);
+      expect(found).toEqual(expect.arrayContaining(unsound));
     },
   );
 });

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/** `whet tasks …`: makes tasks, and proves them. */
+/** `whet tasks make`. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { resolve } from "node:path";
 
-import { createRng, parseOrThrow } from "@whetstone/core";
-import { Dataset } from "@whetstone/datasets";
+import { parseOrThrow } from "@whetstone/core";
 import { ProcessBackend } from "@whetstone/sandbox";
-import {
-  LIBRARY_PINS,
-  type LibraryPin,
-  LibraryPinSchema,
-  LibraryStore,
-  proveTask,
-  SweTaskSchema,
-} from "@whetstone/swe";
+import { LIBRARY_PINS, type LibraryPin, LibraryPinSchema } from "@whetstone/swe";
 import { z } from "zod";
 
-import { badInput, EXIT } from "../cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import { librarySources } from "../tasks/library-sources.ts";
 import { makeAll } from "../tasks/make-all.ts";
 import { PackageCache, packagesFolder } from "../tasks/package-cache.ts";
-import type { CommandContext, CommonOptions, Outcome } from "./context.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+import { numberOf } from "./number-of.ts";
 
 export interface MakeFlags extends CommonOptions {
   readonly out: string;
@@ -56,37 +49,6 @@ export async function makeTaskFiles(kind: string, flags: MakeFlags, context: Com
     context.terminal.line(`${split}: ${tasks} tasks of ${libraries} libraries in ${path}`);
 }
 
-export interface VerifyFlags extends CommonOptions {
-  readonly libraries?: string;
-  readonly sample?: string;
-  readonly seed?: string;
-}
-
-export async function verifyTasks(
-  file: string,
-  flags: VerifyFlags,
-  context: CommandContext,
-  outcome: Outcome,
-): Promise<void> {
-  if (!existsSync(file)) throw badInput([{ path: "<file>", reason: `${file} does not exist` }]);
-  const all = await Dataset.fromFile(file, "swe").toArray();
-  const sample = numberOf("--sample", flags.sample, all.length, { least: 1, most: 1_000_000, whole: true });
-  const seed = numberOf("--seed", flags.seed, 0, { least: 0, most: Number.MAX_SAFE_INTEGER, whole: true });
-  await using backend = await ProcessBackend.start();
-  await using libraries = new LibraryStore(resolve(flags.libraries ?? join(dirname(file), "libraries")), backend);
-  const unsound: object[] = [];
-  const tasks = createRng(seed).shuffle(all).slice(0, sample);
-  for (const { id, payload } of tasks) {
-    const task = parseOrThrow(SweTaskSchema, payload, id);
-    const proof = await proveTask({ backend, libraries }, task, context.signal);
-    if (proof.gold !== 1 || proof.empty !== 0) unsound.push({ id, ...proof });
-    if (flags.json !== true) context.terminal.line(`${id}: its repair ${proof.gold}, nothing ${proof.empty}`);
-  }
-  if (unsound.length > 0) outcome.exitCode = EXIT.other;
-  if (flags.json === true) return context.terminal.json({ tasks: tasks.length, unsound });
-  context.terminal.line(`${tasks.length - unsound.length} of ${tasks.length} tasks are sound`);
-}
-
 async function pinsOf(file: string | undefined): Promise<readonly LibraryPin[]> {
   if (file === undefined) return LIBRARY_PINS;
   if (!existsSync(file)) throw badInput([{ path: "--pins", reason: `${file} does not exist` }]);
@@ -100,16 +62,4 @@ function chosen(pins: readonly LibraryPin[], names: string | undefined): readonl
   if (unknown.length === 0) return pins.filter(({ name }) => wanted.includes(name));
   const known = pins.map(({ name }) => name).join(", ");
   throw badInput([{ path: "--libraries", reason: `${unknown.join(", ")} is not pinned; there are: ${known}` }]);
-}
-
-interface Range {
-  readonly least: number;
-  readonly most: number;
-  readonly whole?: boolean;
-}
-
-function numberOf(path: string, text: string | undefined, ifNone: number, { least, most, whole }: Range): number {
-  const value = text === undefined ? ifNone : text.trim() === "" ? NaN : Number(text);
-  if (value >= least && value <= most && (whole !== true || Number.isInteger(value))) return value;
-  throw badInput([{ path, reason: `must be a number from ${least} to ${most}, not "${text}"` }]);
 }

@@ -46,7 +46,8 @@ export interface SplitSummary {
 }
 
 const MINUTE_MS = 60_000;
-const LIBRARIES = "libraries";
+export const LIBRARIES = "libraries";
+export const SPLITS = ["train", "heldout"] as const satisfies readonly LibraryPin["split"][];
 
 /**
  * A library that has its tasks is not done again: an interrupted command goes on where it was, and where tasks came without what
@@ -61,7 +62,7 @@ export async function makeAll(options: MakeAllOptions, deps: MakeAllDeps): Promi
     await ensureState(pin, options, deps);
     if (!(await readSplit(pin.split, folder)).has(folderNameOf(pin))) await makeOne(pin, libraries, options, deps);
   }
-  const files = await Promise.all((["train", "heldout"] as const).map((split) => summaryOf(split, folder)));
+  const files = await Promise.all(SPLITS.map((split) => summaryOf(split, folder)));
   return { files: files.filter(({ tasks }) => tasks > 0) };
 }
 
@@ -98,7 +99,7 @@ async function ensureState(
   say(`${name}: ${stable.length} tests pass each time, in ${seconds} s`);
 }
 
-function pathOf(split: LibraryPin["split"], folder: string): string {
+export function pathOf(split: LibraryPin["split"], folder: string): string {
   return join(folder, `${split}.jsonl`);
 }
 

@@ -12,6 +12,6 @@ export {
 export { LibraryStore, readRecord } from "./library-store.ts";
 export { type LibrarySources, makeLibrary } from "./factory/make-library.ts";
 export { type MadeTask, makeTasks, type MakeTasksOptions } from "./factory/make-tasks.ts";
-export { type Proof, proveTask } from "./factory/prove-task.ts";
+export { type Proof, type ProofDeps, proveTask } from "./factory/prove-task.ts";
 export { SweEpisode, type SweEpisodeOptions } from "./swe-episode.ts";
 export { type SweTask, SweTaskSchema } from "./task.ts";

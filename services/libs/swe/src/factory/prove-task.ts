@@ -15,9 +15,14 @@ export interface Proof {
   readonly empty: number;
 }
 
+export interface ProofDeps {
+  readonly backend: SandboxBackend;
+  readonly libraries: LibraryStore;
+}
+
 /** Grades the repair and nothing at all as an episode is graded, each in a sandbox of its own. */
 export async function proveTask(
-  { backend, libraries }: { readonly backend: SandboxBackend; readonly libraries: LibraryStore },
+  { backend, libraries }: ProofDeps,
   task: SweTask,
   signal?: AbortSignal,
 ): Promise<Proof> {
