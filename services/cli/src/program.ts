@@ -108,7 +108,12 @@ function runtimeOptions(target: Command): Command {
   target
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
-    .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)");
+    .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
+    .option(
+      "--python-env <module>",
+      'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',
+      (value: string, before: string[] = []): string[] => [...before, value],
+    );
   for (const name of PORT_NAMES)
     target.option(`--${name}-port <port>`, `fix the port of ${name} (default: a free one)`);
   return target;

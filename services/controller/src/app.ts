@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { join } from "node:path";
 import { auditJob } from "@whetstone/audit";
-import { ensureJobStreams, ensurePlatform, requireServerVersion } from "@whetstone/messaging";
+import { DEFAULT_POOL, ensureJobStreams, ensurePlatform, requireServerVersion } from "@whetstone/messaging";
 import { type Callers, type RpcServer, startServer } from "@whetstone/rpc";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
@@ -144,5 +144,6 @@ function fleetsOf({ kube, fleet, fleetClient }: World): FleetDirectory {
 }
 
 function poolsOf({ kube, config, findHost }: World): PoolDirectory {
-  return kube && config.envAddress === undefined ? clusterPools(kube) : fixedPools(findHost);
+  if (kube && config.envAddress === undefined) return clusterPools(kube);
+  return fixedPools([DEFAULT_POOL, ...config.envPools.keys()], findHost);
 }

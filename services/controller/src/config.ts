@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { NATS_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
+import { NATS_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 /** Settings of the controller, from WHETSTONE_* variables. */
 export const ConfigSchema = z.strictObject({
   ...SERVICE_SETTINGS,
   ...NATS_SETTINGS,
+  ...POOL_SETTINGS,
   grpcPort: portSetting(),
   /** URLs of the monitoring ports of NATS's servers, with commas between: they tell when one refuses writes, and why. */
   natsMonitors: z.array(z.string()).default([]),
@@ -14,7 +15,7 @@ export const ConfigSchema = z.strictObject({
   /** host:port of the gateway's FleetService. */
   fleetAddress: z.string(),
   trainerAddress: z.string(),
-  /** EnvironmentService of the one env-runner there is. Absent, on Kubernetes: EnvironmentPools. */
+  /** EnvironmentService of the default pool's one env-runner. Absent, on Kubernetes: EnvironmentPools. */
   envAddress: z.string().optional(),
   orchestratorAddress: z.string(),
   /** Folder for runs: weights and checkpoints. Trainer and engines see it under the same path. */

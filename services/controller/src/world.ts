@@ -3,6 +3,7 @@ import { join } from "node:path";
 import {
   type BundleStore,
   connectNats,
+  DEFAULT_POOL,
   type Nats,
   openBundleStore,
   openStreams,
@@ -111,6 +112,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
 }
 
 function findHostBy({ config, nats, logger, tls }: ControllerBase, kube: Kube | undefined): FindHost {
-  if (config.envAddress !== undefined) return fixedHost(config.envAddress, tls);
+  if (config.envAddress !== undefined)
+    return fixedHost(new Map([[DEFAULT_POOL, config.envAddress], ...config.envPools]), tls);
   return kube ? pooledHost({ nats, kube, tls, logger }) : noHost();
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError, withTimeout } from "@whetstone/core";
-import { awaitPlatform, connectNats, ensurePlatform, openBundleStore, openStreams } from "@whetstone/messaging";
+import {
+  awaitPlatform,
+  connectNats,
+  DEFAULT_POOL,
+  ensurePlatform,
+  openBundleStore,
+  openStreams,
+} from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
@@ -9,7 +16,7 @@ import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/tls";
 import { type PlacedDelivery, playTask } from "./play/episode-player.ts";
 import { ExternalModels } from "./play/external-models.ts";
-import { fixedPool } from "./environments/fixed-pool.ts";
+import { fixedPools } from "./environments/fixed-pools.ts";
 import { JobPullers } from "./tasks/job-pullers.ts";
 import { Gateway } from "./play/gateway.ts";
 import { type OnActivity, watchJobs } from "./tasks/job-watch.ts";
@@ -77,9 +84,9 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   );
   const pools = config.watchPools
     ? opened.use(new WatchedPools(nats, logger))
-    : fixedPool(config.envAddress, {
+    : fixedPools(new Map([[DEFAULT_POOL, config.envAddress], ...config.envPools]), {
         gate,
-        environments: opened.use(createClient(EnvironmentService, config.envAddress, { tls: tls?.to("env-runner") })),
+        connect: (address) => opened.use(createClient(EnvironmentService, address, { tls: tls?.to("env-runner") })),
       });
   const play = placed(pools, (delivery, signal) =>
     needsModule(delivery.task) ? modules.play(delivery, signal) : playTask(player, delivery, signal),

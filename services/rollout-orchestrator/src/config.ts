@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { MODULE_SETTINGS, NATS_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
+import { MODULE_SETTINGS, NATS_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 /** Settings of the orchestrator, from WHETSTONE_* variables. */
@@ -7,13 +7,14 @@ export const ConfigSchema = z.strictObject({
   ...SERVICE_SETTINGS,
   ...NATS_SETTINGS,
   ...MODULE_SETTINGS,
+  ...POOL_SETTINGS,
   /** RolloutService. 0 picks a free one. */
   grpcPort: portSetting(9082),
   /** Make the streams that all jobs share; false: wait until the controller has, as where rights are by role. */
   makeStreams: z.boolean().default(true),
   /** Base URL of the gateway's HTTP side. */
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
-  /** EnvironmentService, "host:port", of the one env-runner there is. Not used where pools are watched. */
+  /** EnvironmentService, "host:port", of the default pool's one env-runner. Not used where pools are watched. */
   envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
   /** Env-runners come and go, in pools that the controller keeps: learn of them from it. */
   watchPools: z.boolean().default(false),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** A controller to talk to: the one that is there, or a runtime of our own for as long as the command runs. */
+import { badInput } from "../cli-error.ts";
 import type { JobClient } from "../connect/clients.ts";
 import { jobClient } from "../connect/clients.ts";
 import { findController } from "../connect/endpoint.ts";
@@ -19,6 +20,10 @@ export interface ControllerConnection extends AsyncDisposable {
 /** Uses the running controller, else starts a runtime whose engines begin with `flags.model`, a folder checked before. */
 export async function connectController(flags: RuntimeFlags, context: CommandContext): Promise<ControllerConnection> {
   const address = findController(flags.data, context.environment);
+  if (address !== undefined && (flags.pythonEnv ?? []).length > 0) {
+    const reason = "a runtime is up already; start that one with it: `whet down`, then `whet up --python-env …`";
+    throw badInput([{ path: "--python-env", reason }]);
+  }
   if (address !== undefined) return connection(address, undefined, context.environment);
   if (flags.json !== true) context.terminal.line("no runtime is up: starting one for this command");
   const runtime = await openRuntime(flags, context, { modelIsChecked: true });

@@ -11,6 +11,7 @@ import { preflight } from "../runtime/preflight.ts";
 import { Runtime } from "../runtime/runtime.ts";
 import type { FixedPorts } from "../runtime/port-names.ts";
 import { PORT_NAMES } from "../runtime/port-names.ts";
+import { readPythonEnvironments } from "../runtime/python-environments.ts";
 import { serviceTable } from "../runtime/services.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { startProgress } from "./start-progress.ts";
@@ -21,6 +22,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly engines?: string;
   readonly trainerThreads?: string;
   readonly trainerDtype?: string;
+  readonly pythonEnv?: readonly string[];
   readonly [port: `${string}Port`]: string | undefined;
 }
 
@@ -30,36 +32,41 @@ export async function openRuntime(
   context: CommandContext,
   { modelIsChecked = false } = {},
 ): Promise<Runtime> {
-  const violations: Violation[] = [];
-  const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
-  const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
-  const trainerDtype = flags.trainerDtype ?? "float32";
-  if (!["float32", "bfloat16"].includes(trainerDtype))
-    violations.push({ path: "--trainer-dtype", reason: `must be float32 or bfloat16, got "${trainerDtype}"` });
-  const ports = readPorts(flags, context.environment, violations);
-  if (violations.length > 0) throw badInput(violations);
+  const read = readFlags(flags, context.environment);
   const paths = dataPaths(dataDirectory(flags.data, context.environment));
   const own = flags.model === undefined ? undefined : resolve(localModel(flags.model, paths.root, "--model"));
   const { environment } = context;
+  const { ports, engines } = read;
   const checks = { paths, ports, engines, environment, modelIsChecked };
   const { natsServer } = await preflight({ ...checks, ...(own === undefined ? {} : { model: own }) });
   const model = own ?? paths.defaultModel;
   let made: Promise<void> | undefined; // by the first engine that needs it; the others wait for the same
   const prepareModel = (signal: AbortSignal): Promise<void> => (made ??= ensureDefaultModel(model, signal));
   const table = {
+    ...read,
     paths,
     model,
-    engines,
-    trainerThreads,
-    trainerDtype,
     natsServer,
-    ports,
     ...(own === undefined ? { prepareModel } : {}),
   };
   const progress = startProgress(context.terminal, flags.json === true);
   const runtime = new Runtime({ paths, model, services: () => serviceTable(table), onChange: progress.update });
   context.force.addEventListener("abort", () => void runtime.kill());
   return startOrStop(runtime, progress, context.signal);
+}
+
+/** Throws bad input with every violation. */
+function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
+  const violations: Violation[] = [];
+  const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
+  const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
+  const trainerDtype = flags.trainerDtype ?? "float32";
+  if (!["float32", "bfloat16"].includes(trainerDtype))
+    violations.push({ path: "--trainer-dtype", reason: `must be float32 or bfloat16, got "${trainerDtype}"` });
+  const ports = readPorts(flags, environment, violations);
+  const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
+  if (violations.length > 0) throw badInput(violations);
+  return { engines, trainerThreads, trainerDtype, ports, pythonEnvironments };
 }
 
 /** An interrupt while it starts stops it again. */

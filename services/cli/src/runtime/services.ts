@@ -7,6 +7,7 @@ import type { DataPaths } from "./layout.ts";
 import { INSTALLATION, pythonEnvironment, pythonPath } from "./layout.ts";
 import { natsConfig } from "./nats-server.ts";
 import { PORT_NAMES } from "./port-names.ts";
+import { environmentPath, environmentPython, PYTHON_POOL } from "./python-environments.ts";
 import type { FixedPorts } from "./port-names.ts";
 import { HOST, freePorts } from "./ports.ts";
 import type { ServiceSpec } from "./service-spec.ts";
@@ -21,6 +22,8 @@ export interface TableOptions {
   readonly trainerDtype: string;
   readonly natsServer: string;
   readonly ports: FixedPorts;
+  /** Environments in Python, as `python -m whetstone_env` is told of them. Empty: none. */
+  readonly pythonEnvironments: readonly string[];
 }
 
 /** Settings that a user may tune through the environment; everything else of ours is set here. */
@@ -31,6 +34,7 @@ const TUNABLE: Readonly<Record<string, readonly string[]>> = {
     "WHETSTONE_MODULE_HANG_MS",
     "WHETSTONE_ARTIFACT_CACHE_BYTES",
   ],
+  "env-runner-python": ["WHETSTONE_CALL_TIMEOUT_MS", "WHETSTONE_MEMORY_MIB"],
   controller: ["WHETSTONE_KUBE", "WHETSTONE_KUBE_NAMESPACE", "WHETSTONE_LEASE"],
   orchestrator: ["WHETSTONE_MAX_EPISODES", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
 };
@@ -41,6 +45,13 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   const engines = Array.from({ length: options.engines }, (_, index) =>
     engine(options, index, port(`engine-${index}`)),
   );
+  const runners = pythonRunner(options, port("env-runner-python"));
+  const runnerNames = ["env-runner", ...runners.map(({ name }) => name)];
+  const pools = runners.map(({ ports }) => `${PYTHON_POOL}=${HOST}:${ports["grpc"]}`).join(",");
+  const environments = {
+    WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+    WHETSTONE_ENV_POOLS: pools,
+  };
   return [
     nats(options, port("nats"), port("nats-monitor")),
     ...engines,
@@ -54,28 +65,29 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_ARTIFACT_CACHE_PATH: join(options.paths.root, "artifact-cache"),
       },
     }),
+    ...runners,
     trainer(options, port("trainer"), port("nats")),
     node({
       name: "orchestrator",
       folder: "rollout-orchestrator",
-      needs: ["nats", "gateway", "env-runner"],
+      needs: ["nats", "gateway", ...runnerNames],
       grpc: port("orchestrator"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
-        WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+        ...environments,
       },
     }),
     node({
       name: "controller",
-      needs: ["nats", "gateway", "env-runner", "trainer", "orchestrator", ...engines.map(({ name }) => name)],
+      needs: ["nats", "gateway", ...runnerNames, "trainer", "orchestrator", ...engines.map(({ name }) => name)],
       grpc: port("controller"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_NATS_MONITORS: `http://${HOST}:${port("nats-monitor")}`,
         WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
         WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
-        WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
+        ...environments,
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
       },
@@ -83,11 +95,14 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   ];
 }
 
+/** Ports that nobody fixes. */
+const UNNAMED = ["nats-monitor", "env-runner-python"];
+
 /** Engines beyond the first get the ports after it when it is fixed. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
   const names = PORT_NAMES.filter((name) => name !== "engine");
-  const free = await freePorts(names.length + options.engines + 1);
-  const chosen = new Map<string, number>([["nats-monitor", free.pop() as number]]);
+  const free = await freePorts(names.length + options.engines + UNNAMED.length);
+  const chosen = new Map<string, number>(UNNAMED.map((name) => [name, free.pop() as number]));
   for (const name of names) chosen.set(name, options.ports[name] ?? (free.pop() as number));
   for (let index = 0; index < options.engines; index += 1) {
     const fixed = options.ports.engine;
@@ -171,6 +186,30 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     ports: { grpc: port },
     health: { kind: "grpc", port },
   };
+}
+
+/** None without environments in Python. */
+function pythonRunner({ pythonEnvironments }: TableOptions, port: number): ServiceSpec[] {
+  if (pythonEnvironments.length === 0) return [];
+  const name = "env-runner-python";
+  const [own, ...args] = python("whetstone_env", ["--listen", `${HOST}:${port}`, ...pythonEnvironments]);
+  const sources = { PYTHONPATH: environmentPath(INSTALLATION.pythonSources, process.env) };
+  return [
+    {
+      name,
+      needs: [],
+      command: [environmentPython(process.env) ?? own, ...args],
+      environment: {
+        ...baseEnvironment(),
+        ...pythonEnvironment(),
+        ...sources,
+        ...logLevel(),
+        ...pick(TUNABLE[name] ?? []),
+      },
+      ports: { grpc: port },
+      health: { kind: "grpc", port },
+    },
+  ];
 }
 
 function gateway(engines: readonly ServiceSpec[], http: number, grpc: number): ServiceSpec {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError, sleep } from "@whetstone/core";
 import type { Kube } from "@whetstone/kube";
-import { DEFAULT_POOL, type Nats, openKv, POOLS_BUCKET } from "@whetstone/messaging";
+import { type Nats, openKv, POOLS_BUCKET } from "@whetstone/messaging";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { type PoolRunner, PoolRecordSchema } from "@whetstone/proto/events/v1/events";
 import { createClient, type RpcClient } from "@whetstone/rpc";
@@ -16,19 +16,44 @@ type Client = RpcClient<typeof EnvironmentService>;
 export interface Host {
   readonly client?: Client;
   readonly violation?: Violation;
+  /** Other pools whose env-runners serve a kind now. */
+  readonly servedBy?: (kind: string) => Promise<string[]>;
 }
 
 /** Finds an env-runner of a pool. Dispose the client that it gives. */
 export type FindHost = (pool: string) => Promise<Host>;
 
-/** One env-runner at a known address. */
-export function fixedHost(address: string, tls: TlsIdentity | undefined): FindHost {
-  return (pool) =>
-    Promise.resolve(
-      pool === DEFAULT_POOL
-        ? { client: createClient(EnvironmentService, address, { tls: tls?.to("env-runner") }) }
-        : { violation: unknownPool(pool, [DEFAULT_POOL]) },
-    );
+/** One env-runner a pool, at known addresses. */
+export function fixedHost(pools: ReadonlyMap<string, string>, tls: TlsIdentity | undefined): FindHost {
+  const others = (pool: string) => [...pools].filter(([name]) => name !== pool);
+  return (pool) => {
+    const address = pools.get(pool);
+    if (address === undefined) return Promise.resolve({ violation: unknownPool(pool, [...pools.keys()]) });
+    return Promise.resolve({
+      client: connect(address, tls),
+      servedBy: (kind) => poolsThatServe(kind, others(pool), tls),
+    });
+  };
+}
+
+function connect(address: string, tls: TlsIdentity | undefined): Client {
+  return createClient(EnvironmentService, address, { tls: tls?.to("env-runner") });
+}
+
+const ANSWER_MS = 3_000;
+
+/** @param runners  by pool, the address of one */
+async function poolsThatServe(
+  kind: string,
+  runners: readonly (readonly [pool: string, address: string])[],
+  tls: TlsIdentity | undefined,
+): Promise<string[]> {
+  const asked = runners.map(async ([pool, address]) => {
+    await using client = connect(address, tls);
+    const { kinds } = await client.describe({}, { deadlineMs: ANSWER_MS });
+    return kinds.some((described) => described.kind === kind) ? [pool] : [];
+  });
+  return (await Promise.allSettled(asked)).flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
 }
 
 export interface PooledDeps {
@@ -50,7 +75,10 @@ export function pooledHost(deps: PooledDeps): FindHost {
     if (!object) return { violation: { ...unknownPool(pool, await poolNames(deps.kube)), curable: true } };
     const runner = (await findRunner(deps.nats, pool)) ?? (await waitForOne(deps, object));
     if (runner !== undefined)
-      return { client: createClient(EnvironmentService, runner.address, { tls: deps.tls?.to("env-runner") }) };
+      return {
+        client: connect(runner.address, deps.tls),
+        servedBy: async (kind) => poolsThatServe(kind, await otherRunners(deps, pool), deps.tls),
+      };
     deps.logger.warn("environment_not_rehearsed", { pool, reason: "no env-runner came" });
     return {};
   };
@@ -78,6 +106,13 @@ async function findRunner(nats: Nats, pool: string): Promise<PoolRunner | undefi
   const records = await openKv(nats, POOLS_BUCKET, PoolRecordSchema);
   const ready = (await records.get(pool))?.value.runners.filter(({ draining }) => !draining) ?? [];
   return ready[Math.floor(Math.random() * ready.length)];
+}
+
+/** One of each other pool that has any. */
+async function otherRunners({ kube, nats }: PooledDeps, pool: string): Promise<[pool: string, address: string][]> {
+  const names = (await poolNames(kube)).filter((name) => name !== pool);
+  const found = await Promise.all(names.map(async (name) => [name, (await findRunner(nats, name))?.address] as const));
+  return found.flatMap(([name, address]) => (address === undefined ? [] : [[name, address]]));
 }
 
 async function poolNames(kube: Kube): Promise<string[]> {

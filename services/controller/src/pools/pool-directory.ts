@@ -2,7 +2,6 @@
 import { create } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
 import type { Kube } from "@whetstone/kube";
-import { DEFAULT_POOL } from "@whetstone/messaging";
 import { type Pool, PoolSchema } from "@whetstone/proto/pools/v1/pools";
 import { ENVIRONMENT_POOLS, type StoredPool } from "../operator/environment-pool/schema.ts";
 import type { FindHost } from "./environment-hosts.ts";
@@ -36,11 +35,11 @@ export function clusterPools(kube: Kube): PoolDirectory {
   };
 }
 
-/** On one machine: one env-runner, which is there for good. */
-export function fixedPools(findHost: FindHost): PoolDirectory {
-  const look = async (): Promise<Pool> => {
-    const base = { name: DEFAULT_POOL, replicas: 1, fixed: true };
-    const { client } = await findHost(DEFAULT_POOL);
+/** On one machine: one env-runner a pool, which is there for good. */
+export function fixedPools(names: readonly string[], findHost: FindHost): PoolDirectory {
+  const look = async (name: string): Promise<Pool> => {
+    const base = { name, replicas: 1, fixed: true };
+    const { client } = await findHost(name);
     try {
       await using host = client;
       const { slots = 0, slotsUsed = 0 } = (await host?.describe({}, { deadlineMs: 3_000 })) ?? {};
@@ -51,10 +50,10 @@ export function fixedPools(findHost: FindHost): PoolDirectory {
     }
   };
   return {
-    list: async () => [await look()],
-    find: async (name) => (name === DEFAULT_POOL ? await look() : undefined),
+    list: () => Promise.all(names.toSorted().map(look)),
+    find: async (name) => (names.includes(name) ? await look(name) : undefined),
     scale: () => {
-      const message = "there is one env-runner on this machine, and it is fixed; pools scale on Kubernetes";
+      const message = "a pool on this machine has one env-runner, and it is fixed; pools scale on Kubernetes";
       return Promise.reject(new WhetstoneError("FAILED_PRECONDITION", message));
     },
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { ConfigError, loadConfig, parseOrThrow } from "./index.ts";
+import { ConfigError, loadConfig, parseOrThrow, POOL_SETTINGS } from "./index.ts";
 
 const Schema = z.strictObject({
   natsUrl: z.string().default("nats://127.0.0.1:4222"),
@@ -100,4 +100,21 @@ it("parseOrThrow prefixes paths and writes indices", () => {
   const schema = z.strictObject({ items: z.array(z.strictObject({ n: z.number() })) });
   const found = violations(() => parseOrThrow(schema, { items: [{ n: 1 }, { n: "x", m: 1 }] }, "spec"));
   expect(found.map((v) => v.split(":")[0]).sort()).toEqual(["spec.items[1].m", "spec.items[1].n"]);
+});
+
+describe("POOL_SETTINGS", () => {
+  const read = (text: string) =>
+    loadConfig(z.strictObject(POOL_SETTINGS), { env: { WHETSTONE_ENV_POOLS: text } }).envPools;
+
+  it("are addresses by pool; none is none", () => {
+    expect([...read("python=127.0.0.1:9083, swe=runner.example:1")]).toEqual([
+      ["python", "127.0.0.1:9083"],
+      ["swe", "runner.example:1"],
+    ]);
+    expect([...read("")]).toEqual([]);
+  });
+
+  it("name what is no address", () => {
+    expect(violations(() => read("python=here"))).toEqual(['envPools[0]: must be "<pool>=<host>:<port>"']);
+  });
 });

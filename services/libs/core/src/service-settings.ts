@@ -27,6 +27,20 @@ export const NATS_SETTINGS = {
   natsCa: z.string().optional(),
 } as const;
 
+const POOL_ADDRESS = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)=(\S+:\d+)$/;
+
+/** What a service that asks env-runners is told where they stay for good. */
+export const POOL_SETTINGS = {
+  /** Pools beside the default one, "name=host:port" with commas between: EnvironmentService of their one env-runner. By name. */
+  envPools: z
+    .array(z.string().regex(POOL_ADDRESS, 'must be "<pool>=<host>:<port>"'))
+    .default([])
+    .transform(
+      (pools): ReadonlyMap<string, string> =>
+        new Map(pools.map((pool) => (POOL_ADDRESS.exec(pool) ?? []).slice(1, 3) as [string, string])),
+    ),
+} as const;
+
 /** How the processes of jobs' own code are watched. */
 export const MODULE_SETTINGS = {
   /** Most memory of one job's own code, MiB; more than that ends its process. */

@@ -85,7 +85,7 @@ describe("what orchestrators tell", () => {
 
 describe("on one machine", () => {
   it("there is the pool default and no other", async () => {
-    const find = fixedHost("127.0.0.1:1", undefined);
+    const find = fixedHost(new Map([["default", "127.0.0.1:1"]]), undefined);
     const { violation } = await find("web");
     expect(violation).toEqual({ path: "environment.pool", reason: 'unknown pool "web"; known: default' });
     const { client } = await find("default");

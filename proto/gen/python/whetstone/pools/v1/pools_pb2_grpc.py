@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class PoolServiceStub:
-    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere there is one, "default", which is fixed.
+    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
     """
 
     def __init__(self, channel):
@@ -53,7 +53,7 @@ class PoolServiceStub:
 
 
 class PoolServiceServicer:
-    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere there is one, "default", which is fixed.
+    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
     """
 
     def ListPools(self, request, context):
@@ -103,7 +103,7 @@ def add_PoolServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PoolService:
-    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere there is one, "default", which is fixed.
+    """Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
     """
 
     @staticmethod

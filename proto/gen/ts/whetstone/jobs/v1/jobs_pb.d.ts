@@ -113,7 +113,7 @@ export declare const AgentSpecSchema: GenMessage<AgentSpec>;
  */
 export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec"> & {
   /**
-   * An environment of the job's module, or a built-in one ("frozenlake", "math", "code", "tool").
+   * An environment of the job's module, a built-in one ("frozenlake", "math", "code", "tool"), or what its pool serves.
    *
    * @generated from field: string kind = 1;
    */
@@ -127,7 +127,7 @@ export declare type EnvironmentSpec = Message<"whetstone.jobs.v1.EnvironmentSpec
   args?: JsonObject | undefined;
 
   /**
-   * The pool whose env-runners host it; outside Kubernetes there is only the default one.
+   * The pool whose env-runners host it. Outside Kubernetes: the default one, or "python", which has environments in Python.
    *
    * @generated from field: optional string pool = 3;
    */

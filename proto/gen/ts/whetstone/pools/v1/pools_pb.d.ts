@@ -212,7 +212,7 @@ export declare type ScalePoolResponse = Message<"whetstone.pools.v1.ScalePoolRes
 export declare const ScalePoolResponseSchema: GenMessage<ScalePoolResponse>;
 
 /**
- * Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere there is one, "default", which is fixed.
+ * Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
  *
  * @generated from service whetstone.pools.v1.PoolService
  */

@@ -70,7 +70,7 @@ export const ScalePoolResponseSchema = /*@__PURE__*/
   messageDesc(file_whetstone_pools_v1_pools, 7);
 
 /**
- * Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere there is one, "default", which is fixed.
+ * Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
  *
  * @generated from service whetstone.pools.v1.PoolService
  */
