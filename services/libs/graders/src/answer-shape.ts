@@ -3,7 +3,9 @@
 /** How an answer is put together. Elements of lists are again shapes where they have brackets. */
 export type AnswerShape =
   | { readonly kind: "single"; readonly text: string }
+  /** Of a chain, "x = 1 + 1 = 2", the first side and the last. "0 < x ≤ 1" has two operators, and the name in the middle. */
   | { readonly kind: "relation"; readonly operator: string; readonly left: string; readonly right: string }
+  | { readonly kind: "between"; readonly name: string; readonly interval: AnswerShape }
   | {
       readonly kind: "list";
       /** "()", "[)", "⦃⦄", "∪", "matrix"; "" for a bare list. */
@@ -22,7 +24,7 @@ export function parseShape(text: string, nesting = 0): AnswerShape {
   const single: AnswerShape = { kind: "single", text };
   if (nesting > MAX_NESTING) return single;
   const shape = matrix(text, nesting) ?? union(text, nesting) ?? bracketed(text, nesting) ?? bareList(text, nesting);
-  return shape ?? plusMinus(text, nesting) ?? relation(text) ?? single;
+  return shape ?? plusMinus(text, nesting) ?? between(text, nesting) ?? relation(text) ?? single;
 }
 
 function list(brackets: string, ordered: boolean, parts: readonly string[], nesting: number): AnswerShape | undefined {
@@ -54,7 +56,7 @@ function bracketed(text: string, nesting: number): AnswerShape | undefined {
   const isSet = open === "⦃" && close === "⦄";
   if (!isSet && !((open === "(" || open === "[") && (close === ")" || close === "]"))) return undefined;
   if (closingOf(text, 0) !== text.length - 1) return undefined;
-  const parts = splitTop(text.slice(1, -1), ",");
+  const parts = splitList(text.slice(1, -1));
   if (parts.length < 2 && !isSet) return undefined;
   return list(open + close, !isSet, parts, nesting);
 }
@@ -63,7 +65,7 @@ function bracketed(text: string, nesting: number): AnswerShape | undefined {
 function bareList(text: string, nesting: number): AnswerShape | undefined {
   const separated = text.replace(/\s*,?\s*\b(?:or|and)\b\s*(?=\S)/gu, ", ");
   if (isThousands(separated)) return undefined;
-  const parts = splitTop(separated, ",");
+  const parts = splitList(separated);
   if (parts.length < 2) return undefined;
   return list("", false, mergeThousands(parts), nesting);
 }
@@ -93,11 +95,37 @@ function plusMinus(text: string, nesting: number): AnswerShape | undefined {
   return list("", false, [text.replace("±", "+"), text.replace("±", "-")], nesting);
 }
 
+const OPERATORS = /[=<>≤≥≠≈]/u;
+
 function relation(text: string): AnswerShape | undefined {
-  const match = /^([^=<>≤≥≠]+)([=<>≤≥≠])([^=<>≤≥≠]+)$/u.exec(text);
-  if (match === null) return undefined;
-  const [, left = "", operator = "", right = ""] = match;
-  return { kind: "relation", operator, left: left.trim(), right: right.trim() };
+  const operator = OPERATORS.exec(text)?.[0] ?? "";
+  const sides = text.split(OPERATORS).map((side) => side.trim());
+  const isChain = sides.length > 2 && !/[<>≤≥≠≈]/u.test(text);
+  if (sides.length < 2 || sides.includes("") || (sides.length > 2 && !isChain)) return undefined;
+  return { kind: "relation", operator, left: sides[0] as string, right: sides.at(-1) as string };
+}
+
+const BETWEEN = /^([^=<>≤≥≠]+)([<>≤≥])([^=<>≤≥≠]+)([<>≤≥])([^=<>≤≥≠]+)$/u;
+const MEMBER = /^([^∈,]+)∈\s*([([].*[)\]])$/u;
+
+/** "0 < x ≤ 1", "1 ≥ x > 0" and "x ∈ (0, 1]". */
+function between(text: string, nesting: number): AnswerShape | undefined {
+  const [, member, set] = MEMBER.exec(text) ?? [];
+  const interval = set === undefined ? undefined : parseShape(set, nesting + 1);
+  if (interval?.kind === "list") return { kind: "between", name: (member as string).trim(), interval };
+  const [, first = "", before = "", name = "", behind = "", last = ""] = BETWEEN.exec(text) ?? [];
+  const isUp = /[<≤]/u.test(before);
+  if (name === "" || isUp !== /[<≤]/u.test(behind)) return undefined;
+  const [low, lowMark, highMark, high] = isUp ? [first, before, behind, last] : [last, behind, before, first];
+  const brackets = `${/[<>]/u.test(lowMark) ? "(" : "["}${/[<>]/u.test(highMark) ? ")" : "]"}`;
+  const elements = [low.trim(), high.trim()];
+  return { kind: "between", name: name.trim(), interval: { kind: "list", brackets, ordered: true, elements } };
+}
+
+/** Semicolons separate where there are any: "1,5; 2,5" and "(0; 1)". */
+function splitList(text: string): string[] {
+  const parts = splitTop(text, ";");
+  return parts.length > 1 ? parts : splitTop(text, ",");
 }
 
 const OPEN = "([{⦃";

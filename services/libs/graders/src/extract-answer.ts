@@ -18,14 +18,41 @@ export function extractAnswer(text: string, extraction: Extraction = "marked"): 
   return extraction === "whole" && answer.length <= MAX_WHOLE_CHARACTERS ? nonEmpty(answer) : undefined;
 }
 
-/** The content of the last `\boxed{…}` or `\fbox{…}` with balanced braces; `\boxed 5` without braces counts, too. */
+const BOX = /\\(?:boxed|fbox)\s*/gu;
+/** Boxes that are looked at: the last ones. */
+const MAX_PARTS = 50;
+/** What may stand between the parts of one answer: "\boxed{1} and \boxed{2}", "\boxed{(1, 2)}, \quad \boxed{(3, 4)}". */
+const BETWEEN_BOXES = /^(?:[\s$,;&]|\\[()[\]]|\\q?quad|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*$/u;
+
+/**
+ * The content of the last `\boxed{…}` or `\fbox{…}` with balanced braces, together with those before it that only a comma or
+ * "and" separates from it; `\boxed 5` without braces counts, too.
+ */
 export function boxed(text: string): string | undefined {
-  const at = Math.max(text.lastIndexOf("\\boxed"), text.lastIndexOf("\\fbox"));
-  if (at < 0) return undefined;
-  const rest = text.slice(at).replace(/^\\(?:boxed|fbox)\s*/u, "");
-  if (!rest.startsWith("{")) return nonEmpty(/^[^\s$\\.,]+/u.exec(rest)?.[0] ?? "");
-  const end = closingBrace(rest);
-  return end < 0 ? undefined : nonEmpty(rest.slice(1, end));
+  const boxes = [...text.matchAll(BOX)]
+    .slice(-MAX_PARTS)
+    .map(({ index, 0: all }) => ({ index, ...contentAt(text, index + all.length) }));
+  const last = boxes.at(-1);
+  if (last?.content === undefined) return undefined;
+  const first = boxes.findLastIndex(({ index }, i) => {
+    const before = boxes[i - 1];
+    return before?.content === undefined || !BETWEEN_BOXES.test(text.slice(before.end, index));
+  });
+  return boxes
+    .slice(first)
+    .map(({ content }) => content)
+    .join(", ");
+}
+
+function contentAt(text: string, start: number): { readonly content: string | undefined; readonly end: number } {
+  if (text.charAt(start) !== "{") {
+    const word = /^[^\s$\\.,]+/u.exec(text.slice(start))?.[0] ?? "";
+    return { content: nonEmpty(word), end: start + word.length };
+  }
+  const length = closingBrace(text.slice(start));
+  return length < 0
+    ? { content: undefined, end: text.length }
+    : { content: nonEmpty(text.slice(start + 1, start + length)), end: start + length + 1 };
 }
 
 function closingBrace(text: string): number {
@@ -62,7 +89,7 @@ function announced(text: string): string | undefined {
   return nonEmpty(line.replace(/[.!?]\s.*$/u, "").replace(/\*\*$/u, ""));
 }
 
-const NUMBER = /(?<![\d.])-?\$?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*\/\s*\d+)?%?/gu;
+const NUMBER = /(?<![\d.A-Za-z])-?\$?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*\/\s*\d+)?%?/gu;
 
 /** A number in a formula is not the answer, the formula is: "\frac{1+\sqrt5}{2}" is not 2. */
 function lastNumber(text: string): string | undefined {

@@ -27,7 +27,25 @@ const SAME: readonly (readonly [string, string])[] = [
   ["\\$1,250", "1250"],
   ["1\\,000", "1000"],
   ["32,\\!349", "32349"],
+  ["32,\\! 349", "32349"],
+  ["1 000", "1000"],
+  ["1000,99", "1000.99"],
+  ["0,111", "0.111"],
   ["6 \\text{ and } 8", "6,8"],
+  // names of results, chains, semicolons
+  ["(3,2)", "(p,q)=(3,2)"],
+  ["4, 5", "AB=4,CD=5"],
+  ["7:32", "S_{MBCN}:S=7:32"],
+  ["1", "|AB|=1"],
+  ["2", "z = 1 + 1 = 2"],
+  ["(0,0,0),(0,-2,6)", "(0;0;0),(0;-2;6)"],
+  ["-12, -11", "-12;-11"],
+  // inequalities and intervals
+  ["x \\in [-2,7]", "-2 \\le x \\le 7"],
+  ["1 \\ge x > 0", "0 < x \\le 1"],
+  ["0 \\le x < 1", "[0,1)"],
+  // matrices
+  ["\\left[\\begin{array}{cc}1 & 2 \\\\3 & 4\\end{array}\\right]", "\\begin{pmatrix}1 & 2 \\\\3 & 4\\end{pmatrix}"],
   ["6 \\text{ or } 8", "8, 6"],
   // fractions
   ["1/2", "0.5"],
@@ -153,6 +171,16 @@ const DIFFERENT: readonly (readonly [string, string])[] = [
   ["the answer", "42"],
   ["anything at all", "42"],
   ["42 43", "42"],
+  ["2022", "2024-01-01"],
+  ["2024-01-01", "2022"],
+  ["1/2/2024", "0.5/2024"],
+  ["[0,1]", "0 < x < 1"],
+  ["0 < y < 1", "0 < x < 1"],
+  ["1,222", "1.222"],
+  ["(3,2)", "(p,q)=(2,3)"],
+  ["5", "x+1=5"],
+  ["12", "x = 12 = 13"],
+  ["1 00", "100"],
   ["42 or 43", "42"],
   ["42, 43", "42"],
   ["0.333", "1/3"],
@@ -223,6 +251,11 @@ describe("equivalence", () => {
   it.each(SAME)("%j is %j", (answer, truth) => {
     expect(mathEquivalent(answer, truth)).toBe(true);
     expect(mathEquivalent(truth, answer)).toBe(true);
+  });
+
+  it("a range may be answered by its interval, a pair not by a range: it may be a point", () => {
+    expect(mathEquivalent("(-793, 10)", "-793 < a < 10")).toBe(true);
+    expect(mathEquivalent("-793 < a < 10", "(-793, 10)")).toBe(false);
   });
 
   it.each(DIFFERENT)("%j is not %j", (answer, truth) => {

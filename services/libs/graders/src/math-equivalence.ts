@@ -16,7 +16,19 @@ export function mathEquivalent(answer: string, truth: string): boolean {
   if (answer.length > MAX_ANSWER_CHARACTERS || truth.length > MAX_ANSWER_CHARACTERS) return false;
   const [given, wanted] = [unwrap(cleanLatex(unwrap(answer))), unwrap(cleanLatex(unwrap(truth)))];
   if (given === "" || wanted === "") return false;
-  return sameText(given, wanted) || sameShape(parseShape(given), parseShape(wanted));
+  const isSame = sameText(given, wanted) || sameShape(parseShape(given), parseShape(wanted));
+  return (
+    isSame ||
+    (DECIMAL.test(wanted) && sameText(withPoint(given), wanted)) ||
+    (DECIMAL.test(given) && sameText(given, withPoint(wanted)))
+  );
+}
+
+const DECIMAL = /^-?\d+\.\d+$/u;
+
+/** "1,22" where the other side is a decimal number; "1,222" is more than a thousand. */
+function withPoint(text: string): string {
+  return text.replace(/^(-?(?:0,\d+|\d+,(?!\d{3}$)\d+))$/u, (number) => number.replace(",", "."));
 }
 
 /** Case, spaces (but for those between digits) and grouping do not matter. */
@@ -26,12 +38,14 @@ function sameText(a: string, b: string): boolean {
 
 function textKey(text: string): string {
   return text
+    .replace(/^\d{1,3}(?: \d{3})+$/u, (number) => number.replaceAll(" ", ""))
     .replace(/\\(?:text|mathrm|mbox|textbf)\s*/gu, "")
     .replace(/[{}]|(?<!\d)\s|\s(?!\d)/gu, "")
     .toLowerCase();
 }
 
 function sameShape(given: AnswerShape, wanted: AnswerShape): boolean {
+  if (wanted.kind === "between" || given.kind === "between") return sameBetween(given, wanted);
   if (wanted.kind === "relation" || given.kind === "relation") return sameRelation(given, wanted);
   if (given.kind !== wanted.kind) return false;
   if (given.kind === "single") return wanted.kind === "single" && sameElement(given.text, wanted.text);
@@ -62,6 +76,19 @@ function shapeOf(element: Element): AnswerShape {
   return typeof element === "string" ? { kind: "single", text: element } : element;
 }
 
+/** A truth "0 < x < 1" may be answered by its interval. Not the other way round: "(0, 1)" may be a point. */
+function sameBetween(given: AnswerShape, wanted: AnswerShape): boolean {
+  if (wanted.kind !== "between")
+    return (
+      given.kind === "between" &&
+      wanted.kind === "list" &&
+      /[[\]]/u.test(wanted.brackets) &&
+      sameShape(given.interval, wanted)
+    );
+  if (given.kind !== "between") return sameShape(given, wanted.interval);
+  return sameText(given.name, wanted.name) && sameShape(given.interval, wanted.interval);
+}
+
 type Relation = AnswerShape & { readonly kind: "relation" };
 
 function sameRelation(given: AnswerShape, wanted: AnswerShape): boolean {
@@ -72,8 +99,13 @@ function sameRelation(given: AnswerShape, wanted: AnswerShape): boolean {
 
 /** What names what it solves for: "x = 5" is 5. */
 function solves({ operator, left, right }: Relation, other: AnswerShape): boolean {
-  const names = operator === "=" && /^[A-Za-zα-ω](\([a-z]\))?$/u.test(left);
-  return names && sameShape(parseShape(right), other);
+  return operator === "=" && isName(left) && sameShape(parseShape(right), other);
+}
+
+/** "x", "x_{1}", "f(x)", "|AB|", "(p, q)", "S_{1}:S": what a result is called, and no formula to solve. */
+function isName(text: string): boolean {
+  const name = String.raw`\|?(?:[A-Za-zα-ω]|[A-Z]{2,4})'?(?:_\{?\w{1,4}\}?)?(?:\([a-z]\))?\|?`;
+  return new RegExp(`^(?:${name}(?::${name})?|\\(${name}(?:, ?${name})+\\))$`, "u").test(text);
 }
 
 function sameSides(a: Relation, b: Relation): boolean {
@@ -107,9 +139,11 @@ function sameElement(givenText: string, wantedText: string): boolean {
   return sameFormula(`(${percent})/100`, bare) || (isLarge(percent) && sameFormula(percent, bare));
 }
 
-/** "on" is a word, no product: otherwise it would be "no". */
+/** "on" is a word, no product: otherwise it would be "no". "2024-01-02" is a date, no difference. */
 function isWord(text: string): boolean {
-  return /^[A-Za-z\s]{2,}$/u.test(text);
+  return (
+    /^[A-Za-z\s]{2,}$/u.test(text) || /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/u.test(text)
+  );
 }
 
 /** "10" may stand for "10%", but "0.5" not for "0.5%": that is half of one. */
