@@ -110,16 +110,33 @@ const MEMBER = /^([^∈,]+)∈\s*([([].*[)\]])$/u;
 
 /** "0 < x ≤ 1", "1 ≥ x > 0" and "x ∈ (0, 1]". */
 function between(text: string, nesting: number): AnswerShape | undefined {
-  const [, member, set] = MEMBER.exec(text) ?? [];
-  const interval = set === undefined ? undefined : parseShape(set, nesting + 1);
-  if (interval?.kind === "list") return { kind: "between", name: (member as string).trim(), interval };
-  const [, first = "", before = "", name = "", behind = "", last = ""] = BETWEEN.exec(text) ?? [];
-  const isUp = /[<≤]/u.test(before);
-  if (name === "" || isUp !== /[<≤]/u.test(behind)) return undefined;
-  const [low, lowMark, highMark, high] = isUp ? [first, before, behind, last] : [last, behind, before, first];
-  const brackets = `${/[<>]/u.test(lowMark) ? "(" : "["}${/[<>]/u.test(highMark) ? ")" : "]"}`;
-  const elements = [low.trim(), high.trim()];
-  return { kind: "between", name: name.trim(), interval: { kind: "list", brackets, ordered: true, elements } };
+  return member(text, nesting) ?? range(text);
+}
+
+function member(text: string, nesting: number): AnswerShape | undefined {
+  const [, name = "", set = ""] = MEMBER.exec(text) ?? [];
+  const interval = parseShape(set, nesting + 1);
+  return interval.kind === "list" ? { kind: "between", name: name.trim(), interval } : undefined;
+}
+
+function range(text: string): AnswerShape | undefined {
+  const match = BETWEEN.exec(text);
+  if (match === null) return undefined;
+  const sides = match.slice(1).map((side) => side.trim());
+  const isUp = isLess(sides[1]);
+  if (isUp !== isLess(sides[3])) return undefined;
+  const [low, from, name = "", to, high] = isUp ? sides : sides.reverse();
+  const brackets = `${isStrict(from) ? "(" : "["}${isStrict(to) ? ")" : "]"}`;
+  const elements = [low as string, high as string];
+  return { kind: "between", name, interval: { kind: "list", brackets, ordered: true, elements } };
+}
+
+function isLess(operator = ""): boolean {
+  return operator === "<" || operator === "≤";
+}
+
+function isStrict(operator = ""): boolean {
+  return operator === "<" || operator === ">";
 }
 
 /** Semicolons separate where there are any: "1,5; 2,5" and "(0; 1)". */
