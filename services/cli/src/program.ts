@@ -13,6 +13,7 @@ import type { RetrainFlags } from "./commands/retrain.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
+import { addEnvironmentCommands, addFleetCommands, addPoolCommands } from "./fleet-commands.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
 import { addTaskCommands } from "./task-commands.ts";
 
@@ -47,6 +48,7 @@ export function buildProgram(
   addJobCommands(program, context, outcome);
   addEpisodeCommands(program, context, outcome);
   addPoolCommands(program, context);
+  addEnvironmentCommands(program, context);
   addFleetCommands(program, context);
   addBundleCommands(program, context);
   addModelCommands(program, context);
@@ -259,31 +261,10 @@ function selection(target: Command, last: string): Command {
     .option("--failed", "only those that failed");
 }
 
-function addPoolCommands(program: Command, context: CommandContext): void {
-  const pools = program.command("pools").description("env-runners, and how many there are").exitOverride();
-  const load = async () => await import("./commands/pools.ts");
-  command(pools, "ls", "all pools").action(async (flags: object) => (await load()).listPools(flags, context));
-  command(pools, "get <name>", "one pool").action(async (name: string, flags: object) =>
-    (await load()).getPool(name, flags, context),
-  );
-  command(pools, "scale <name> <n>", "set the number of env-runners; no episode is lost").action(
-    async (name: string, count: string, flags: object) => (await load()).scalePool(name, count, flags, context),
-  );
-}
-
 function addBundleCommands(program: Command, context: CommandContext): void {
   const bundle = program.command("bundle").description("modules of user code in the store").exitOverride();
   command(bundle, "push <module>", "bundle a module, keep it, print the digest that spec.job.module names").action(
     async (module: string, flags: object) => (await import("./commands/bundle.ts")).pushBundle(module, flags, context),
-  );
-}
-
-function addFleetCommands(program: Command, context: CommandContext): void {
-  const fleet = program.command("fleet").description("engines: what they serve, and how many there are").exitOverride();
-  const load = async () => await import("./commands/fleet.ts");
-  command(fleet, "status", "all engines").action(async (flags: object) => (await load()).fleetStatus(flags, context));
-  command(fleet, "scale <name> <n>", "set the number of engines; calls of one that leaves go on elsewhere").action(
-    async (name: string, count: string, flags: object) => (await load()).scaleFleet(name, count, flags, context),
   );
 }
 

@@ -128,7 +128,7 @@ function serveJobs(config: Config, world: World): Promise<RpcServer> {
     services: [
       service,
       artifactService(world.artifacts),
-      poolService(poolsOf(world)),
+      poolService(poolsOf(world), world.findHost),
       fleetView(fleetsOf(world), () => world.fleet.wanted),
     ],
     logger: world.logger,

@@ -11,7 +11,7 @@ import { formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 
 export async function listPools(flags: CommonOptions, context: CommandContext): Promise<void> {
-  await using client = connect(flags, context);
+  await using client = connectPools(flags, context);
   const { pools } = await client.listPools({});
   if (flags.json === true) return context.terminal.json({ pools: pools.map((pool) => toJson(PoolSchema, pool)) });
   if (pools.length === 0) return context.terminal.line("no pools yet: make an EnvironmentPool");
@@ -19,7 +19,7 @@ export async function listPools(flags: CommonOptions, context: CommandContext): 
 }
 
 export async function getPool(name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
-  await using client = connect(flags, context);
+  await using client = connectPools(flags, context);
   show(present((await client.getPool({ name })).pool), flags, context);
 }
 
@@ -32,11 +32,11 @@ export async function scalePool(
   const replicas = Number(count);
   if (!Number.isSafeInteger(replicas) || replicas < 0 || count.trim() === "")
     throw badInput([{ path: "<n>", reason: `must be a whole number of at least 0, not "${count}"` }]);
-  await using client = connect(flags, context);
+  await using client = connectPools(flags, context);
   show(present((await client.scalePool({ name, replicas })).pool), flags, context);
 }
 
-function connect(flags: CommonOptions, { environment }: CommandContext): RpcClient<typeof PoolService> {
+export function connectPools(flags: CommonOptions, { environment }: CommandContext): RpcClient<typeof PoolService> {
   const address = controllerAddress(flags.data, environment);
   return clientOf(PoolService, { role: "controller", address }, environment);
 }

@@ -1,4 +1,5 @@
 from buf.validate import validate_pb2 as _validate_pb2
+from whetstone.environments.v1 import environments_pb2 as _environments_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -74,3 +75,15 @@ class ScalePoolResponse(_message.Message):
     POOL_FIELD_NUMBER: _ClassVar[int]
     pool: Pool
     def __init__(self, pool: _Optional[_Union[Pool, _Mapping]] = ...) -> None: ...
+
+class ListEnvironmentsRequest(_message.Message):
+    __slots__ = ("pool",)
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    def __init__(self, pool: _Optional[str] = ...) -> None: ...
+
+class ListEnvironmentsResponse(_message.Message):
+    __slots__ = ("kinds",)
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedCompositeFieldContainer[_environments_pb2.EnvironmentKind]
+    def __init__(self, kinds: _Optional[_Iterable[_Union[_environments_pb2.EnvironmentKind, _Mapping]]] = ...) -> None: ...

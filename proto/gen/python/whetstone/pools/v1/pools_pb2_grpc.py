@@ -50,6 +50,11 @@ class PoolServiceStub:
                 request_serializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolRequest.SerializeToString,
                 response_deserializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolResponse.FromString,
                 _registered_method=True)
+        self.ListEnvironments = channel.unary_unary(
+                '/whetstone.pools.v1.PoolService/ListEnvironments',
+                request_serializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsRequest.SerializeToString,
+                response_deserializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsResponse.FromString,
+                _registered_method=True)
 
 
 class PoolServiceServicer:
@@ -76,6 +81,13 @@ class PoolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListEnvironments(self, request, context):
+        """The kinds of environment that a pool's env-runners have, as one of them describes them. UNAVAILABLE where none is there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PoolServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +105,11 @@ def add_PoolServiceServicer_to_server(servicer, server):
                     servicer.ScalePool,
                     request_deserializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolRequest.FromString,
                     response_serializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolResponse.SerializeToString,
+            ),
+            'ListEnvironments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEnvironments,
+                    request_deserializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsRequest.FromString,
+                    response_serializer=whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,6 +194,33 @@ class PoolService:
             '/whetstone.pools.v1.PoolService/ScalePool',
             whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolRequest.SerializeToString,
             whetstone_dot_pools_dot_v1_dot_pools__pb2.ScalePoolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEnvironments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.pools.v1.PoolService/ListEnvironments',
+            whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsRequest.SerializeToString,
+            whetstone_dot_pools_dot_v1_dot_pools__pb2.ListEnvironmentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { EnvironmentKind } from "../../environments/v1/environments_pb.js";
 
 /**
  * Describes the file whetstone/pools/v1/pools.proto.
@@ -212,6 +213,40 @@ export declare type ScalePoolResponse = Message<"whetstone.pools.v1.ScalePoolRes
 export declare const ScalePoolResponseSchema: GenMessage<ScalePoolResponse>;
 
 /**
+ * @generated from message whetstone.pools.v1.ListEnvironmentsRequest
+ */
+export declare type ListEnvironmentsRequest = Message<"whetstone.pools.v1.ListEnvironmentsRequest"> & {
+  /**
+   * Empty: "default".
+   *
+   * @generated from field: string pool = 1;
+   */
+  pool: string;
+};
+
+/**
+ * Describes the message whetstone.pools.v1.ListEnvironmentsRequest.
+ * Use `create(ListEnvironmentsRequestSchema)` to create a new message.
+ */
+export declare const ListEnvironmentsRequestSchema: GenMessage<ListEnvironmentsRequest>;
+
+/**
+ * @generated from message whetstone.pools.v1.ListEnvironmentsResponse
+ */
+export declare type ListEnvironmentsResponse = Message<"whetstone.pools.v1.ListEnvironmentsResponse"> & {
+  /**
+   * @generated from field: repeated whetstone.environments.v1.EnvironmentKind kinds = 1;
+   */
+  kinds: EnvironmentKind[];
+};
+
+/**
+ * Describes the message whetstone.pools.v1.ListEnvironmentsResponse.
+ * Use `create(ListEnvironmentsResponseSchema)` to create a new message.
+ */
+export declare const ListEnvironmentsResponseSchema: GenMessage<ListEnvironmentsResponse>;
+
+/**
  * Served by the controller. On Kubernetes a pool is an EnvironmentPool object; elsewhere it is one env-runner, which is fixed.
  *
  * @generated from service whetstone.pools.v1.PoolService
@@ -243,6 +278,16 @@ export declare const PoolService: GenService<{
     methodKind: "unary";
     input: typeof ScalePoolRequestSchema;
     output: typeof ScalePoolResponseSchema;
+  },
+  /**
+   * The kinds of environment that a pool's env-runners have, as one of them describes them. UNAVAILABLE where none is there.
+   *
+   * @generated from rpc whetstone.pools.v1.PoolService.ListEnvironments
+   */
+  listEnvironments: {
+    methodKind: "unary";
+    input: typeof ListEnvironmentsRequestSchema;
+    output: typeof ListEnvironmentsResponseSchema;
   },
 }>;
 
