@@ -22,6 +22,8 @@ JSON_TYPES: Mapping[Any, str] = {
     type(None): "null",
 }
 Schema = dict[str, Any]
+# As in services/libs/core/src/artifacts.ts.
+ARTIFACT = "artifact://"
 
 
 class Arguments:
@@ -53,7 +55,9 @@ class Arguments:
 
     def parse(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Raises TaskError with the path of the first argument that is unknown, missing or of another type."""
-        for name in args:
+        for name, value in args.items():
+            if _names_artifact(value):
+                raise TaskError("environments in Python get no artifacts: name a path on their machine", f"args.{name}")
             if not self._open and name not in self._named:
                 known = ", ".join(self._named) or "none"
                 raise TaskError(f"unknown setting; known: {known}", f"args.{name}")
@@ -70,6 +74,14 @@ class Arguments:
         schema = {} if each.annotation is each.empty else schema_of(each.annotation)
         has_default = each.default is not each.empty and isinstance(each.default, bool | int | float | str)
         return {**schema, "default": each.default} if has_default else schema
+
+
+def _names_artifact(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_names_artifact, value.values()))
+    if isinstance(value, list):
+        return any(map(_names_artifact, value))
+    return isinstance(value, str) and value.startswith(ARTIFACT)
 
 
 def schema_of(annotation: Any) -> Schema:

@@ -125,6 +125,7 @@ async def test_a_task_names_its_seed_in_its_payload(start: Start) -> None:
         ({"size": 10}, "args.size", "must be at most 9"),
         ({"mood": "odd"}, "args.mood", "must be one of 'good', 'bad', not 'odd'"),
         ({"share": "x"}, "args.share", "must be a number or null"),
+        ({"mood": ["artifact://tasks/t"]}, "args.mood", "get no artifacts"),
         ({"sise": 1}, "args.sise", "unknown setting; known: size, mood, share"),
     ],
 )
