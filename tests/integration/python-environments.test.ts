@@ -93,7 +93,7 @@ describe("a job with an environment in Python", () => {
     ]);
     const { status, output } = runtime.whet("train", write(jobIn({ kind: "guess" }, "late")), "--python-env", "x");
     expect([status, output]).toEqual([2, expect.stringContaining("a runtime is up already")]);
-  }, 60_000);
+  }, 120_000);
 
   it("has a pool that is shown", () => {
     const { json } = runtime.whet("pools", "ls");

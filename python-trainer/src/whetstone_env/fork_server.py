@@ -17,6 +17,7 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,12 +57,17 @@ def serve(control: socket.socket, kinds: Mapping[str, Kind], memory_mib: int, ch
             return
         request = json.loads(text)
         if "fork" in request:
-            connection = socket.socket(fileno=descriptors[0])
-            pid = os.fork()
-            if pid == 0:
-                control.close()
-                _run_worker(connection, kinds, memory_mib)
-            connection.close()
+            try:
+                if not descriptors:
+                    raise OSError("too many open files")  # The kernel dropped it on its way.
+                with socket.socket(fileno=descriptors[0]) as connection:
+                    pid = os.fork()
+                    if pid == 0:
+                        control.close()
+                        _run_worker(connection, kinds, memory_mib)
+            except OSError as error:  # The machine has no more processes, or descriptors.
+                control.sendall(_line({"error": str(error)}))
+                continue
             children.add(pid)
             control.sendall(_line({"pid": pid}))
         else:
@@ -78,6 +84,10 @@ def _run_worker(connection: socket.socket, kinds: Mapping[str, Kind], memory_mib
         resource.setrlimit(resource.RLIMIT_DATA, (memory_mib << 20, memory_mib << 20))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         work(connection, kinds)
+    except ConnectionError:
+        pass  # The service has gone.
+    except BaseException:
+        traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

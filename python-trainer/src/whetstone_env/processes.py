@@ -15,13 +15,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from whetstone_env import frames
 from whetstone_env.errors import EpisodeError, LoadError
 
 log = logging.getLogger("whetstone_env")
+Result = TypeVar("Result")
 # For the module's imports.
 LOAD_S = 120.0
 # The fork server runs none of the user's code.
@@ -105,6 +106,10 @@ class ForkServer:
             raise LoadError(told["error"])
         self.kinds = told["kinds"]
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def fork(self) -> Worker:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -129,9 +134,17 @@ class ForkServer:
             self._process.kill()
 
     async def _ask(self, request: dict[str, Any], *descriptors: int) -> dict[str, Any]:
+        """Raises OSError where the machine refuses it, or the process is gone."""
         async with self._lock:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
-            return await self._line(ANSWER_S)
+            try:
+                answer = await self._line(ANSWER_S)
+            except TimeoutError:
+                self._process.kill()  # A late answer would be taken for that of the next request.
+                raise
+        if "error" in answer:
+            raise OSError(answer["error"])
+        return answer
 
     async def _line(self, timeout_s: float) -> dict[str, Any]:
         loop, text = asyncio.get_running_loop(), b""
@@ -157,7 +170,10 @@ class Workers:
         return [worker.pid for worker in self._all]
 
     async def take(self) -> Worker:
-        """One without an episode."""
+        """One without an episode. Raises OSError where there can be no more."""
+        return await finished(self._take(), unwanted=self._idle.append)
+
+    async def _take(self) -> Worker:
         while self._idle:
             worker = self._idle.pop()
             if not worker.has_ended:
@@ -192,7 +208,17 @@ class Workers:
         if worker not in self._all:
             return 0
         self._all.discard(worker)
-        return await self._server.end(worker)
+        return await finished(self._server.end(worker))
+
+
+async def finished(work: Coroutine[Any, Any, Result], unwanted: Callable[[Result], None] | None = None) -> Result:
+    """Work that goes on to its end, also when who waits for it is cancelled; `unwanted` then gets what came of it."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        working.add_done_callback(lambda done: done.exception() or (unwanted and unwanted(done.result())))
+        raise
 
 
 def _ending(status: int) -> str:

@@ -128,7 +128,11 @@ class EnvironmentSession:
         if reset.kind not in kinds:
             known = ", ".join(sorted(kinds))
             raise EpisodeError("TASK", f'unknown environment "{reset.kind}"; known: {known}', "kind")
-        self._worker = await self._shared.workers.take()
+        try:
+            self._worker = await self._shared.workers.take()
+        except OSError as error:
+            log.warning("no_process", extra={"error": str(error)})
+            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"no process for the episode now: {error}") from None
         args = json_format.MessageToDict(reset.args)
         return await self._call(self._worker, "reset", kind=reset.kind, args=args, seed=reset.seed)
 
