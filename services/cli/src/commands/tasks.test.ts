@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { canHaveSandboxes } from "@whetstone/testkit";
+import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
 import { smallPackages } from "@whetstone/swe/test-support";
 import type { FakeTerminal } from "../../test-support/fake-terminal.ts";
 import { fakeTerminal } from "../../test-support/fake-terminal.ts";
@@ -19,8 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const whet = async (...argv: string[]): Promise<number> => {
-  const { signal } = new AbortController();
+const whet = async (argv: string[], { signal } = new AbortController()): Promise<number> => {
   const environment = { ...process.env, WHETSTONE_PACKAGES: join(folder, "packages") };
   return runCommand(["tasks", ...argv], { terminal, environment, signal, force: signal });
 };
@@ -37,9 +36,24 @@ describe("whet tasks", () => {
     [["make", "swe", "--out", "x", "--pins", "/nowhere"], /--pins: \/nowhere does not exist/u],
     [["verify", "/nowhere.jsonl"], /<path>: \/nowhere\.jsonl does not exist/u],
   ])("%j is refused", async (argv, message) => {
-    expect(await whet(...argv)).toBe(2);
+    expect(await whet(argv)).toBe(2);
     expect(terminal.err.join("\n")).toMatch(message);
   });
+
+  it.runIf(canHaveSandboxes)(
+    "stops when it is asked to, while a library's tests run",
+    { timeout: 60_000 },
+    async () => {
+      const pins = join(folder, "pins.json");
+      writeFileSync(pins, JSON.stringify([smallPackages(join(folder, "packages"))]));
+      const stop = new AbortController();
+      const made = whet(["make", "swe", "--pins", pins, "--out", join(folder, "out")], stop);
+      await waitFor(() => existsSync(join(folder, "out/libraries/tally-1.0.0/state.tar")), { timeoutMs: 30_000 });
+      stop.abort();
+      expect(await made).toBe(1);
+      expect(terminal.err.join("\n")).toMatch(/stopped; the same command goes on with what is missing/u);
+    },
+  );
 
   it.runIf(canHaveSandboxes)(
     "makes tasks from packages, goes on where it was, and proves them",
@@ -50,7 +64,7 @@ describe("whet tasks", () => {
       writeFileSync(pins, JSON.stringify([pin]));
       const out = join(folder, "out");
       const make = ["make", "swe", "--pins", pins, "--out", out, "--count", "2", "--pairs", "0"];
-      expect(await whet(...make), terminal.err.join("\n")).toBe(0);
+      expect(await whet(make), terminal.err.join("\n")).toBe(0);
       expect(terminal.out.join("\n")).toMatch(/tally-1\.0\.0: 9 tests pass each time/u);
       const train = readFileSync(join(out, "train.jsonl"), "utf8");
       expect(
@@ -62,16 +76,16 @@ describe("whet tasks", () => {
         { id: "tally-1.0.0/0000", source: "tally", payload: { library: "tally-1.0.0", sdist: pin.sdist.sha256 } },
         { id: "tally-1.0.0/0001" },
       ]);
-      expect(await whet(...make, "--json")).toBe(0);
+      expect(await whet([...make, "--json"])).toBe(0);
       expect(terminal.documents).toEqual([
         { files: [{ split: "train", path: join(out, "train.jsonl"), tasks: 2, libraries: 1 }] },
       ]);
       expect(readFileSync(join(out, "train.jsonl"), "utf8")).toBe(train);
-      expect(await whet("verify", out, "--sample", "1")).toBe(0);
+      expect(await whet(["verify", out, "--sample", "1"])).toBe(0);
       expect(terminal.out.at(-1)).toBe("1 of 1 tasks are sound");
       const wrong = train.replaceAll(/"failToPass":\[[^\]]*\]/gu, '"failToPass":["tests/test_tally.py::test_gone"]');
       writeFileSync(join(out, "wrong.jsonl"), wrong);
-      expect(await whet("verify", join(out, "wrong.jsonl"), "--at-once", "2", "--json")).toBe(1);
+      expect(await whet(["verify", join(out, "wrong.jsonl"), "--at-once", "2", "--json"])).toBe(1);
       const unsound = ["0000", "0001"].map((number) => ({ id: `tally-1.0.0/${number}`, gold: 0, empty: 0 }));
       const { tasks, libraries, unsound: found } = terminal.documents.at(-1) as { tasks: 2; libraries: 1; unsound: [] };
       expect({ tasks, libraries }).toEqual({ tasks: 2, libraries: 1 });

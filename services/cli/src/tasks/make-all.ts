@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { deriveSeed } from "@whetstone/core";
+import { deriveSeed, raceSignal } from "@whetstone/core";
 import { taskLine } from "@whetstone/datasets";
 import type { SandboxBackend } from "@whetstone/sandbox";
 import {
@@ -54,11 +54,20 @@ export const SPLITS = ["train", "heldout"] as const satisfies readonly LibraryPi
  * sandboxes begin with, that is made.
  */
 export async function makeAll(options: MakeAllOptions, deps: MakeAllDeps): Promise<{ readonly files: SplitSummary[] }> {
+  try {
+    return await raceSignal(makeEach(options, deps), deps.signal);
+  } catch (error) {
+    if (!deps.signal.aborted) throw error;
+    throw new CliError("STOPPED", "stopped; the same command goes on with what is missing");
+  }
+}
+
+async function makeEach(options: MakeAllOptions, deps: MakeAllDeps): Promise<{ readonly files: SplitSummary[] }> {
   const { folder, pins } = options;
   await mkdir(join(folder, LIBRARIES), { recursive: true });
   await using libraries = new LibraryStore(join(folder, LIBRARIES), deps.backend);
   for (const pin of pins) {
-    if (deps.signal.aborted) throw new CliError("STOPPED", "stopped; the same command goes on with what is missing");
+    deps.signal.throwIfAborted();
     await ensureState(pin, options, deps);
     if (!(await readSplit(pin.split, folder)).has(folderNameOf(pin))) await makeOne(pin, libraries, options, deps);
   }

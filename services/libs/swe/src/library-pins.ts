@@ -182,17 +182,6 @@ export const LIBRARY_PINS: readonly LibraryPin[] = [
     split: "train",
   },
   {
-    name: "more-itertools",
-    version: "11.2.1",
-    sdist: {
-      requirement: "more-itertools==11.2.1",
-      sha256: "cbf08fd0af284dc69718b9b76a8e6203df624d70209ea511e4219d350c856f63",
-    },
-    wheels: [...PYTEST],
-    suite: { paths: ["."], packages: ["more_itertools"], tests: ["tests"] },
-    split: "heldout",
-  },
-  {
     name: "humanize",
     version: "4.17.0",
     sdist: {
@@ -212,17 +201,6 @@ export const LIBRARY_PINS: readonly LibraryPin[] = [
     },
     wheels: [...PYTEST],
     suite: { paths: ["src"], packages: ["src/mistune"], tests: ["tests"] },
-    split: "train",
-  },
-  {
-    name: "natsort",
-    version: "8.4.0",
-    sdist: {
-      requirement: "natsort==8.4.0",
-      sha256: "45312c4a0e5507593da193dedd04abb1469253b601ecaf63445ad80f0a1ea581",
-    },
-    wheels: [...PYTEST],
-    suite: { paths: ["."], packages: ["natsort"], tests: ["tests"] },
     split: "train",
   },
 ];

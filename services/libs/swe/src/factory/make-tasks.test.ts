@@ -12,6 +12,8 @@ import { makeLibrary } from "./make-library.ts";
 import { type MadeTask, makeTasks } from "./make-tasks.ts";
 import { proveTask } from "./prove-task.ts";
 
+/** As libraries have them whose tests lie in a folder of their own code. */
+const TESTS_WITHIN = { ...SMALL_PIN, suite: { ...SMALL_PIN.suite, packages: ["tally", "tests"] } };
 const never = new AbortController().signal;
 
 describe.runIf(canHaveSandboxes)("the factory", { timeout: 240_000 }, () => {
@@ -22,7 +24,7 @@ describe.runIf(canHaveSandboxes)("the factory", { timeout: 240_000 }, () => {
   const verdicts: string[] = [];
   beforeAll(async () => {
     backend = await ProcessBackend.start();
-    await makeLibrary(SMALL_PIN, { folder, sources: smallSources, backend });
+    await makeLibrary(TESTS_WITHIN, { folder, sources: smallSources, backend });
     libraries = new LibraryStore(folder, backend);
     const library = await libraries.open(SMALL_TASK.library);
     const onTry = (verdict: string): number => verdicts.push(verdict);
@@ -52,6 +54,11 @@ describe.runIf(canHaveSandboxes)("the factory", { timeout: 240_000 }, () => {
       expect(payload.statement).toContain("tally 1.0.0: Counts money.");
     }
     expect(verdicts.filter((verdict) => verdict === "caught").length).toBe(8);
+  });
+
+  it("plants bugs in the library's own code, never in its tests", () => {
+    const paths = tasks.flatMap(({ payload }) => payload.edits.map(({ path }) => path));
+    expect(new Set(paths)).toEqual(new Set(["tally/core.py"]));
   });
 
   it("proves them: the repair is worth 1, nothing is worth 0", async () => {

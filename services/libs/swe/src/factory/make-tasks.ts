@@ -3,6 +3,7 @@ import { deriveSeed } from "@whetstone/core";
 import type { SandboxBackend } from "@whetstone/sandbox";
 import { folderNameOf } from "../library.ts";
 import type { OpenedLibrary } from "../library-store.ts";
+import { isSource } from "../source-change.ts";
 import type { SweTask } from "../task.ts";
 import { orderOfTries, pairsOf, placeOf } from "./choose.ts";
 import { type Attempt, Planter, type PossibleBug } from "./planter.ts";
@@ -58,7 +59,10 @@ async function trySingles(workshop: Workshop, options: MakeTasksOptions): Promis
   const perFunction = new Map<string, number>();
   for (const number of orderOfTries(workshop.bugs, options.seed)) {
     if (kept.size >= options.count || options.signal.aborted) break;
-    const place = placeOf(workshop.bugs[number]);
+    const bug = workshop.bugs[number];
+    // A library may carry its tests within its own folders.
+    if (bug === undefined || !isSource(bug.path, workshop.library.record.suite)) continue;
+    const place = placeOf(bug);
     const before = perFunction.get(place) ?? 0;
     if (before >= PER_FUNCTION) continue;
     const made = await tryOne(workshop, [number], options, kept.size);
