@@ -71,4 +71,4 @@ it("trains, keeps what it was given, and is deleted", () => {
   expect(existsSync(join(runtime.data, "runs", uid))).toBe(false);
   expect(stored().toSorted()).toEqual([homes, atlas].toSorted()); // Their names are there; the model has neither any more.
   expect(runtime.whet("jobs", "get", "pushed").status).toBe(2);
-}, 240_000);
+}, 600_000);
