@@ -82,9 +82,9 @@ class Library:
             "failing": dict(itertools.islice(failing.items(), SHOWN_FAILING)),
         }
 
-    def changes(self) -> Answer:
+    def changes(self, paths: frozenset[str]) -> Answer:
         self._candidates = []
-        for path in sorted({path for path, _ in self._touching}):
+        for path in sorted({path for path, _ in self._touching} & paths):
             for change in changes_in((REPO / path).read_bytes()):
                 tests = self._touching.get((path, change.first_line), set())
                 if 0 < len(tests) <= MANY_TESTS:
@@ -169,8 +169,8 @@ def main() -> None:
                 library = Library(Suite(**{name: tuple(values) for name, values in suite.items()}))
                 given = Limits(limits["seconds"], limits["slowSeconds"], limits["usualSeconds"])
                 answer = library.baseline(runs, given, frozenset(stable))
-            case {"do": "changes"} if library is not None:
-                answer = library.changes()
+            case {"do": "changes", "paths": paths} if library is not None:
+                answer = library.changes(frozenset(paths))
             case {"do": "try", "numbers": numbers, "maxFailures": max_failures} if library is not None:
                 answer = library.attempt(numbers, max_failures)
             case other:

@@ -3,7 +3,6 @@ import { deriveSeed } from "@whetstone/core";
 import type { SandboxBackend } from "@whetstone/sandbox";
 import { folderNameOf } from "../library.ts";
 import type { OpenedLibrary } from "../library-store.ts";
-import { isSource } from "../source-change.ts";
 import type { SweTask } from "../task.ts";
 import { orderOfTries, pairsOf, placeOf } from "./choose.ts";
 import { type Attempt, Planter, type PossibleBug } from "./planter.ts";
@@ -36,7 +35,7 @@ export async function makeTasks(library: OpenedLibrary, options: MakeTasksOption
   const { backend, count, seed, pairs, signal } = options;
   await using planter = await Planter.start(backend, library.state);
   await planter.watch(library.record);
-  const bugs = await planter.changes();
+  const bugs = await planter.changes([...library.sources.keys()]);
   const singles = await trySingles({ planter, bugs, library }, { ...options, count: Math.ceil(count * (1 - pairs)) });
   const tasks = [...singles.values()];
   for (const pair of pairsOf([...singles.keys()], bugs, deriveSeed(seed, "pairs"))) {
@@ -59,10 +58,7 @@ async function trySingles(workshop: Workshop, options: MakeTasksOptions): Promis
   const perFunction = new Map<string, number>();
   for (const number of orderOfTries(workshop.bugs, options.seed)) {
     if (kept.size >= options.count || options.signal.aborted) break;
-    const bug = workshop.bugs[number];
-    // A library may carry its tests within its own folders.
-    if (bug === undefined || !isSource(bug.path, workshop.library.record.suite)) continue;
-    const place = placeOf(bug);
+    const place = placeOf(workshop.bugs[number]);
     const before = perFunction.get(place) ?? 0;
     if (before >= PER_FUNCTION) continue;
     const made = await tryOne(workshop, [number], options, kept.size);

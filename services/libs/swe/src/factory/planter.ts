@@ -75,8 +75,9 @@ export class Planter implements AsyncDisposable {
     return this.#watch({ suite, runs: 1, stable, usualSeconds: seconds });
   }
 
-  async changes(): Promise<readonly PossibleBug[]> {
-    return z.object({ changes: z.array(ChangeSchema) }).parse(await this.#ask({ do: "changes" })).changes;
+  /** @param paths  the library's own code: it may carry its tests within its own folders */
+  async changes(paths: readonly string[]): Promise<readonly PossibleBug[]> {
+    return z.object({ changes: z.array(ChangeSchema) }).parse(await this.#ask({ do: "changes", paths })).changes;
   }
 
   /** @param numbers  places in `changes()` to break at once */
