@@ -45,6 +45,7 @@ export const ROTATING: readonly Stage[] = [
     minutes: 7,
     paths: [
       "tests/e2e",
+      `${CONTROLLER}/artifacts`,
       `${CONTROLLER}/datasets`,
       `${CONTROLLER}/loop`,
       `${OPERATOR}/on-demand`,
