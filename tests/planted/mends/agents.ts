@@ -281,7 +281,7 @@ export const AGENTS: readonly Mend[] = [
     row: "answers such as `32,\\!349`",
     without: "the thin spaces of large numbers",
     file: "services/libs/graders/src/clean-latex.ts",
-    find: "\\\\,|,\\\\!)(?=",
+    find: "\\\\,|,\\\\!)\\s*(?=",
     replace: "\\\\,)(?=",
     test: "services/libs/graders/src/math-equivalence.test.ts",
     only: "32349",

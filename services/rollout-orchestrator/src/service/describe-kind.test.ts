@@ -11,6 +11,7 @@ it("kinds are described with their form and a schema of their arguments", () => 
   expect(kinds.map(({ kind, form }) => [kind, AgentForm[form]])).toEqual([
     ["frozenlake", "AGENT"],
     ["math", "AGENT"],
+    ["code", "AGENT"],
     ["tool", "AGENT"],
     ["command", "ROLLOUT"],
     ["http", "ROLLOUT"],
