@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes HumanEval's problems as tasks: `node examples/code/humaneval.ts`, then train by job.yaml.
+// Writes HumanEval's problems as tasks, for job.yaml. `make humaneval` runs it.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
