@@ -9,7 +9,7 @@
 #   DOCKER                the builder's command (default docker), e.g. podman
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-ALL="env-runner inference-gateway rollout-orchestrator controller model-tools"
+ALL="env-runner env-runner-python inference-gateway rollout-orchestrator controller model-tools"
 REGISTRY=${REGISTRY:-localhost/whetstone}
 TAG=${TAG:-dev}
 IMAGES=${IMAGES:-$ALL}
@@ -19,6 +19,7 @@ fail() { echo "images: $*" >&2; exit 2; }
 dockerfile() {
   case $1 in
     model-tools | vllm) echo python-trainer/Dockerfile ;;
+    env-runner-python) echo python-trainer/environments.Dockerfile ;;
     env-runner | inference-gateway | rollout-orchestrator | controller) echo "services/$1/Dockerfile" ;;
     *) fail "no image is named $1; there are: $ALL vllm" ;;
   esac

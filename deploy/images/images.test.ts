@@ -7,18 +7,20 @@ import { ROOT } from "../pack/workspaces.ts";
 import { copyDependencies } from "./dependencies.ts";
 
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
-const dockerfiles = [...SERVICES.map((name) => `services/${name}/Dockerfile`), "python-trainer/Dockerfile"];
+const ofServices = SERVICES.map((name) => `services/${name}/Dockerfile`);
+const dockerfiles = [...ofServices, "python-trainer/Dockerfile", "python-trainer/environments.Dockerfile"];
 
 describe("Dockerfiles", () => {
   it.each(dockerfiles)("%s builds with the classic builder, and runs as user 10001", (path) => {
     const text = read(path);
     expect(text).not.toMatch(/^#\s*syntax=|--mount=|<<|--link/m);
-    expect(text.match(/^USER .*/gm)).toEqual(["USER 10001:10001"]);
+    expect(text.match(/^USER .*/gm)?.at(-1)).toBe("USER 10001:10001");
   });
 
   it("share their stages, so that the builder runs them once", () => {
     const shared = SERVICES.map((name) => read(`services/${name}/Dockerfile`).replaceAll(name, "<service>"));
-    expect(new Set(shared).size).toBe(1);
+    const untilTheLast = shared.map((text) => text.slice(0, text.lastIndexOf("\nFROM runtime")));
+    expect(new Set(untilTheLast).size).toBe(1);
   });
 });
 

@@ -7,7 +7,10 @@ import { ROOT } from "./workspaces.ts";
 /** Folders without what running has left in them. */
 const isSource = (path: string): boolean => !/__pycache__|\.pyc$|\.pyi$|\.egg-info/.test(path);
 
-export function copyPython(folder: string): void {
+/** What `python -m whetstone_env` imports, and Gymnasium, whose environments it serves as they are. */
+const ENVIRONMENTS = ["grpcio", "grpcio-health-checking", "grpcio-reflection", "gymnasium", "numpy", "protobuf"];
+
+export function copyPython(folder: string, part: "all" | "environments" = "all"): void {
   const trainer = join(ROOT, "python-trainer");
   for (const source of [join(trainer, "src"), join(ROOT, "proto/gen/python")]) {
     cpSync(source, folder, { recursive: true, filter: isSource });
@@ -15,7 +18,10 @@ export function copyPython(folder: string): void {
   const read = (name: string): string => readFileSync(join(trainer, name), "utf8");
   writeFileSync(
     join(folder, "requirements.txt"),
-    runtimeRequirements(read("requirements.in"), read("requirements.txt")),
+    runtimeRequirements(
+      part === "environments" ? ENVIRONMENTS.join("\n") : read("requirements.in"),
+      read("requirements.txt"),
+    ),
   );
 }
 

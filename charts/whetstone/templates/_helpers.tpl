@@ -92,7 +92,7 @@ securityContext:
   fsGroup: 10001
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
-    type: RuntimeDefault
+    {{- toYaml ($part.seccompProfile | default (dict "type" "RuntimeDefault")) | nindent 4 }}
 {{- with $root.Values.images.pullSecrets }}
 imagePullSecrets:
   {{- range . }}

@@ -3,9 +3,11 @@
 
 It needs the standard library and pytest only: a copy of it lies in every prepared state, beside the library."""
 
+import os
 from pathlib import Path
 
-REPO = Path("/workspace/repo")
+WORKSPACE = Path(os.environ.get("WHETSTONE_WORKSPACE", "/workspace"))
+REPO = WORKSPACE / "repo"
 """Where the library is, in a sandbox."""
-SITE = Path("/workspace/site")
+SITE = WORKSPACE / "site"
 """What its tests import."""

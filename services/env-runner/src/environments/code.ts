@@ -3,7 +3,7 @@ import { CodeEnvironment, CodeTests } from "@whetstone/code";
 import { parseOrThrow } from "@whetstone/core";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { z } from "zod";
-import type { Sandboxes } from "./sandboxes.ts";
+import { LeastLevel, type Sandboxes } from "./sandboxes.ts";
 
 const CodeArgs = z.strictObject({
   question: z.string().min(1).max(100_000).describe("what the agent sees"),
@@ -22,6 +22,7 @@ const CodeArgs = z.strictObject({
     .describe("of so many cases, from the first, input and expected output are shown when they fail"),
   caseSeconds: z.number().min(1).max(600).default(6).describe("CPU time of one case"),
   memoryMiB: z.number().int().min(32).max(65_536).default(512).describe("of the program with its files"),
+  sandboxLevel: LeastLevel,
   metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
 });
 
@@ -32,6 +33,7 @@ export function codeEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
     seedable: true,
     parseArgs: (args) => parseOrThrow(CodeArgs, args, ""),
     argsSchema: z.toJSONSchema(CodeArgs, { io: "input" }),
-    create: ({ metadata: _, ...args }) => new CodeEnvironment({ ...args, backend: () => sandboxes.backend() }),
+    create: ({ metadata: _, sandboxLevel, ...args }) =>
+      new CodeEnvironment({ ...args, backend: () => sandboxes.backend(sandboxLevel) }),
   });
 }

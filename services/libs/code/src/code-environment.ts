@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type SandboxBackend, SandboxError } from "@whetstone/sandbox";
-import { type Awaitable, EpisodeError, MultiTurnEnvironment, type StepOptions, type Turn } from "@whetstone/sdk";
+import {
+  type Awaitable,
+  EpisodeError,
+  MultiTurnEnvironment,
+  type ResetOptions,
+  type ResetResult,
+  type StepOptions,
+  type Turn,
+} from "@whetstone/sdk";
 import type { CodeLimits, CodeTests, FailedCase, Verdict } from "./code-task.ts";
 import { judgeProgram } from "./judge-program.ts";
 import { programOf } from "./program-text.ts";
@@ -8,7 +16,7 @@ import { programOf } from "./program-text.ts";
 export interface CodeEnvironmentOptions extends CodeLimits {
   readonly question: string;
   readonly tests: CodeTests;
-  /** Called when there is a program to judge. */
+  /** Called at the reset, so that a job is refused where there is none, and when there is a program to judge. */
   readonly backend: () => Awaitable<SandboxBackend>;
   /** "all": 1 if every case passes. "share": the share of cases that pass. */
   readonly reward: "all" | "share";
@@ -29,6 +37,11 @@ export class CodeEnvironment extends MultiTurnEnvironment<{ readonly question: s
   constructor(options: CodeEnvironmentOptions) {
     super({ question: options.question }, { maxTurns: options.maxTurns });
     this.#options = options;
+  }
+
+  override async reset(options: ResetOptions): Promise<ResetResult> {
+    await this.#options.backend();
+    return await super.reset(options);
   }
 
   async getRewardAndNextObs(_task: unknown, action: unknown, { signal }: StepOptions): Promise<Turn> {

@@ -103,6 +103,10 @@ export interface Sandbox extends AsyncDisposable {
   readonly id: string;
   /** To be recorded with the episode. */
   readonly level: SandboxLevel;
+  /** Where `/workspace` lies for its commands: at level C in a folder of its own. */
+  readonly workspace: string;
+  /** Where `/tmp` lies for its commands; TMPDIR says it too. */
+  readonly temporary: string;
   /** Starts a program; a shell is `["sh", "-c", "…"]`. @throws SandboxError, also by the execution's `result`. */
   exec(command: readonly string[], options?: ExecOptions): Execution;
   /** Writes files with the rights of the sandbox, so that no link in it leads out. @throws SandboxError, LimitError, FileConflictError */

@@ -9,6 +9,8 @@ export interface Targets {
   readonly writable: string;
   readonly folder: string;
   readonly prepared: string;
+  /** The workspace of another sandbox of level C. */
+  readonly neighbour: string;
   readonly socket: string;
   readonly abstract: string;
   readonly port: number;
@@ -55,7 +57,7 @@ const files: Attack[] = [
   {
     name: "goes up from its workspace",
     guards: ["root folder"],
-    script: `escaped("secret" in open("../../../.." + T["secret"]).read())`,
+    script: `escaped("secret" in open("../" * 12 + T["secret"]).read())`,
   },
   {
     name: "goes through /proc/self/root",

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { REPO } from "./library.ts";
 import type { OpenedLibrary } from "./library-store.ts";
 import type { SourceChange } from "./source-change.ts";
-import { GRADER_LIMITS, TOOL_ENVIRONMENT, toolCommand } from "./tool-command.ts";
+import { GRADER_LIMITS, toolCommand, toolEnvironment } from "./tool-command.ts";
 import { unresolved, type Verdict, verdictOf } from "./verdict.ts";
 import type { SweTask } from "./task.ts";
 import { brokenSources, filesOf } from "./workspace.ts";
@@ -60,11 +60,11 @@ export async function gradeChange(
     changed,
     only: [...new Set([...stable, ...task.failToPass])],
   });
-  const result = await sandbox.exec(toolCommand("grading"), {
+  const result = await sandbox.exec(toolCommand("grading", sandbox), {
     stdin: `${request}\n${word}\n`,
     deadlineMs: (seconds + START_SECONDS) * 1000,
     maxOutputBytes: MAX_ANSWER_BYTES,
-    env: TOOL_ENVIRONMENT,
+    env: toolEnvironment(sandbox),
     signal,
   }).result;
   return judge(result, word, (answer) => verdictOf(answer, task.failToPass, stable));

@@ -58,7 +58,7 @@ export class Workspace implements AsyncDisposable {
 
   /** One command of the agent's, in the repository. */
   run(command: string, { timeoutMs, maxOutputBytes, signal }: CommandOptions): Promise<ExecResult> {
-    const env = pythonEnvironment(this.library.record.suite);
+    const env = pythonEnvironment(this.library.record.suite, this.sandbox);
     const options = { cwd: REPO, env, deadlineMs: timeoutMs, maxOutputBytes, stdin: "", signal };
     return this.sandbox.exec(["bash", "-c", command], options).result;
   }
@@ -94,11 +94,12 @@ export function filesOf(texts: Texts, from: Texts) {
 }
 
 /** Python imports the repository's library, and pytest; nothing depends on the order of a set. */
-function pythonEnvironment({ paths }: Suite): Record<string, string> {
-  const folders = paths.map((path) => (path === "." ? `/workspace/${REPO}` : `/workspace/${REPO}/${path}`));
+function pythonEnvironment({ paths }: Suite, { workspace, temporary }: Sandbox): Record<string, string> {
+  const repo = `${workspace}/${REPO}`;
+  const folders = paths.map((path) => (path === "." ? repo : `${repo}/${path}`));
   return {
-    HOME: "/tmp",
-    PYTHONPATH: [...folders, `/workspace/${SITE}`].join(":"),
+    HOME: temporary,
+    PYTHONPATH: [...folders, `${workspace}/${SITE}`].join(":"),
     PYTHONHASHSEED: "0",
     PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1",
     PAGER: "cat",

@@ -94,9 +94,15 @@ describe.runIf(canHaveSandboxes)("python", { timeout: 60_000 }, () => {
   it("is closed with its environment, and is nobody else's", async () => {
     const one = await opened();
     await using other = await opened();
-    await one.run("secret = 1; open('/workspace/secret', 'w').write('1'); open('/tmp/secret', 'w').write('1')");
+    await one.run(
+      "import os; secret = 1\nfor v in ['HOME', 'TMPDIR']: open(os.environ[v] + '/secret', 'w').write('1')",
+    );
     expect(
-      (await other.run("import os; 'secret' in globals(), os.listdir('/workspace') + os.listdir('/tmp')")).outputs,
+      (
+        await other.run(
+          "import os; 'secret' in globals(), os.listdir(os.environ['HOME']) + os.listdir(os.environ['TMPDIR'])",
+        )
+      ).outputs,
     ).toEqual(["(False, [])\n"]);
     await one.environment.close();
     await one.environment.close();

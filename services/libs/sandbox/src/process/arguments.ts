@@ -156,16 +156,25 @@ function hostFolders(): string[] {
   return names.flatMap((name) => ["--bind-try", `/${name}`, `/${name}`]);
 }
 
-function environment(env: Readonly<Record<string, string>>, without: Without): string[] {
-  const all = {
+/** All variables of a command. */
+export function environmentOf(
+  env: Readonly<Record<string, string>>,
+  { workspace, temporary }: { readonly workspace: string; readonly temporary: string },
+): Record<string, string> {
+  return {
     PATH: "/usr/local/bin:/usr/bin:/bin",
-    HOME: WORKSPACE,
-    TMPDIR: "/tmp",
+    HOME: workspace,
+    TMPDIR: temporary,
     LANG: "C.UTF-8",
     PYTHONDONTWRITEBYTECODE: "1",
     ...env,
   };
-  const set = Object.entries(all).flatMap(([name, value]) => ["--setenv", name, value]);
+}
+
+function environment(env: Readonly<Record<string, string>>, without: Without): string[] {
+  const set = Object.entries(environmentOf(env, { workspace: WORKSPACE, temporary: "/tmp" })).flatMap(
+    ([name, value]) => ["--setenv", name, value],
+  );
   return [...only(!without.has("environment"), "--clearenv"), ...set];
 }
 
@@ -187,7 +196,8 @@ function rlimits({ level, limits, without }: CommandArguments): string[] {
 /** Of the keeper, and of a few commands: nsenter, bubblewrap twice. */
 export const KEEPING_PROCESSES = 16;
 
-function asUnprivileged(): string[] {
+/** What a command line begins with where we are root. */
+export function asUnprivileged(): string[] {
   const uid = String(SANDBOX_UID);
   return only(process.getuid?.() === 0, "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups");
 }

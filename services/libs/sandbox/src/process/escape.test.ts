@@ -2,19 +2,21 @@
 // The escape suite: every attack is held by the sandbox, and gets through when its guards are away.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Attack } from "../../test-support/attack.ts";
 import { ATTACKS, PRELUDE, type Targets } from "../../test-support/attacks.ts";
+import { ENDED_AT_C, GUARDS_AT_C, NEIGHBOURS, NOT_STOPPED_AT_C } from "../../test-support/lite-attacks.ts";
 import { canHaveSandboxes } from "@whetstone/testkit";
-import type { SandboxLevel } from "../sandbox.ts";
+import type { ExecResult, SandboxLevel } from "../sandbox.ts";
 import { SANDBOX_UID } from "./arguments.ts";
 import { GUARDS } from "./guards.ts";
 import { ProcessBackend } from "./process-backend.ts";
 
+const DOCS = readFileSync(join(import.meta.dirname, "../../../../../docs/sandboxes.md"), "utf8");
 const isRoot = process.getuid?.() === 0;
 const limits = { memoryMiB: 100, diskMiB: 20, diskFiles: 500, processes: 60, openFiles: 100 };
 const folder = mkdtempSync(join(tmpdir(), "whetstone-escape-"));
@@ -29,6 +31,7 @@ const host = {
   port: 0,
   shmKey: 0x5748_0000 + (process.pid & 0xffff),
   prepared: "",
+  neighbour: "",
   hostname: hostname(),
 };
 
@@ -68,13 +71,17 @@ async function backendWithout(guards: readonly (typeof GUARDS)[number][]): Promi
 }
 
 async function outcome(attack: Attack, backend: ProcessBackend, level?: SandboxLevel): Promise<string> {
+  return (await resultOf(attack, backend, level)).stdout;
+}
+
+async function resultOf(attack: Attack, backend: ProcessBackend, level?: SandboxLevel): Promise<ExecResult> {
   const victim = await startVictim();
   try {
-    await using sandbox = await backend.open({ limits, network: attack.network, level });
+    await using sandbox = await backend.open({ limits, network: level === "C" ? "none" : attack.network, level });
     const targets: Targets = { ...host, victim: victim.pid ?? 0 };
     const program = PRELUDE + attack.script;
     const command = ["/usr/bin/python3", "-c", program, JSON.stringify(targets)];
-    return (await sandbox.exec(command, { stdin: "" }).result).stdout;
+    return await sandbox.exec(command, { stdin: "" }).result;
   } finally {
     victim.kill("SIGKILL");
   }
@@ -96,6 +103,10 @@ describe.runIf(canHaveSandboxes && process.arch === "x64")("attacks", { timeout:
     process.env["WHETSTONE_TEST_SECRET"] = "secret";
     const prepared = await (await backendWithout([])).prepare(folder);
     host.prepared = join(prepared.path, "tls.key");
+    const neighbour = await (
+      await backendWithout([])
+    ).open({ level: "C", files: [{ path: "secret", content: "secret" }] });
+    host.neighbour = neighbour.workspace;
   }, 60_000);
 
   afterAll(async () => {
@@ -124,5 +135,37 @@ describe.runIf(canHaveSandboxes && process.arch === "x64")("attacks", { timeout:
     it(`escapes without: ${attack.guards.join(", ")}`, async () => {
       expect(await outcome(attack, await backendWithout(attack.guards))).toContain("ESCAPED");
     });
+  });
+
+  const notStopped = new Set(NOT_STOPPED_AT_C.map(({ name }) => name));
+  const sampled = new Set(ENDED_AT_C.map(({ name }) => name));
+  const heldAtC = [...ATTACKS, ...NEIGHBOURS]
+    .filter(({ name }) => !notStopped.has(name) && !sampled.has(name))
+    .map((attack) => ({ ...attack, guards: GUARDS_AT_C[attack.name] ?? attack.guards }));
+
+  describe.each(heldAtC)("at level C a command that $name", (attack) => {
+    it("is held", async () => {
+      expect(await outcome(attack, await backendWithout([]), "C")).not.toContain("ESCAPED");
+    });
+
+    it.runIf(attack.guards.length > 0)(`escapes without: ${attack.guards.join(", ")}`, async () => {
+      expect(await outcome(attack, await backendWithout(attack.guards), "C")).toContain("ESCAPED");
+    });
+  });
+
+  describe.each(ENDED_AT_C)("at level C a command that $name", ({ failure, ...attack }) => {
+    it(`is ended by name: ${failure}`, async () => {
+      const result = await resultOf(attack, await backendWithout([]), "C");
+      expect(result).toMatchObject({ failure, stdout: "" });
+    });
+
+    it(`escapes without: ${attack.guards.join(", ")}`, async () => {
+      expect(await outcome(attack, await backendWithout(attack.guards), "C")).toContain("ESCAPED");
+    });
+  });
+
+  it.each(NOT_STOPPED_AT_C)("level C does not stop a command that $name, as docs/sandboxes.md says", async (attack) => {
+    expect(await outcome(attack, await backendWithout([]), "C")).toContain("ESCAPED");
+    expect(DOCS).toContain(`- ${attack.name}`);
   });
 });

@@ -14,6 +14,8 @@ export interface CommandEnd {
   readonly exitCode: number;
   /** The command itself has begun: what went wrong afterwards is not ours. */
   readonly hasBegun: boolean;
+  /** All that its keeper said on the descriptor for that. */
+  readonly reported: string;
   /** We killed it for this. */
   readonly killedFor: PolicyFailure | undefined;
   /** What was said on standard error. */
@@ -26,6 +28,8 @@ export interface ExecutionOptions extends ExecOptions {
   /** Of the programs that keep the command, not of the command. */
   readonly keepersEnv: NodeJS.ProcessEnv;
   readonly deadlineMs: number;
+  /** Ends all of it. Default: the process group of who keeps the command is killed. */
+  readonly end?: (keeper: ChildProcess) => void;
   /** @throws what the result rejects with */
   readonly judge: (end: CommandEnd) => PolicyFailure | undefined;
 }
@@ -38,17 +42,19 @@ export class ProcessExecution implements Execution {
   readonly #child: ChildProcess;
   readonly #log: OutputLog;
   readonly #maxTotalBytes: number;
+  readonly #end: (keeper: ChildProcess) => void;
   #killedFor: PolicyFailure | undefined;
 
   constructor(options: ExecutionOptions) {
     const { argv, filter, keepersEnv: env, stdin, maxOutputBytes = DEFAULT_OUTPUT_BYTES } = options;
     const [program = "", ...args] = argv;
+    this.#end = options.end ?? killGroup;
     this.#log = new OutputLog(maxOutputBytes);
     this.#maxTotalBytes = options.maxTotalBytes ?? Math.max(DEFAULT_TOTAL_BYTES, maxOutputBytes);
     const stdio = ["pipe", "pipe", "pipe", "pipe", "pipe"] as const;
     this.#child = spawn(program, args, { stdio: [...stdio], env, detached: true });
-    const hasBegun = this.#connect(filter);
-    this.result = this.#ended(options, hasBegun);
+    const reported = this.#connect(filter);
+    this.result = this.#ended(options, reported);
     this.result.catch(() => undefined); // Whoever follows the output may not wait for the result.
     if (stdin !== undefined) this.#child.stdin?.end(stdin);
   }
@@ -74,20 +80,20 @@ export class ProcessExecution implements Execution {
   /** The whole chain of processes that keep the command; its process namespace ends with them. */
   kill(failure?: PolicyFailure): void {
     this.#killedFor ??= failure;
-    if (this.#child.exitCode === null && this.#child.signalCode === null) killGroup(this.#child);
+    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#end(this.#child);
   }
 
-  /** @returns whether the command has begun, once it has ended */
-  #connect(filter: Uint8Array): () => boolean {
+  /** @returns what was reported, once it has ended */
+  #connect(filter: Uint8Array): () => string {
     const { stdin, stdout, stderr, stdio } = this.#child;
     const filterPipe = stdio[SECCOMP_FD] as Writable;
     for (const pipe of [stdin, filterPipe]) pipe?.on("error", () => undefined); // It ended before it read all.
     filterPipe.end(filter);
     stdout?.on("data", (data: Buffer) => this.#take("stdout", data));
     stderr?.on("data", (data: Buffer) => this.#take("stderr", data));
-    let begun = false;
-    (stdio[STARTED_FD] as Readable).on("data", () => (begun = true));
-    return () => begun;
+    let reported = "";
+    (stdio[STARTED_FD] as Readable).on("data", (data: Buffer) => (reported += data.toString()));
+    return () => reported;
   }
 
   #take(stream: OutputChunk["stream"], data: Buffer): void {
@@ -95,7 +101,7 @@ export class ProcessExecution implements Execution {
     if (this.#log.totalBytes > this.#maxTotalBytes) this.kill("OUTPUT");
   }
 
-  async #ended({ deadlineMs, signal, judge }: ExecutionOptions, hasBegun: () => boolean): Promise<ExecResult> {
+  async #ended({ deadlineMs, signal, judge }: ExecutionOptions, said: () => string): Promise<ExecResult> {
     const timer = setTimeout(() => this.kill("DEADLINE"), deadlineMs);
     const leave = signal && onAbort(signal, () => this.kill());
     if (signal?.aborted) this.kill();
@@ -103,7 +109,9 @@ export class ProcessExecution implements Execution {
       const exitCode = await exitOf(this.#child);
       if (signal?.aborted) throw abortReason(signal);
       const [stdout, stderr] = [this.#log.text("stdout"), this.#log.text("stderr")];
-      const failure = judge({ exitCode, hasBegun: hasBegun(), killedFor: this.#killedFor, said: stderr });
+      const reported = said();
+      const hasBegun = reported.startsWith("\n");
+      const failure = judge({ exitCode, hasBegun, reported, killedFor: this.#killedFor, said: stderr });
       return { exitCode, failure, stdout, stderr, cutBytes: this.#log.cutBytes };
     } finally {
       clearTimeout(timer);

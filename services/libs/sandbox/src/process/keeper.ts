@@ -124,6 +124,9 @@ async function firstProcess(monitor: ChildProcess): Promise<number> {
 
 export function startFailed(why: string, cause?: unknown): SandboxError {
   const missing = /spawn (\S+) ENOENT|exec(?:ute|vp)? .*?(bwrap|nsenter|prlimit|setpriv)/u.exec(why);
+  if (missing?.[1]?.endsWith("python3")) {
+    return new SandboxError("START", "python3 is not installed (Debian: apt-get install python3)", { cause });
+  }
   if (missing === null) return new SandboxError("START", `the sandbox did not start: ${why}`, { cause });
   const message = `${missing[1] ?? missing[2]} is not installed (Debian: apt-get install bubblewrap util-linux)`;
   return new SandboxError("START", message, { cause });

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 // What a process that was killed leaves behind carries its name: its id and the time it started, since ids are given again.
 
 const PREFIX = "whetstone-sandbox";
-const NAME = new RegExp(`^${PREFIX}-(\\d+)-(\\d+)-\\d+$`, "mu");
+const NAME = new RegExp(`^${PREFIX}-(\\d+)-(\\d+)-\\d+(-[0-9a-f]+)?$`, "mu");
+
+const OPEN_UP_MS = 60_000;
 
 let made = 0;
 
@@ -16,10 +19,10 @@ export function ownedName(): string {
 }
 
 /**
- * Removes processes, cgroups and prepared states whose owner is gone. Processes end with their owner by the kernel's doing, but for
+ * Removes processes, cgroups and folders whose owner is gone. Processes end with their owner by the kernel's doing, but for
  * those of a bubblewrap that was just starting.
  */
-export function reap(cgroupParents: readonly string[], preparedFolder: string): void {
+export function reap(cgroupParents: readonly string[], folders: readonly string[]): void {
   for (const pid of abandonedProcesses()) kill(pid);
   for (const folder of cgroupParents.flatMap(abandonedIn)) {
     try {
@@ -28,7 +31,17 @@ export function reap(cgroupParents: readonly string[], preparedFolder: string): 
       // A last process is just ending: the next start removes it.
     }
   }
-  for (const folder of abandonedIn(preparedFolder)) rmSync(folder, { recursive: true, force: true });
+  for (const folder of folders.flatMap(abandonedIn)) removeFolder(folder);
+}
+
+/** Its folders may have been closed to us: whoever made them may open them. */
+export function removeFolder(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    spawnSync("chmod", ["-R", "u+rwX", "--", folder], { timeout: OPEN_UP_MS });
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 function abandonedIn(folder: string): string[] {

@@ -20,6 +20,8 @@ import { SANDBOX_UID } from "./arguments.ts";
 import { Cgroup, findHierarchies, type Hierarchies } from "./cgroup.ts";
 import type { Without } from "./guards.ts";
 import { Keeper } from "./keeper.ts";
+import { makeLiteFolder } from "./lite-folder.ts";
+import { LiteSandbox } from "./lite-sandbox.ts";
 import { ownedName, reap } from "./owner.ts";
 import { ProcessSandbox } from "./process-sandbox.ts";
 import { isFilterable, seccompFilter } from "./seccomp.ts";
@@ -41,11 +43,13 @@ const STARTING = 16;
 const PREPARE_MS = 600_000;
 const run = promisify(execFile);
 
-/** Sandboxes of this machine's kernel: bubblewrap, and cgroups where they can be written. */
+/** Sandboxes of this machine's kernel: bubblewrap, and cgroups where they can be written; Landlock where it is refused. */
 export class ProcessBackend implements SandboxBackend {
   readonly level: SandboxLevel;
   readonly #mountPoint: string;
   readonly #prepared: string;
+  /** Of level C: its workspaces. */
+  readonly #lite: string;
   readonly #maxSandboxes: number;
   readonly #without: Without;
   readonly #hierarchies: Hierarchies | undefined;
@@ -64,13 +68,14 @@ export class ProcessBackend implements SandboxBackend {
     const isRoot = process.getuid?.() === 0;
     this.#mountPoint = ownFolder(join(ownFolder(folder, 0o711), "mount"), 0o711);
     this.#prepared = ownFolder(join(folder, "prepared"), 0o700, isRoot ? SANDBOX_UID : undefined);
-    reap(found.hierarchies?.parents ?? [], this.#prepared);
+    this.#lite = ownFolder(join(folder, "lite"), 0o700, isRoot ? SANDBOX_UID : undefined);
+    reap(found.hierarchies?.parents ?? [], [this.#prepared, this.#lite]);
   }
 
   /** Finds out which levels work, by opening a sandbox. @throws SandboxError UNAVAILABLE when none does. */
   static async start(options: ProcessBackendOptions = {}): Promise<ProcessBackend> {
     const found = findGroups();
-    for (const level of ["A", "B"] as const) {
+    for (const level of LEVELS) {
       if (level in found.reasons) continue;
       const backend = new ProcessBackend(options, found);
       try {
@@ -127,7 +132,8 @@ export class ProcessBackend implements SandboxBackend {
     return wanted;
   }
 
-  async #start(level: SandboxLevel, settings: ReturnType<typeof openSettings>): Promise<Sandbox> {
+  async #start(level: SandboxLevel, settings: Settings): Promise<Sandbox> {
+    if (level === "C") return await this.#startLite(settings);
     const { limits, network, prepared, ttlMs, files, signal } = settings;
     const without = this.#without;
     const mountPoint = this.#mountPoint;
@@ -137,14 +143,34 @@ export class ProcessBackend implements SandboxBackend {
     undo.defer(() => cgroup?.remove());
     const keeper = await Keeper.start({ id, mountPoint, lower: prepared?.path, limits, ttlMs, without }, signal);
     undo.defer(() => keeper.close());
-    const filter = seccompFilter(process.arch as "x64", network);
+    const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
     const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, without, onClose });
     await sandbox.upload(files, signal);
     undo.move();
     return sandbox;
   }
+
+  async #startLite({ limits, network, prepared, ttlMs, files, signal }: Settings): Promise<Sandbox> {
+    if (network !== "none") {
+      throw new SandboxError("UNAVAILABLE", "level C has no network of its own: a sandbox with one needs level A or B");
+    }
+    const id = ownedName();
+    const folder = await makeLiteFolder({ parent: this.#lite, id, lower: prepared?.path, signal });
+    const filter = seccompFilter(process.arch as "x64", { network, shared: true });
+    const onClose = (): unknown => this.#open.delete(sandbox);
+    const sandbox = new LiteSandbox({ id, limits, ttlMs, folder, filter, without: this.#without, onClose });
+    try {
+      await sandbox.upload(files, signal);
+      return sandbox;
+    } catch (error) {
+      await sandbox.close();
+      throw error;
+    }
+  }
 }
+
+type Settings = ReturnType<typeof openSettings>;
 
 interface Found {
   readonly hierarchies: Hierarchies | undefined;
@@ -152,15 +178,15 @@ interface Found {
 }
 
 function findGroups(): Found {
-  const reasons: Reasons = { C: "it is not built yet: ask for A or B" };
+  const reasons: Reasons = {};
   if (process.platform !== "linux" || !isFilterable(process.arch)) {
     const why = `only Linux on x64 and arm64 has it, this is ${process.platform} on ${process.arch}`;
-    return { hierarchies: undefined, reasons: { ...reasons, A: why, B: why } };
+    return { hierarchies: undefined, reasons: { A: why, B: why, C: why } };
   }
   try {
     return { hierarchies: findHierarchies(), reasons };
   } catch (error) {
-    return { hierarchies: undefined, reasons: { ...reasons, A: `no cgroups: ${WhetstoneError.from(error).message}` } };
+    return { hierarchies: undefined, reasons: { A: `no cgroups: ${WhetstoneError.from(error).message}` } };
   }
 }
 

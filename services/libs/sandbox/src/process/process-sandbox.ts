@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { FileConflictError, LimitError, type PolicyFailure, SandboxError } from "../failure.ts";
+import { type PolicyFailure, SandboxError } from "../failure.ts";
 import type {
   DownloadOptions,
   ExecOptions,
@@ -9,7 +9,8 @@ import type {
   SandboxLevel,
   SandboxLimits,
 } from "../sandbox.ts";
-import { checkPaths, readTar, writeTar } from "../tar.ts";
+import { downloadFrom, uploadInto } from "../files-by-tar.ts";
+import { checkPaths } from "../tar.ts";
 import { innerCommand, WORKSPACE } from "./arguments.ts";
 import type { Cgroup } from "./cgroup.ts";
 import { type CommandEnd, ProcessExecution } from "./execution.ts";
@@ -28,11 +29,11 @@ export interface ProcessSandboxOptions {
   readonly onClose: () => void;
 }
 
-const MAX_DOWNLOAD_BYTES = 16 * 1024 * 1024;
-
 export class ProcessSandbox implements Sandbox {
   readonly id: string;
   readonly level: SandboxLevel;
+  readonly workspace = WORKSPACE;
+  readonly temporary = "/tmp";
   readonly #options: ProcessSandboxOptions;
   readonly #running = new Set<ProcessExecution>();
   #closing: Promise<void> | undefined;
@@ -71,28 +72,12 @@ export class ProcessSandbox implements Sandbox {
     return execution;
   }
 
-  async upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void> {
-    if (files.length === 0) return;
-    const command = ["tar", "--extract", "--file=-", "--no-same-owner", `--directory=${WORKSPACE}`];
-    const { exitCode, failure, stderr } = await this.exec(command, { stdin: writeTar(files), signal }).result;
-    if (failure !== undefined) throw new LimitError(failure, `files could not be written: ${stderr.trim()}`);
-    if (exitCode !== 0) throw new FileConflictError(`files could not be written: ${stderr.trim()}`);
+  upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void> {
+    return uploadInto(this, files, signal);
   }
 
-  async download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
-    checkPaths(paths, "paths");
-    const { maxBytes = MAX_DOWNLOAD_BYTES, signal } = options;
-    const command = ["tar", "--create", "--file=-", "--format=gnu", `--directory=${WORKSPACE}`, "--", ...paths];
-    const limits = { maxOutputBytes: 2 * maxBytes, maxTotalBytes: 2 * maxBytes };
-    const execution = this.exec(command, { stdin: "", signal, ...limits });
-    const data: Uint8Array[] = [];
-    for await (const chunk of execution.chunks()) if (chunk.stream === "stdout") data.push(chunk.data);
-    const { failure } = await execution.result;
-    if (failure !== undefined && failure !== "DISK") throw new LimitError(failure, "the files could not be read");
-    const files = readTar(Buffer.concat(data));
-    const bytes = files.reduce((total, { content }) => total + content.length, 0);
-    if (bytes > maxBytes) throw new LimitError("OUTPUT", `the files have ${bytes} bytes, ${maxBytes} are allowed`);
-    return files;
+  download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
+    return downloadFrom(this, paths, options);
   }
 
   close(): Promise<void> {
@@ -141,6 +126,6 @@ function countersOf(cgroup: Cgroup | undefined): Counters {
   return { memoryKills, refusedProcesses };
 }
 
-function closed(): SandboxError {
+export function closed(): SandboxError {
   return new SandboxError("CLOSED", "the sandbox was closed");
 }

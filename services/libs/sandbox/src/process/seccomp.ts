@@ -59,6 +59,34 @@ const DENIED = {
   modify_ldt: [154, null],
 } as const satisfies Record<string, readonly [number, number | null]>;
 
+/** Where there is no namespace for them, a sandbox meets others there. */
+const SHARED = {
+  shmget: [29, 194],
+  shmat: [30, 196],
+  shmctl: [31, 195],
+  semget: [64, 190],
+  semop: [65, 193],
+  semctl: [66, 191],
+  semtimedop: [220, 192],
+  msgget: [68, 186],
+  msgsnd: [69, 189],
+  msgrcv: [70, 188],
+  msgctl: [71, 187],
+  mq_open: [240, 180],
+  mq_unlink: [241, 181],
+} as const satisfies Record<string, readonly [number, number]>;
+
+/** Calls that change a process: with the argument that names it (0 is the caller), and the value of the first for "all of a user". */
+const OF_A_PROCESS = {
+  setpriority: { numbers: [141, 140], process: 1, ofUser: 2 },
+  ioprio_set: { numbers: [251, 30], process: 1, ofUser: 3 },
+  sched_setaffinity: { numbers: [203, 122], process: 0, ofUser: undefined },
+  sched_setscheduler: { numbers: [144, 119], process: 0, ofUser: undefined },
+  sched_setparam: { numbers: [142, 118], process: 0, ofUser: undefined },
+  sched_setattr: { numbers: [314, 274], process: 0, ofUser: undefined },
+  prlimit64: { numbers: [302, 261], process: 0, ofUser: undefined },
+} as const;
+
 const ARCHITECTURES = {
   x64: { index: 0, audit: 0xc000003e, clone: 56, clone3: 435, socket: 41 },
   arm64: { index: 1, audit: 0xc00000b7, clone: 220, clone3: 435, socket: 198 },
@@ -83,13 +111,24 @@ const FIRST_ARGUMENT = 16;
 /** CLONE_NEWNS … CLONE_NEWNET, of clone's flags. */
 const NEW_NAMESPACES = 0x7e020000;
 const X32_BIT = 0x40000000;
+/** No process has this id. */
+const NOBODY = 0xffffffff;
 const AF_UNIX = 1;
 const AF_INET = 2;
 const AF_INET6 = 10;
 
-export function seccompFilter(architecture: keyof typeof ARCHITECTURES, network: SandboxNetwork): Buffer {
+export interface FilterOptions {
+  readonly network: SandboxNetwork;
+  /** It shares process, network and IPC namespace with others: no sockets, and no call that names another process. */
+  readonly shared?: boolean;
+}
+
+export function seccompFilter(
+  architecture: keyof typeof ARCHITECTURES,
+  { network, shared = false }: FilterOptions,
+): Buffer {
   const { index, audit, clone, clone3, socket } = ARCHITECTURES[architecture];
-  const families = network === "none" ? [AF_UNIX] : [AF_UNIX, AF_INET, AF_INET6];
+  const families = shared ? [] : network === "none" ? [AF_UNIX] : [AF_UNIX, AF_INET, AF_INET6];
   const program: number[][] = [];
   const add = (code: number, ifTrue: number, ifFalse: number, value: number): unknown =>
     program.push([code, ifTrue, ifFalse, value]);
@@ -111,6 +150,19 @@ export function seccompFilter(architecture: keyof typeof ARCHITECTURES, network:
   add(IF_ANY_BIT, 0, 1, NEW_NAMESPACES);
   add(RETURN, 0, 0, refuse(EPERM));
   add(RETURN, 0, 0, ALLOW);
+  if (shared) {
+    for (const numbers of Object.values(SHARED)) refuseCall(numbers[index], EPERM);
+    for (const { numbers, process, ofUser } of Object.values(OF_A_PROCESS)) {
+      add(IF_EQUAL, 0, 7, numbers[index]);
+      add(LOAD, 0, 0, FIRST_ARGUMENT + 8 * process);
+      add(IF_EQUAL, 1, 0, 0);
+      add(RETURN, 0, 0, refuse(EPERM));
+      add(LOAD, 0, 0, FIRST_ARGUMENT);
+      add(IF_EQUAL, 0, 1, ofUser ?? NOBODY);
+      add(RETURN, 0, 0, refuse(EPERM));
+      add(RETURN, 0, 0, ALLOW);
+    }
+  }
   add(IF_EQUAL, 0, families.length + 2, socket);
   add(LOAD, 0, 0, FIRST_ARGUMENT);
   families.forEach((family, i) => add(IF_EQUAL, families.length - i, 0, family));

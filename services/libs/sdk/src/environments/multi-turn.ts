@@ -60,7 +60,7 @@ export abstract class MultiTurnEnvironment<Task extends Info = Info> extends Bas
     return questionOf(task);
   }
 
-  reset(_options: ResetOptions): ResetResult {
+  reset(_options: ResetOptions): Awaitable<ResetResult> {
     this.history.length = 0;
     this.#over = false;
     return { observation: this.firstObservation(this.task), info: {} };

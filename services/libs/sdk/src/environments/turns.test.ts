@@ -38,7 +38,7 @@ describe("MultiTurnEnvironment", () => {
   it("ends early when a turn says so; three turns by default", async () => {
     const environment = new EatingEnvironment({ left: 1 });
     await expect(environment.step("a")).rejects.toThrow(/needs a reset/);
-    environment.reset({ seed: 1 });
+    await environment.reset({ seed: 1 });
     expect(await environment.step("a")).toMatchObject({ terminated: true, truncated: false, observation: {} });
     expect(environment.maxTurns).toBe(3);
     expect(() => new EatingEnvironment({ left: 1 }, { maxTurns: 0 })).toThrow(/maxTurns/);
@@ -49,7 +49,7 @@ describe("MultiTurnEnvironment", () => {
     const environments = Array.from({ length: 1000 }, () => new EatingEnvironment(task));
     const observations = await Promise.all(
       environments.map(async (environment) => {
-        environment.reset({ seed: 1 });
+        await environment.reset({ seed: 1 });
         await environment.step("a");
         return (await environment.step("a")).observation;
       }),
@@ -67,7 +67,7 @@ describe("SingleTurnEnvironment", () => {
       ["5", 0],
     ] as const) {
       const environment = new SingleTurnEnvironment({ task, rewardFunction: right });
-      expect(environment.reset({ seed: 1 }).observation).toEqual({ question: "2+2?" });
+      expect((await environment.reset({ seed: 1 })).observation).toEqual({ question: "2+2?" });
       const result = await environment.step(action);
       expect(result).toMatchObject({ reward, terminated: true, info: { success: reward === 1, seen: action } });
     }
@@ -77,7 +77,7 @@ describe("SingleTurnEnvironment", () => {
     const options = Object.freeze({ task: Object.freeze({ question: "?", answer: "4" }), rewardFunction: right });
     for (let i = 0; i < 3; i += 1) {
       const environment = new SingleTurnEnvironment(options);
-      environment.reset({ seed: i });
+      await environment.reset({ seed: i });
       expect((await environment.step("4")).reward).toBe(1);
     }
   });
@@ -87,10 +87,10 @@ describe("SingleTurnEnvironment", () => {
       task: {},
       rewardFunction: () => Promise.reject(new Error("down")),
     });
-    environment.reset({ seed: 1 });
+    await environment.reset({ seed: 1 });
     await expect(environment.step("")).rejects.toMatchObject({ failureClass: "GRADER" });
     const silent = new SingleTurnEnvironment({ task: {}, rewardFunction: zeroReward });
-    silent.reset({ seed: 1 });
+    await silent.reset({ seed: 1 });
     expect((await silent.step("")).reward).toBe(0);
   });
 });
@@ -101,7 +101,7 @@ describe("RevisingEnvironment", () => {
 
   async function play(answers: string[], options: { feedback?: "blind"; improvementBonus?: number } = {}) {
     const environment = new RevisingEnvironment({ task, rewardFunction, maxTurns: answers.length, ...options });
-    environment.reset({ seed: 1 });
+    await environment.reset({ seed: 1 });
     const results = [];
     for (const answer of answers) {
       results.push(await environment.step(answer));

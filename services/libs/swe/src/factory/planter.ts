@@ -4,7 +4,7 @@ import type { Execution, PreparedState, Sandbox, SandboxBackend } from "@whetsto
 import { z } from "zod";
 import type { LibraryRecord, Suite } from "../library.ts";
 import { EditSchema } from "../task.ts";
-import { GRADER_LIMITS, TOOL_ENVIRONMENT, toolCommand } from "../tool-command.ts";
+import { GRADER_LIMITS, toolCommand, toolEnvironment } from "../tool-command.ts";
 
 const BaselineSchema = z.object({
   stable: z.array(z.string()),
@@ -52,8 +52,8 @@ export class Planter implements AsyncDisposable {
 
   private constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox;
-    this.#execution = sandbox.exec(toolCommand("planting"), {
-      env: TOOL_ENVIRONMENT,
+    this.#execution = sandbox.exec(toolCommand("planting", sandbox), {
+      env: toolEnvironment(sandbox),
       deadlineMs: DAY_MS,
       maxOutputBytes: ANSWER_BYTES,
       maxTotalBytes: Number.MAX_SAFE_INTEGER,
