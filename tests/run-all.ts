@@ -23,7 +23,7 @@ const NOTHING: Outcome = { passed: 0, failures: [] };
 const leftOut: string[] = [];
 const green: string[] = [];
 
-const results = [within("unit", 0, unit), within("pytest", 0, (minutes) => pytest(minutes))];
+const results = [within("unit", 0, unit), within("pytest", 0, (minutes) => pytest(minutes)), within("go", 0, goTests)];
 if (process.argv.includes("--cluster")) results.push(...onCluster());
 writeFileSync(`${reports}/green-stages.json`, JSON.stringify(green));
 const passed = results.reduce((total, outcome) => total + outcome.passed, 0);
@@ -154,6 +154,25 @@ function pytest(minutes: number, tests: readonly string[] = [], how: { name?: st
   const file = `${reports}/${fileName(name)}.xml`;
   const args = ["-m", "pytest", "-q", `--junitxml=${file}`, ...tests.map((path) => resolve(path))];
   return outcome(name, run("python", args, { cwd: "python-trainer", minutes, env }), file, readPytest);
+}
+
+/** Of the sandboxes' daemon, the one part in Go: where there is no Go it is left out. */
+function goTests(): Outcome {
+  const cwd = "services/sandbox-daemon";
+  if (!existsSync(cwd)) return NOTHING;
+  const go = ["go", "/usr/local/go/bin/go"].find((each) => spawnSync(each, ["version"]).status === 0);
+  if (go === undefined) {
+    leftOut.push("NOT RUN go test of services/sandbox-daemon: there is no Go");
+    return NOTHING;
+  }
+  const { stdout, stderr, status } = spawnSync(go, ["test", "-v", "./..."], {
+    cwd,
+    encoding: "utf8",
+  });
+  const failures = [...stdout.matchAll(/^--- FAIL: (\S+)/gmu)].map(([, name]) => `go test: ${name}`);
+  if (status !== 0) console.log(stdout + stderr);
+  if (status !== 0 && failures.length === 0) failures.push("go test");
+  return { passed: [...stdout.matchAll(/^--- PASS: /gmu)].length, failures };
 }
 
 function fileName(name: string): string {

@@ -9,6 +9,7 @@ import { format, resolveConfig } from "prettier";
 import { stringify } from "yaml";
 import { ENVIRONMENT_POOL } from "../../services/controller/src/operator/environment-pool/schema.ts";
 import { INFERENCE_FLEET } from "../../services/controller/src/operator/inference-fleet/schema.ts";
+import { SANDBOX_POOL } from "../../services/controller/src/operator/sandbox-pool/schema.ts";
 import { TRAINING_JOB } from "../../services/controller/src/operator/training-job/schema.ts";
 import { definitionOf } from "../crds/definitions.ts";
 import { objectsReference } from "../crds/reference.ts";
@@ -20,7 +21,7 @@ import { settingsDefaults, settingsTable, settingsTypes } from "./settings.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const YAML_HEADER = "# Generated from services/controller/src/operator/*/schema.ts by `make gen`. Do not edit.\n";
-const KINDS = [TRAINING_JOB, INFERENCE_FLEET, ENVIRONMENT_POOL];
+const KINDS = [TRAINING_JOB, INFERENCE_FLEET, ENVIRONMENT_POOL, SANDBOX_POOL];
 
 /** The contract with its comments, which proto/gen does not keep. */
 function readContract(): ReturnType<typeof createFileRegistry> {

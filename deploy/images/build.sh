@@ -9,7 +9,7 @@
 #   DOCKER                the builder's command (default docker), e.g. podman
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-ALL="env-runner env-runner-python inference-gateway rollout-orchestrator controller model-tools"
+ALL="env-runner env-runner-python inference-gateway rollout-orchestrator controller sandbox-daemon model-tools"
 REGISTRY=${REGISTRY:-localhost/whetstone}
 TAG=${TAG:-dev}
 IMAGES=${IMAGES:-$ALL}
@@ -20,9 +20,13 @@ dockerfile() {
   case $1 in
     model-tools | vllm) echo python-trainer/Dockerfile ;;
     env-runner-python) echo python-trainer/environments.Dockerfile ;;
-    env-runner | inference-gateway | rollout-orchestrator | controller) echo "services/$1/Dockerfile" ;;
+    env-runner | inference-gateway | rollout-orchestrator | controller | sandbox-daemon) echo "services/$1/Dockerfile" ;;
     *) fail "no image is named $1; there are: $ALL vllm" ;;
   esac
+}
+# Its program is made outside: it is one file, and Go comes in no image that the others need.
+program() {
+  [ "$1" != sandbox-daemon ] || make -s -C services/sandbox-daemon || fail "sandbox-daemon needs Go 1.25 or newer on the PATH; leave it out with IMAGES=\"…\""
 }
 # Builders warn about arguments that a Dockerfile does not declare, so each gets its own.
 arguments() {
@@ -45,6 +49,7 @@ for name in $IMAGES; do
   file=$(dockerfile "$name")
   image=$REGISTRY/$name:$TAG
   began=$SECONDS
+  program "$name"
   build "$file" "$image" "$name"
   size=$($DOCKER image inspect --format '{{.Size}}' "$image")
   printf '%-48s %6d MB %5d s\n' "$image" $((size / 1000000)) $((SECONDS - began))

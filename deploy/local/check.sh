@@ -19,6 +19,10 @@ generated_is_current() {
 contract_is_compatible() { (cd proto && buf breaking --against baseline.binpb); }
 python_types() { (cd python-trainer && pyright --pythonpath ../.venv/bin/python); }
 
+# The daemon of sandboxes is in Go, which nothing else needs.
+GO=$(command -v go || ls /usr/local/go/bin/go 2>/dev/null || true)
+daemon() { (cd services/sandbox-daemon && [ -z "$("${GO}fmt" -l .)" ] && "$GO" vet ./...); }
+
 step "format (prettier)" prettier --log-level warn --check .
 step "lint (eslint)" eslint . --max-warnings 0
 step "types (tsc)" tsc -p tsconfig.json
@@ -28,5 +32,6 @@ step "types (pyright)" python_types
 step "contract (buf lint)" bash -c 'cd proto && buf lint'
 step "contract (buf breaking)" contract_is_compatible
 step "generated code" generated_is_current
+if [ -n "$GO" ]; then step "sandbox daemon (gofmt, go vet)" daemon; else echo "check: NOT CHECKED services/sandbox-daemon: there is no Go"; fi
 if [ ${#failed[@]} -gt 0 ]; then printf 'check: failed: %s\n' "${failed[@]}" >&2; exit 1; fi
 echo "check: all well"

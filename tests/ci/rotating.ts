@@ -102,6 +102,20 @@ export const ROTATING: readonly Stage[] = [
     paths: [...KUBE, `${CONTROLLER}/pools`, `${OPERATOR}/environment-pool`, "services/env-runner/src"],
   },
   {
+    name: "kube: sandboxes",
+    project: "kube",
+    tests: ["tests/kube/sandbox-escape.kube.test.ts", "tests/kube/sandbox-pools.kube.test.ts"],
+    minutes: 7,
+    paths: [
+      ...KUBE,
+      `${CONTROLLER}/sandboxes`,
+      `${OPERATOR}/sandbox-pool`,
+      "services/env-runner/src/sandboxes",
+      "services/libs/sandbox/src/kubernetes",
+      "services/sandbox-daemon",
+    ],
+  },
+  {
     name: "e2e: node, network, three NATS servers",
     parts: ["r3"],
     faults: "^(node |kubelet|API server|engine's network|NATS's network)",

@@ -26,7 +26,7 @@ describe("stages that take turns", () => {
     const changed = (file: string) => names(day, [file]).filter((name) => name !== "containers");
     expect(changed("tests/kube/pools.kube.test.ts")).toEqual(["kube: environments"]);
     expect(changed("services/controller/src/operator/kueue/plan.ts")).toEqual(["kube: jobs", "kube: engines"]);
-    expect(changed("services/controller/src/operator/operator.ts")).toHaveLength(5);
+    expect(changed("services/controller/src/operator/operator.ts")).toHaveLength(6);
     expect(changed("tests/kubelet.ts")).toEqual([]);
   });
 

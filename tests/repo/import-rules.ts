@@ -49,6 +49,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "loop/validation": ["datasets", "jobs", "loop", "loop/batch"],
     fleet: ["leading", "loop", "operator/inference-fleet"],
     pools: ["jobs/validation", "operator/environment-pool"],
+    sandboxes: ["operator", "operator/sandbox-pool"],
     operator: [
       ".",
       "fleet",
@@ -61,11 +62,13 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
       "operator/environment-pool",
       "operator/inference-fleet",
       "operator/on-demand",
+      "operator/sandbox-pool",
       "operator/training-job",
     ],
     "operator/certificates": ["operator"],
     "operator/environment-pool": ["leading", "operator"],
     "operator/inference-fleet": ["operator", "operator/on-demand"],
+    "operator/sandbox-pool": ["operator"],
     "operator/kueue": ["operator/training-job"],
     "operator/on-demand": [
       "jobs",
@@ -101,7 +104,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   },
   "env-runner": {
     artifacts: [],
-    environments: [],
+    environments: ["sandboxes"],
+    sandboxes: [],
     host: [".", "sessions"],
     sessions: [".", "artifacts", "host"],
   },

@@ -38,9 +38,10 @@ export async function openTestCluster(name: string): Promise<TestCluster> {
   };
 }
 
-/** The definitions as they are in the working tree. */
-export function installDefinitions(): void {
-  const text = execFileSync("helm", ["template", "crds", join(ROOT, "charts/whetstone-crds")]);
+/** The definitions as they are in the working tree, or one of them. */
+export function installDefinitions(only?: string): void {
+  const which = only === undefined ? [] : ["-s", `templates/${only}.yaml`];
+  const text = execFileSync("helm", ["template", "crds", join(ROOT, "charts/whetstone-crds"), ...which]);
   const args = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
   execFileSync("kubectl", args, { input: text, stdio: ["pipe", "ignore", "inherit"] });
 }

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { auditJob } from "@whetstone/audit";
 import { DEFAULT_POOL, ensureJobStreams, ensurePlatform, requireServerVersion } from "@whetstone/messaging";
-import { type Callers, type RpcServer, startServer } from "@whetstone/rpc";
+import { type Callers, type RpcServer, type ServiceImplementation, startServer } from "@whetstone/rpc";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
@@ -16,6 +16,7 @@ import type { Config } from "./config.ts";
 import { fleetView } from "./fleet/fleet-view.ts";
 import { jobService } from "./jobs/service/job-service.ts";
 import { poolService } from "./pools/pool-service.ts";
+import { sandboxService } from "./sandboxes/sandbox-service.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type LeaderWork, runAsLeader } from "./leading/run-as-leader.ts";
 import { startOperator } from "./operator/operator.ts";
@@ -25,8 +26,10 @@ import { openNats, openWorld, type World } from "./world.ts";
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
 
-/** Env-runners fetch what their sessions name, by digest. */
-const CALLERS: Callers = { client: true, console: true, "env-runner": ["getArtifact", "readFile"] };
+const SANDBOX_CALLS = ["getSandboxPool", "claimSandbox", "releaseSandbox", "getSandbox"];
+
+/** Env-runners fetch what their sessions name, by digest, and claim sandboxes. */
+const CALLERS: Callers = { client: true, console: true, "env-runner": ["getArtifact", "readFile", ...SANDBOX_CALLS] };
 
 export interface App extends AsyncDisposable {
   readonly port: number;
@@ -57,7 +60,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     run: (job, signals) => playJob(world, job, signals),
   });
   stack.defer(mirror.onChange((_, job) => job && scheduler.note(job)));
-  const server = await serveJobs(config, world);
+  const server = await serveJobs(config, world, await sandboxServices(world, stack));
   const ended = runAsLeader(world, leaderWork(world, scheduler), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
@@ -101,7 +104,17 @@ function leaderWork(world: World, scheduler: Scheduler): LeaderWork {
   };
 }
 
-function serveJobs(config: Config, world: World): Promise<RpcServer> {
+/** Where there are sandbox pools. */
+async function sandboxServices(world: World, stack: AsyncDisposableStack): Promise<ServiceImplementation[]> {
+  const { kube, logger, metrics, config } = world;
+  if (!kube || config.sandboxImage === undefined) return [];
+  const { SandboxClaims } = await import("./sandboxes/sandbox-claims.ts");
+  const claims = new SandboxClaims({ kube, daemonImage: config.sandboxImage, logger, metrics });
+  stack.use(claims);
+  return [sandboxService(claims)];
+}
+
+function serveJobs(config: Config, world: World, sandboxes: readonly ServiceImplementation[]): Promise<RpcServer> {
   const objects = world.kube && new TrainingJobs(world.kube);
   const deletion = {
     ...world,
@@ -130,6 +143,7 @@ function serveJobs(config: Config, world: World): Promise<RpcServer> {
       artifactService(world.artifacts),
       poolService(poolsOf(world), world.findHost),
       fleetView(fleetsOf(world), () => world.fleet.wanted),
+      ...sandboxes,
     ],
     logger: world.logger,
     metrics: world.metrics,

@@ -28,6 +28,8 @@ export const ConfigSchema = z.strictObject({
   kubeNamespace: z.string().optional(),
   /** Fleets and trainer of the chart are there only while a job needs them: jobs wait for them. */
   onDemand: z.boolean().default(false),
+  /** Image with the daemon of sandboxes. Absent: there are no sandbox pools. */
+  sandboxImage: z.string().min(1).optional(),
   /** Name of the Lease that the replicas elect their leader by. */
   lease: z.string().default("whetstone-controller"),
   /** Bounds of the JetStream streams of one job. */

@@ -14,7 +14,7 @@ import { odd } from "../test-support/odd.ts";
 import { CANCEL, openSession, type Request, reset, step } from "../test-support/session-client.ts";
 import { builtIn, type EnvRunnerApp, startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
-import { Sandboxes } from "./environments/sandboxes.ts";
+import { Sandboxes } from "./sandboxes/sandboxes.ts";
 
 const served = [...builtIn(new Sandboxes()), odd];
 const KINDS = served.map(({ kind }) => kind);

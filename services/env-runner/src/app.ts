@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
+import { SandboxService } from "@whetstone/proto/sandboxes/v1/sandboxes";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, frozenLake, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
@@ -9,7 +10,7 @@ import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { math, mathRevise } from "./environments/math.ts";
-import { Sandboxes } from "./environments/sandboxes.ts";
+import { Sandboxes } from "./sandboxes/sandboxes.ts";
 import { sweEnvironment } from "./environments/swe.ts";
 import { toolEnvironment } from "./environments/tool.ts";
 import { Drain } from "./sessions/drain.ts";
@@ -51,18 +52,18 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const slots = new Slots(config.slots);
   const registered = createMetrics({ component: "env-runner" });
   const metrics = runnerMetrics(registered, slots);
-  const sandboxes = new Sandboxes();
-  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes));
   const modules = new ModuleEnvironments(config, { logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
   const drain = new Drain((draining) => {
     rpc.setServing(EnvironmentService.typeName, !draining); // Readiness; the process as a whole is well.
     logger.info("draining", { draining, sessions: slots.used });
   });
   const tls = openTls(config.tlsPath, { logger });
-  const source =
-    config.artifactAddress === undefined
-      ? undefined
-      : createClient(ArtifactService, config.artifactAddress, { tls: tls?.to("controller") });
+  const controller = { tls: tls?.to("controller") };
+  const { artifactAddress: address } = config;
+  const source = address === undefined ? undefined : createClient(ArtifactService, address, controller);
+  const pods = address === undefined ? undefined : createClient(SandboxService, address, controller);
+  const sandboxes = new Sandboxes(pods);
+  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes));
   const artifacts = new ArtifactCache({
     folder: config.artifactCachePath,
     maxBytes: config.artifactCacheBytes,
@@ -86,7 +87,8 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
-    await Promise.all([sandboxes[Symbol.asyncDispose](), source?.[Symbol.asyncDispose]()]);
+    await sandboxes[Symbol.asyncDispose]();
+    await Promise.all([source?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();
   };
   return {

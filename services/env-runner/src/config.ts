@@ -18,7 +18,7 @@ export const ConfigSchema = z.strictObject({
   closeTimeoutMs: z.number().int().min(1).default(5_000),
   /** At SIGTERM open sessions may go on for so long before they are handed back. 0: handed back at once. */
   drainMs: z.number().int().min(0).default(0),
-  /** host:port of the controller, which has the artifacts that arguments name. Absent: none can be named. */
+  /** host:port of the controller, which has the artifacts and sandbox pools that arguments name. Absent: none can be named. */
   artifactAddress: z.string().optional(),
   /** Folder of those that were fetched, and how much of it may be used. */
   artifactCachePath: z.string().default(join(tmpdir(), "whetstone-artifacts")),

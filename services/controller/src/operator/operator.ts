@@ -8,6 +8,7 @@ const RECONCILERS: readonly StartReconciler[] = [
   async (...parts) => (await import("./inference-fleet/reconciler.ts")).startInferenceFleets(...parts),
   async (...parts) => (await import("./on-demand/trainer-on-demand.ts")).startTrainerOnDemand(...parts),
   async (...parts) => (await import("./environment-pool/reconciler.ts")).startEnvironmentPools(...parts),
+  async (...parts) => (await import("./sandbox-pool/reconciler.ts")).startSandboxPools(...parts),
   async (...parts) => (await import("./training-job/reconciler.ts")).startTrainingJobs(...parts),
 ];
 

@@ -6,7 +6,7 @@ import type { StepResult } from "@whetstone/sdk";
 import { describe, expect, it } from "vitest";
 import { codeEnvironment } from "./code.ts";
 import { math, mathRevise } from "./math.ts";
-import { Sandboxes } from "./sandboxes.ts";
+import { Sandboxes } from "../sandboxes/sandboxes.ts";
 import { toolEnvironment } from "./tool.ts";
 
 const graded = { question: "2+2?", answer: 4 };

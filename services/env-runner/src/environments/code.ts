@@ -3,7 +3,8 @@ import { CodeEnvironment, CodeTests } from "@whetstone/code";
 import { parseOrThrow } from "@whetstone/core";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { z } from "zod";
-import { LeastLevel, type Sandboxes } from "./sandboxes.ts";
+import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
+import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 
 const CodeArgs = z.strictObject({
   question: z.string().min(1).max(100_000).describe("what the agent sees"),
@@ -23,6 +24,7 @@ const CodeArgs = z.strictObject({
   caseSeconds: z.number().min(1).max(600).default(6).describe("CPU time of one case"),
   memoryMiB: z.number().int().min(32).max(65_536).default(512).describe("of the program with its files"),
   sandboxLevel: LeastLevel,
+  sandbox: SandboxChoice,
   metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
 });
 
@@ -33,7 +35,7 @@ export function codeEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
     seedable: true,
     parseArgs: (args) => parseOrThrow(CodeArgs, args, ""),
     argsSchema: z.toJSONSchema(CodeArgs, { io: "input" }),
-    create: ({ metadata: _, sandboxLevel, ...args }) =>
-      new CodeEnvironment({ ...args, backend: () => sandboxes.backend(sandboxLevel) }),
+    create: ({ metadata: _, sandbox, sandboxLevel, ...args }) =>
+      new CodeEnvironment({ ...args, backend: () => sandboxes.backend({ sandbox, sandboxLevel }) }),
   });
 }

@@ -4,7 +4,8 @@ import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { SweEpisode, SweTaskSchema } from "@whetstone/swe";
 import { ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
-import { LeastLevel, type Sandboxes } from "./sandboxes.ts";
+import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
+import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 
 const milliseconds = (most: number) => z.number().int().min(1).max(most);
 
@@ -26,6 +27,7 @@ const SweArgs = SweTaskSchema.extend({
   diskMiB: z.number().int().min(1).max(65_536).default(256).describe("that may be written"),
   ttlMs: milliseconds(86_400_000).default(3_600_000).describe("the sandbox ends after this time, whoever holds it"),
   sandboxLevel: LeastLevel,
+  sandbox: SandboxChoice,
   metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
 });
 
@@ -48,7 +50,7 @@ export function sweEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
       const episode = openable(args);
       return new ToolEnvironment({
         task: { question: questionOf(args) },
-        tools: async () => [await episode.open(await sandboxes.libraries(args.libraries, args.sandboxLevel))],
+        tools: async () => [await episode.open(await sandboxes.libraries(args.libraries, args))],
         rewardFunction: (_task, _answer, options) => episode.grade(options),
         maxSteps: args.maxSteps,
         timeoutMs: args.commandTimeoutMs + COMMAND_MORE_MS,

@@ -5,7 +5,8 @@ import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { calculator, Corpus, CorpusCache, PythonTool, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
 import { GradedArgs, rewardFunctionOf, taskOf } from "./graded.ts";
-import { LeastLevel, type Sandboxes } from "./sandboxes.ts";
+import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
+import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 
 const Document = z.strictObject({
   id: z.string().min(1).max(200),
@@ -36,6 +37,7 @@ const ToolArgs = GradedArgs.extend({
     .default(512)
     .describe("of an episode's Python, its processes and files together"),
   sandboxLevel: LeastLevel,
+  sandbox: SandboxChoice,
   maxOutputCharacters: z.number().int().min(10).max(1_000_000).default(8_000).describe("of one call's output"),
 });
 
@@ -77,7 +79,7 @@ async function openTools(args: ToolArguments, sandboxes: Sandboxes): Promise<Too
   const wanted = new Set(args.tools);
   const tools: Tool[] = wanted.has("calculator") ? [calculator] : [];
   if (wanted.has("search")) tools.push(searchTool(await corpusOf(args), { results: args.searchResults }));
-  if (wanted.has("python")) tools.push(openPython(args, await sandboxes.backend(args.sandboxLevel)));
+  if (wanted.has("python")) tools.push(openPython(args, await sandboxes.backend(args)));
   return tools;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { PolicyFailure } from "./failure.ts";
 
-/** How strong the isolation is; docs/sandboxes.md says what each level stops. */
+/** How strong the isolation is on a machine of ours; docs/sandboxes.md says what each level stops. */
 export const LEVELS = ["A", "B", "C"] as const;
-export type SandboxLevel = (typeof LEVELS)[number];
+/** "pod": a pod of its own, as strong as its pool's runtime class. */
+export type SandboxLevel = (typeof LEVELS)[number] | "pod";
 
 /** "none": Unix sockets only. "loopback": also IP, over a loopback interface of the sandbox's own. Neither leads out of it. */
 export type SandboxNetwork = "none" | "loopback";

@@ -55,6 +55,19 @@ export function createAuthority(validity: Validity): IssuedPair {
   };
 }
 
+/** A certificate that nobody vouches for: for two ends that were told of this very one. It can sign no other. */
+export function selfSigned(name: string, validity: Validity): IssuedPair {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const subject = nameOf(`${name}-${randomBytes(4).toString("hex")}`);
+  const extensions = [
+    critical(x509.id_ce_basicConstraints, new x509.BasicConstraints()),
+    critical(x509.id_ce_keyUsage, new x509.KeyUsage(x509.KeyUsageFlags.digitalSignature)),
+    extension(x509.id_ce_extKeyUsage, new x509.ExtendedKeyUsage([x509.id_kp_serverAuth, x509.id_kp_clientAuth])),
+  ];
+  const cert = certify({ ...validity, subject, publicKey, extensions }, { subject, key: privateKey });
+  return { cert, key: pemOf(privateKey) };
+}
+
 /** A role's certificate, for both ends of a connection. `names`: further DNS names and IP addresses it is reached by. */
 export function issue(authority: IssuedPair, role: Role, names: readonly string[], validity: Validity): IssuedPair {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

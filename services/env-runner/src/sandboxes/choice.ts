@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+import { LEVELS } from "@whetstone/sandbox";
+import { z } from "zod";
+
+const name = z.string().min(1).max(63);
+
+/** Where the sandboxes of an environment are: an argument of all that use them. */
+export const SandboxChoice = z
+  .discriminatedUnion("backend", [
+    z.strictObject({ backend: z.literal("process") }),
+    z.strictObject({ backend: z.literal("kubernetes"), pool: name.describe("name of a SandboxPool") }),
+  ])
+  .default({ backend: "process" })
+  .describe("process: on the env-runner's own machine; kubernetes: a pod each, claimed from a SandboxPool");
+
+export type SandboxChoice = z.output<typeof SandboxChoice>;
+
+/** The same, of sandboxes on the env-runner's own machine. */
+export const LeastLevel = z
+  .enum(LEVELS)
+  .optional()
+  .describe("refused where only a weaker sandbox can be had; A is the strongest (docs/sandboxes.md)");
+
+/** What the arguments of an environment say of its sandboxes. */
+export interface SandboxArguments {
+  readonly sandbox: SandboxChoice;
+  readonly sandboxLevel?: z.output<typeof LeastLevel>;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+import { randomUUID, X509Certificate } from "node:crypto";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { sleep, WhetstoneError } from "@whetstone/core";
+import { SandboxFate, type SandboxService } from "@whetstone/proto/sandboxes/v1/sandboxes";
+import type { RpcClient } from "@whetstone/rpc";
+import { type ClaimedPod, type PodClaims, type PodFate, type PoolLimits, SandboxError } from "@whetstone/sandbox";
+import { selfSigned } from "@whetstone/tls/issuer";
+
+export type SandboxSource = Pick<
+  RpcClient<typeof SandboxService>,
+  "getSandboxPool" | "claimSandbox" | "releaseSandbox" | "getSandbox"
+>;
+
+export interface GrpcPodClaimsOptions {
+  readonly source: SandboxSource;
+  readonly pool: string;
+  /** Name of the pod that this process runs in. */
+  readonly owner: string;
+}
+
+/** For a pool that has to make a pod, on a node that has to pull its image. */
+const CLAIM_MS = 120_000;
+const CALL_MS = 10_000;
+const RELEASES = 3;
+const DAYS = 8;
+
+/** Of this process: what an earlier one of the same pod has claimed, the controller deletes. */
+const INSTANCE = randomUUID();
+
+/** Pods of one pool, by the controller's SandboxService. The key of a claim is made here, and goes nowhere. */
+export class GrpcPodClaims implements PodClaims {
+  readonly #options: GrpcPodClaimsOptions;
+
+  constructor(options: GrpcPodClaimsOptions) {
+    this.#options = options;
+  }
+
+  async limits(signal?: AbortSignal): Promise<PoolLimits> {
+    const { source, pool } = this.#options;
+    const call = source.getSandboxPool({ name: pool }, { signal, deadlineMs: CALL_MS });
+    const { memoryMib: memoryMiB, cpus, diskMib: diskMiB } = await call.catch(asUnavailable);
+    return { memoryMiB, cpus, diskMiB };
+  }
+
+  async claim({ ttlMs, signal }: Parameters<PodClaims["claim"]>[0]): Promise<ClaimedPod> {
+    const { source, pool, owner } = this.#options;
+    const { cert: certificate, key } = selfSigned("episode", { from: new Date(), days: DAYS });
+    const certificateFingerprint = new X509Certificate(certificate).fingerprint256.replaceAll(":", "").toLowerCase();
+    const id = randomUUID();
+    const request = { claimId: id, pool, ttl: durationFromMs(ttlMs), certificateFingerprint };
+    try {
+      const options = { signal, deadlineMs: CLAIM_MS };
+      const given = await source.claimSandbox({ ...request, owner, ownerInstance: INSTANCE }, options);
+      return { id, address: given.address, serverCertificate: given.certificate, certificate, key };
+    } catch (error) {
+      void this.release(id).catch(() => undefined); // Whether it was given away is not known.
+      if (signal?.aborted) throw error;
+      return asUnavailable(error);
+    }
+  }
+
+  /** What cannot be said to the controller now, it finds out by the time to live. */
+  async release(claimId: string): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await this.#options.source.releaseSandbox({ claimId }, { deadlineMs: CALL_MS });
+        return;
+      } catch (error) {
+        if (attempt === RELEASES) throw WhetstoneError.from(error);
+      }
+      await sleep(attempt * 1000);
+    }
+  }
+
+  async fate(claimId: string): Promise<PodFate> {
+    const { fate, message } = await this.#options.source.getSandbox({ claimId }, { deadlineMs: CALL_MS });
+    return fateOf(fate, message);
+  }
+}
+
+function fateOf(fate: SandboxFate, message: string): PodFate {
+  switch (fate) {
+    case SandboxFate.MEMORY:
+      return { kind: "limit", failure: "MEMORY" };
+    case SandboxFate.DISK:
+      return { kind: "limit", failure: "DISK" };
+    case SandboxFate.EXPIRED:
+      return { kind: "expired" };
+    case SandboxFate.GONE:
+      return { kind: "gone", why: message };
+    case SandboxFate.THERE:
+    case SandboxFate.UNSPECIFIED:
+      return { kind: "there" };
+  }
+}
+
+function asUnavailable(error: unknown): never {
+  const { code, message } = WhetstoneError.from(error);
+  const why = code === "DEADLINE_EXCEEDED" ? `no pod was free or ready within ${CLAIM_MS / 1000} s` : message;
+  throw new SandboxError("UNAVAILABLE", why, { cause: error });
+}

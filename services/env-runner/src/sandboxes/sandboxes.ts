@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+import { hostname } from "node:os";
+import { KubernetesBackend, ProcessBackend, type SandboxBackend, SandboxError } from "@whetstone/sandbox";
+import { EpisodeError } from "@whetstone/sdk";
+import { LibraryStore } from "@whetstone/swe";
+import type { SandboxChoice, SandboxArguments } from "./choice.ts";
+import { GrpcPodClaims, type SandboxSource } from "./grpc-pod-claims.ts";
+
+/** The sandboxes of this process's environments. Which there can be is found out when the first environment needs one. */
+export class Sandboxes implements AsyncDisposable {
+  readonly #source: SandboxSource | undefined;
+  readonly #backends = new Map<string, Promise<SandboxBackend>>();
+  /** By backend and folder: what is prepared in them is shared by all episodes. */
+  readonly #libraries = new Map<string, LibraryStore>();
+
+  /** @param source  undefined: this env-runner was told of no controller */
+  constructor(source?: SandboxSource) {
+    this.#source = source;
+  }
+
+  /** @throws EpisodeError INFRASTRUCTURE that says what is missing; what was missing may be there the next time. */
+  async backend({ sandbox, sandboxLevel: least }: SandboxArguments): Promise<SandboxBackend> {
+    const backend = await this.#started(sandbox);
+    if (least === undefined || (backend.level !== "pod" && backend.level <= least)) return backend;
+    const message = `sandboxLevel: ${least} is wanted at least, and here is only level ${backend.level}`;
+    throw new EpisodeError("INFRASTRUCTURE", message, { code: "FAILED_PRECONDITION" });
+  }
+
+  async #started(choice: SandboxChoice): Promise<SandboxBackend> {
+    const key = keyOf(choice);
+    const starting = this.#backends.get(key) ?? this.#start(choice);
+    this.#backends.set(key, starting);
+    try {
+      return await starting;
+    } catch (error) {
+      this.#backends.delete(key);
+      if (!(error instanceof SandboxError)) throw error;
+      throw new EpisodeError("INFRASTRUCTURE", error.message, { code: error.code, cause: error });
+    }
+  }
+
+  /** @throws EpisodeError INFRASTRUCTURE */
+  async libraries(
+    folder: string,
+    args: SandboxArguments,
+  ): Promise<{ backend: SandboxBackend; libraries: LibraryStore }> {
+    const backend = await this.backend(args);
+    const key = `${keyOf(args.sandbox)} ${folder}`;
+    const libraries = this.#libraries.get(key) ?? new LibraryStore(folder, backend);
+    this.#libraries.set(key, libraries);
+    return { backend, libraries };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const libraries of this.#libraries.values()) await libraries[Symbol.asyncDispose]();
+    const backends = await Promise.allSettled(this.#backends.values());
+    for (const each of backends) if (each.status === "fulfilled") await each.value[Symbol.asyncDispose]();
+  }
+
+  #start(choice: SandboxChoice): Promise<SandboxBackend> {
+    if (choice.backend === "process") return ProcessBackend.start();
+    const { pool } = choice;
+    const source = this.#source;
+    if (source !== undefined)
+      return KubernetesBackend.start({ pool, claims: new GrpcPodClaims({ source, pool, owner: hostname() }) });
+    const why = `sandbox pool "${pool}": this env-runner knows no controller that could have one (WHETSTONE_ARTIFACT_ADDRESS)`;
+    return Promise.reject(new SandboxError("UNAVAILABLE", why));
+  }
+}
+
+function keyOf(choice: SandboxChoice): string {
+  return choice.backend === "process" ? "process" : `kubernetes/${choice.pool}`;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { PolicyFailure } from "../failure.ts";
+
+/** What a pod of a pool may take, all its commands together. */
+export interface PoolLimits {
+  readonly memoryMiB: number;
+  readonly cpus: number;
+  readonly diskMiB: number;
+}
+
+/** A pod that is ours alone until it is released. Certificates and keys are PEM. */
+export interface ClaimedPod {
+  readonly id: string;
+  /** Of its daemon, "host:port". */
+  readonly address: string;
+  /** What the daemon shows. */
+  readonly serverCertificate: string;
+  /** What we show: of this claim only. */
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** What has become of a pod: it is there; a command's limit has ended it; its time was over; or it is gone, whyever. */
+export type PodFate =
+  | { readonly kind: "there" }
+  | { readonly kind: "limit"; readonly failure: PolicyFailure }
+  | { readonly kind: "expired" }
+  | { readonly kind: "gone"; readonly why: string };
+
+/** Whoever gives pods away. All of it @throws SandboxError UNAVAILABLE, or what says that nobody answered. */
+export interface PodClaims {
+  /** @throws SandboxError UNAVAILABLE naming the pools that there are */
+  limits(signal?: AbortSignal): Promise<PoolLimits>;
+  claim(options: { readonly ttlMs: number; readonly signal?: AbortSignal | undefined }): Promise<ClaimedPod>;
+  /** Harmless twice. */
+  release(id: string): Promise<void>;
+  fate(id: string): Promise<PodFate>;
+}

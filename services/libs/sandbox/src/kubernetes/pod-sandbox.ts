@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+import { createReadStream } from "node:fs";
+import { FileConflictError, LimitError, SandboxError } from "../failure.ts";
+import type {
+  DownloadOptions,
+  ExecOptions,
+  Execution,
+  Sandbox,
+  SandboxFile,
+  SandboxLevel,
+  SandboxLimits,
+} from "../sandbox.ts";
+import { checkPaths, readTar, writeTar } from "../tar.ts";
+import type { Answer } from "./connection.ts";
+import type { Pod } from "./pod.ts";
+import { PodExecution } from "./pod-execution.ts";
+
+const MAX_DOWNLOAD_BYTES = 16 * 1024 * 1024;
+
+export class PodSandbox implements Sandbox {
+  readonly level: SandboxLevel = "pod";
+  readonly workspace = "/workspace";
+  readonly temporary = "/tmp";
+  readonly #pod: Pod;
+  readonly #limits: SandboxLimits;
+  readonly #onClose: () => void;
+  readonly #running = new Set<PodExecution>();
+  #closing: Promise<void> | undefined;
+
+  constructor(pod: Pod, limits: SandboxLimits, onClose: () => void) {
+    this.#pod = pod;
+    this.#limits = limits;
+    this.#onClose = onClose;
+  }
+
+  get id(): string {
+    return this.#pod.id;
+  }
+
+  exec(command: readonly string[], options: ExecOptions = {}): Execution {
+    const { cwd = "" } = options;
+    if (cwd !== "") checkPaths([cwd], "cwd");
+    const { over } = this.#pod;
+    if (over instanceof SandboxError) throw over;
+    const execution = new PodExecution(this.#pod, command, options, this.#limits);
+    this.#running.add(execution);
+    const forget = (): boolean => this.#running.delete(execution);
+    execution.result.then(forget, forget);
+    return execution;
+  }
+
+  async upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void> {
+    if (files.length === 0) return;
+    const body = writeTar(files);
+    expectWritten(await this.#call({ method: "PUT", path: "/files", body, signal }));
+  }
+
+  /** The files of a prepared state, from its archive. */
+  async begin(archive: string, signal?: AbortSignal): Promise<void> {
+    const { connection } = this.#pod;
+    const put = () => connection.call({ method: "PUT", path: "/prepared", body: createReadStream(archive), signal });
+    expectWritten(await this.#pod.reach(put, signal));
+  }
+
+  async download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
+    checkPaths(paths, "paths");
+    const { maxBytes = MAX_DOWNLOAD_BYTES, signal } = options;
+    const body = JSON.stringify({ paths, maxBytes });
+    const answer = await this.#call({ method: "POST", path: "/files", body, signal });
+    if (answer.status === 413) throw new LimitError("OUTPUT", `the files have more than ${maxBytes} bytes`);
+    if (answer.status !== 200) throw failed(answer);
+    return readTar(answer.body);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #call(call: Parameters<Pod["connection"]["call"]>[0]): Promise<Answer> {
+    return this.#pod.reach(() => this.#pod.connection.call(call), call.signal);
+  }
+
+  async #close(): Promise<void> {
+    this.#pod.end(new SandboxError("CLOSED", "the sandbox was closed"));
+    try {
+      await this.#pod.release();
+      await Promise.allSettled([...this.#running].map(({ result }) => result));
+    } finally {
+      this.#onClose();
+    }
+  }
+}
+
+function expectWritten(answer: Answer): void {
+  if (answer.status === 204) return;
+  const { message } = said(answer);
+  if (answer.status === 507) throw new LimitError("DISK", `files could not be written: ${message}`);
+  if (answer.status === 409) throw new FileConflictError(`files could not be written: ${message}`);
+  throw failed(answer);
+}
+
+function failed(answer: Answer): SandboxError {
+  return new SandboxError("START", `the sandbox refused: ${answer.status} ${said(answer).message}`);
+}
+
+function said({ body }: Answer): { message: string } {
+  try {
+    const { message = "" } = JSON.parse(body.toString()) as { message?: string };
+    return { message };
+  } catch {
+    return { message: body.toString().slice(0, 500) };
+  }
+}

@@ -1,0 +1,3 @@
+module whetstone.dev/sandbox-daemon
+
+go 1.25

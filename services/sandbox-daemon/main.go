@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Program sandboxd runs in the pod of a sandbox: it starts commands, passes their output and files, and answers only to whom
+// the pod was given. It needs nothing of the image that it runs in.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+const usage = "usage: sandboxd install FOLDER | serve | keep SETTINGS COMMAND... | enter SETTINGS COMMAND..."
+
+func main() {
+	if len(os.Args) < 2 {
+		fail(2, usage)
+	}
+	switch os.Args[1] {
+	case "install":
+		must(install(os.Args[2:]))
+	case "serve":
+		must(serve())
+	case "keep":
+		os.Exit(keep(os.Args[2:]))
+	case "enter":
+		enter(os.Args[2:])
+	default:
+		fail(2, usage)
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		fail(1, err.Error())
+	}
+}
+
+func fail(code int, message string) {
+	fmt.Fprintln(os.Stderr, "sandboxd:", message)
+	os.Exit(code)
+}
