@@ -6,7 +6,7 @@ import { ROOT } from "./cluster.ts";
 import { MODEL } from "./training.ts";
 import { whet } from "./whet.ts";
 
-const FILE = resolve(ROOT, "examples/math/agent.ts");
+const FILE = resolve(ROOT, "tests/e2e/own-job.ts");
 const TASKS = 8;
 const ATTEMPTS = 2;
 

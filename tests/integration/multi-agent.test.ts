@@ -13,7 +13,7 @@ import * as selfPlay from "../../examples/self-play/agent.ts";
 import * as solverJudge from "../../examples/solver-judge/agent.ts";
 import { FakeEngine } from "../../services/inference-gateway/test/fake-engine.ts";
 import { type Gateway as App, serve, startGateway, TINY } from "../../services/inference-gateway/test/harness.ts";
-import { playTask } from "../../services/rollout-orchestrator/src/play/episode-player.ts";
+import { playTask } from "../../services/rollout-orchestrator/src/play/play-task.ts";
 import { ExternalModels } from "../../services/rollout-orchestrator/src/play/external-models.ts";
 import { Gateway } from "../../services/rollout-orchestrator/src/play/gateway.ts";
 import { RunnerClients } from "../../services/rollout-orchestrator/src/environments/runner-clients.ts";

@@ -18,7 +18,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   code: ["core", "sandbox", "sdk"],
   tools: ["core", "graders", "sandbox", "sdk"],
   swe: ["core", "sandbox", "sdk", "tools"],
-  modules: ["core", "telemetry", "sdk"],
+  modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],
   audit: ["contract", "core", "messaging", "proto"],
   testkit: ["core", "telemetry", "tls", "messaging", "rpc", "proto"],

@@ -69,7 +69,8 @@ async function readRequest({ module, definition, data }: TrainRequest, context: 
   const bundle = isOwn ? await bundleModule(path) : undefined;
   const model = runtimeModel(data, context);
   if (document["model"] === undefined && model !== undefined) document["model"] = { path: model };
-  if (bundle) document["module"] = { digest: bundle.digest };
+  if (bundle) document["module"] = { ...(document["module"] as object | undefined), digest: bundle.digest };
+  else delete document["module"];
   readAlgorithmModule(document, dirname(path));
   document["name"] ??= jobName(basename(path), document);
   const remote = isRemoteModel(document, context.environment);

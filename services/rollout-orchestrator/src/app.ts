@@ -13,8 +13,9 @@ import type { Episode } from "@whetstone/proto/types/v1/types";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
-import { connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/tls";
-import { type PlacedDelivery, playTask } from "./play/episode-player.ts";
+import { connectionTo, connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/tls";
+import type { PlacedDelivery } from "./play/episode-player.ts";
+import { playTask } from "./play/play-task.ts";
 import { ExternalModels } from "./play/external-models.ts";
 import { fixedPools } from "./environments/fixed-pools.ts";
 import { JobPullers } from "./tasks/job-pullers.ts";
@@ -25,6 +26,7 @@ import { RunnerClients } from "./environments/runner-clients.ts";
 import { SlotControl } from "./slots/slot-control.ts";
 import { WatchedPools } from "./environments/watched-pools.ts";
 import { builtInActors } from "./agents/built-in.ts";
+import { CommandSandboxes } from "./agents/command-sandboxes.ts";
 import type { OrchestratorConfig } from "./config.ts";
 import type { LimitReason } from "./slots/adaptive-limit.ts";
 import { FairGate } from "./slots/fair-gate.ts";
@@ -69,18 +71,30 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   await (config.makeStreams ? ensurePlatform(nats) : awaitPlatform(nats));
   const streams = await openStreams(nats, { logger });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
-  const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks));
-  const environments = opened.use(new RunnerClients({ tls: tls?.to("env-runner") }));
+  const connectGateway = connectionTo(config.gatewayUrl, tls?.to("gateway"));
+  const { programFolders, moduleMemoryMib: memoryMiB } = config;
+  const commands = opened.use(new CommandSandboxes({ connectGateway, programFolders, memoryMiB }));
+  const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks, commands.run));
+  const runners = opened.use(new RunnerClients({ tls: tls?.to("env-runner") }));
   const relayUrl = await relayTo(config.gatewayUrl, tls, opened);
   const connect = tls && connectorTo(tls.to("gateway"));
   const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes, { connect, relayUrl }));
   const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
-  const player = { actors, environments, gateway, externals: opened.use(new ExternalModels()) };
+  const player = { actors, environments: runners, gateway, externals: opened.use(new ExternalModels()) };
   const bundles = openBundleStore(nats);
   const modules = opened.use(
-    new ModulePlayer({ ...config, relayUrl }, { bundles, logger, onEnd: ({ code }) => metrics.moduleEnd(code) }),
+    new ModulePlayer(
+      { ...config, gatewayUrl: relayUrl ?? config.gatewayUrl },
+      {
+        bundles,
+        runners,
+        logger,
+        connectGateway,
+        onEnd: ({ code }) => metrics.moduleEnd(code),
+      },
+    ),
   );
   const pools = config.watchPools
     ? opened.use(new WatchedPools(nats, logger))

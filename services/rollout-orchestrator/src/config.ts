@@ -32,6 +32,8 @@ export const ConfigSchema = z.strictObject({
   callbackHost: z.string().optional(),
   /** How those agents reach it, "http://host:port". Default: the address it listens on. */
   callbackUrl: z.url({ protocol: /^https?$/ }).optional(),
+  /** Folders, separated by commas, that programs of `command` agents may be let read, with all below them. Default: none. */
+  programFolders: z.array(z.string().startsWith("/")).default([]),
   /** Takes the tasks of this pool only. Default: of all. */
   pool: z
     .string()

@@ -27,19 +27,25 @@ export async function openJob(path: string, signal?: AbortSignal): Promise<JobSo
 async function ofYaml(path: string): Promise<JobSource> {
   const document = parseFile(path);
   const nameIfNone = (): void => undefined; // A name is part of such a file.
-  const { module } = document;
+  const { path: module, ...others } = asModule(document["module"]);
   if (typeof module !== "string") return { document, code: new Uint8Array(), nameIfNone };
   const file = resolve(dirname(path), module);
   const { digest, code } = await bundleModule(file, { shownAs: `module: ${module}` });
-  document["module"] = { digest };
+  document["module"] = { digest, ...others };
   return { document, code, nameIfNone };
+}
+
+/** A path, or an object with more that the job says of its module. */
+function asModule(given: unknown): { readonly path?: unknown } {
+  return typeof given === "string" ? { path: given } : (given ?? {});
 }
 
 async function ofModule(path: string, signal: AbortSignal | undefined): Promise<JobSource> {
   const { digest, code } = await bundleModule(path, { shownAs: path });
   const folder = dirname(resolve(path));
   const { document, hasOwn } = await readJobModule({ code, folder, path }, { signal });
-  if (hasOwn) document["module"] = { digest };
+  if (hasOwn) document["module"] = { ...asModule(document["module"]), digest };
+  else delete document["module"];
   const nameIfNone = (): void => void (document["name"] ??= jobName(basename(path), document));
   return { document, code: hasOwn ? code : new Uint8Array(), nameIfNone };
 }

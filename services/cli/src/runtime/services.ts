@@ -75,6 +75,8 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
+        // Programs of jobs lie anywhere on a machine whose user submits them.
+        WHETSTONE_PROGRAM_FOLDERS: "/",
         ...environments,
       },
     }),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
-import { type ModuleCode, ModuleHosts } from "@whetstone/modules";
+import { type HostedModule, ModuleHosts, ModuleSandboxes } from "@whetstone/modules";
 import type { Reset } from "@whetstone/proto/environments/v1/environments";
-import type { Module } from "@whetstone/proto/types/v1/types";
+import { type Module, SandboxBackend } from "@whetstone/proto/types/v1/types";
 import type { Environment } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { EnvRunnerConfig } from "../config.ts";
@@ -31,6 +31,7 @@ export class ModuleEnvironments implements AsyncDisposable {
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
       data: ({ code }) => ({ code }),
+      sandboxes: new ModuleSandboxes(),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger,
@@ -64,10 +65,11 @@ export class ModuleEnvironments implements AsyncDisposable {
     return this.#hosts[Symbol.asyncDispose]();
   }
 
-  #codeOf({ digest, code }: Module): ModuleCode {
+  #codeOf({ digest, code, sandbox }: Module): HostedModule {
     if (code.length > 0) this.#hosts.keep({ digest, code });
     const kept = this.#hosts.code(digest);
     if (kept === undefined) throw new ModuleMissingError(digest);
-    return { digest, code: kept };
+    const isolation = { none: sandbox?.backend === SandboxBackend.NONE, network: sandbox?.network ?? [] };
+    return { digest, code: kept, isolation };
   }
 }

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type ChildProcess, spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
-import { abortReason, dieWithUs, WhetstoneError } from "@whetstone/core";
+import { constants } from "node:os";
+import { abortReason, WhetstoneError } from "@whetstone/core";
 import { EpisodeError } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
+import { Channel } from "./channel.ts";
 import { ChildOutput } from "./child-output.ts";
+import type { Isolation, Launched } from "./launch.ts";
+import type { ChildLimits } from "./limits.ts";
 import { offerToKernel, residentMiB } from "./memory.ts";
 import { type FromChild, Outbox, type ToChild } from "./wire.ts";
-import { fromWire } from "./wire-error.ts";
+import { fromWire, toWire } from "./wire-error.ts";
 
 // P1: every call is settled: by its answer, its signal, or the process's end. P2: a process that does not answer, or takes more
 // memory than it may, is killed. P3: it gets none of our environment but a few harmless names. P4: it ends with us, whatever ends us.
-
-export interface ChildLimits {
-  /** Resident memory in MiB beyond which it is killed (looked at four times a second, Linux only). Its heap gets three quarters. */
-  readonly memoryMiB: number;
-  /** Without an answer for this long it counts as hanging, milliseconds. */
-  readonly hangMs: number;
-  /** How long loading the module may take, milliseconds. */
-  readonly startMs: number;
-}
-
-export const DEFAULT_LIMITS: ChildLimits = { memoryMiB: 2048, hangMs: 10_000, startMs: 60_000 };
+// P5: nothing that it sends harms us: what is no message ends it.
 
 export interface ChildOptions {
   /** The program: a module that calls `serveChild`. */
@@ -31,6 +23,8 @@ export interface ChildOptions {
   /** What the program's `init` gets. Structured clone. */
   readonly data: unknown;
   readonly limits: ChildLimits;
+  /** What keeps it from the machine; asked at each start. @throws SandboxError where it cannot be had. */
+  readonly isolation: () => Promise<Isolation>;
   /** Bound to the job. */
   readonly logger: Logger;
   /** Hears of every process that ended by itself or was killed for what it did. */
@@ -40,9 +34,12 @@ export interface ChildOptions {
 export interface ChildCallOptions {
   /** Rejects the call at once, and tells the child. */
   readonly signal?: AbortSignal | undefined;
+  /** Answers what the child asks in the call's name. Default: nothing may be asked. */
+  readonly serve?: ((method: string, payload: unknown) => Promise<unknown>) | undefined;
 }
 
 interface Pending {
+  readonly serve: ChildCallOptions["serve"];
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   readonly forget: () => void;
@@ -51,6 +48,10 @@ interface Pending {
 const BEATS_PER_HANG = 10;
 const MEMORY_EVERY_MS = 250;
 const CLOSE_MS = 3_000;
+/** A child that asks for more than that does not wait for answers. */
+const ASKED_AT_ONCE = 16_384;
+/** Errors of ours lie in no module. */
+const NO_FOLDER = "/";
 
 /** One child process from its start to its end. */
 export class Child {
@@ -59,7 +60,8 @@ export class Child {
   /** Resolves with what ended it. */
   readonly ended: Promise<WhetstoneError>;
   readonly #options: ChildOptions;
-  readonly #process: ChildProcess;
+  readonly #launched: Launched;
+  readonly #channel: Channel<ToChild[], FromChild[]>;
   readonly #output: ChildOutput;
   readonly #outbox: Outbox<ToChild>;
   readonly #pending = new Map<number, Pending>();
@@ -70,16 +72,25 @@ export class Child {
   hasAnswered = false;
   #nextId = 1;
   #unanswered = 0;
+  #asked = 0;
   #cause: WhetstoneError | undefined;
   #over = false;
 
-  constructor(options: ChildOptions) {
+  constructor(options: ChildOptions, launched: Launched) {
     this.#options = options;
+    this.#launched = launched;
     this.ready = this.#ready.promise;
     this.ended = this.#ended.promise;
     this.ready.catch(() => undefined);
     this.#output = new ChildOutput(options.logger);
-    this.#process = launch(options);
+    this.#channel = new Channel(launched.channel, {
+      take: (batch) => {
+        for (const message of batch) this.#take(message);
+      },
+      broken: (error) => {
+        this.#kill(this.#crashed(`sent what is no message: ${error.message}`));
+      },
+    });
     this.#outbox = new Outbox((batch) => {
       this.#send(batch);
     });
@@ -88,8 +99,14 @@ export class Child {
     this.#outbox.push({ t: "init", data: options.data });
   }
 
+  /** Of the process that we started: it keeps the code's, or is it. */
   get pid(): number | undefined {
-    return this.#process.pid;
+    return this.#launched.process.pid;
+  }
+
+  /** Which sandbox it is in, to be logged. */
+  get level(): Launched["level"] {
+    return this.#launched.level;
   }
 
   get isOver(): boolean {
@@ -101,7 +118,7 @@ export class Child {
     return this.#pending.size;
   }
 
-  call(method: string, payload: unknown, { signal }: ChildCallOptions = {}): Promise<unknown> {
+  call(method: string, payload: unknown, { signal, serve }: ChildCallOptions = {}): Promise<unknown> {
     if (signal?.aborted) return Promise.reject(abortReason(signal));
     if (this.isOver) return Promise.reject(this.#cause ?? this.#crashed("has ended"));
     const id = this.#nextId++;
@@ -113,7 +130,7 @@ export class Child {
       };
       signal?.addEventListener("abort", onAbort, { once: true });
       const forget = (): void => signal?.removeEventListener("abort", onAbort);
-      this.#pending.set(id, { resolve, reject, forget });
+      this.#pending.set(id, { serve, resolve, reject, forget });
       this.#outbox.push({ t: "call", id, method, payload });
     });
   }
@@ -123,29 +140,28 @@ export class Child {
     this.#cause ??= new WhetstoneError("CANCELLED", `the process of ${this.#options.name}'s module was closed`);
     this.#settleAll(this.#cause);
     this.#outbox.push({ t: "close" });
-    const timer = setTimeout(() => this.#process.kill("SIGKILL"), CLOSE_MS);
+    const timer = setTimeout(() => this.#launched.kill(), CLOSE_MS);
     await this.ended;
     clearTimeout(timer);
+    await this.#launched.close();
   }
 
   /** What cannot be cloned fails its own call, not the others of its batch. */
   #send(batch: ToChild[]): void {
-    if (!this.#process.connected) return;
     try {
-      this.#process.send(batch, () => undefined);
+      this.#channel.send(batch);
     } catch (error) {
       if (batch.length > 1) for (const message of batch) this.#send([message]);
       else if (batch[0]?.t === "call") this.#settle(batch[0].id)?.reject(WhetstoneError.from(error));
+      else if (batch[0]?.t === "answer")
+        this.#send([{ t: "refused", id: batch[0].id, error: toWire(error, NO_FOLDER) }]);
     }
   }
 
   #listen(): void {
-    const child = this.#process;
-    if (child.stdout) this.#output.follow(child.stdout, "stdout");
-    if (child.stderr) this.#output.follow(child.stderr, "stderr");
-    child.on("message", (batch: FromChild[]) => {
-      for (const message of batch) this.#take(message);
-    });
+    const { process: child, stdout, stderr } = this.#launched;
+    this.#output.follow(stdout, "stdout");
+    this.#output.follow(stderr, "stderr");
     child.once("error", (error) => {
       this.#cause ??= new WhetstoneError("UNAVAILABLE", `no process for ${this.#options.name}: ${error.message}`);
       if (child.pid === undefined) this.#end(this.#cause);
@@ -169,6 +185,9 @@ export class Child {
       case "failed":
         this.#settle(message.id)?.reject(fromWire(message.error));
         return;
+      case "ask":
+        void this.#answer(message);
+        return;
       case "pong":
         this.#unanswered = 0;
         return;
@@ -180,6 +199,22 @@ export class Child {
         return;
       case "dying":
         this.#cause ??= this.#crashed(`ended: ${message.message}`);
+    }
+  }
+
+  /** @returns after the answer was handed on */
+  async #answer({ id, call, method, payload }: Extract<FromChild, { t: "ask" }>): Promise<void> {
+    this.#asked += 1;
+    try {
+      const serve = this.#pending.get(call)?.serve;
+      if (serve === undefined)
+        throw new WhetstoneError("CANCELLED", `nothing may be asked in the name of call ${call}`);
+      if (this.#asked > ASKED_AT_ONCE) throw new WhetstoneError("RESOURCE_EXHAUSTED", "too much is asked at once");
+      this.#outbox.push({ t: "answer", id, value: await serve(method, payload) });
+    } catch (error) {
+      this.#outbox.push({ t: "refused", id, error: toWire(error, NO_FOLDER) });
+    } finally {
+      this.#asked -= 1;
     }
   }
 
@@ -215,24 +250,36 @@ export class Child {
 
   #kill(cause: WhetstoneError): void {
     this.#cause ??= cause;
-    this.#process.kill("SIGKILL");
+    this.#launched.kill();
     this.#settleAll(this.#cause); // What waits is told now, not when the kernel is done.
   }
 
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
     if (this.#over) return;
+    this.#cause ??= this.#endedBy(signal ?? signalOf(code ?? 0) ?? code);
+    this.#end(this.#cause);
+  }
+
+  /** @param how  a signal's name or an exit code */
+  #endedBy(how: string | number | null): WhetstoneError {
     const { lastError } = this.#output;
     const said = lastError === "" ? "" : `: ${lastError}`;
-    const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
-    if (/heap out of memory/.test(lastError)) this.#cause ??= this.#tooLarge("has no heap left");
-    this.#end((this.#cause ??= this.#crashed(`ended with ${how}${said}`)));
+    const ended = `${typeof how === "number" ? "exit code" : "signal"} ${how}${said}`;
+    if (this.#launched.hasRunOutOfMemory()) return this.#tooLarge("has used up its memory");
+    if (!this.#launched.hasBegun())
+      return new WhetstoneError("UNAVAILABLE", `the sandbox of ${this.#options.name} did not start: ${ended}`);
+    if (/heap out of memory/.test(lastError)) return this.#tooLarge("has no heap left");
+    return this.#crashed(`ended with ${ended}`);
   }
 
   #end(cause: WhetstoneError): void {
     this.#over = true;
     for (const timer of this.#timers) clearTimeout(timer);
     this.#settleAll(cause);
-    this.#ended.resolve(cause);
+    this.#launched.channel.destroy();
+    void this.#launched.close().finally(() => {
+      this.#ended.resolve(cause);
+    });
   }
 
   #settleAll(cause: WhetstoneError): void {
@@ -263,26 +310,7 @@ export function isProcessDeath(error: unknown): boolean {
   return error instanceof WhetstoneError && error.context["died"] === true;
 }
 
-function launch({ entry, limits }: ChildOptions): ChildProcess {
-  // P4: by disconnect; a child in an endless loop sees no disconnect.
-  const [command, ...args] = dieWithUs(
-    "KILL",
-    process.execPath,
-    `--max-old-space-size=${Math.round(limits.memoryMiB * 0.75)}`,
-    "--disable-warning=ExperimentalWarning",
-    fileURLToPath(entry),
-  );
-  return spawn(command, args, {
-    env: childEnvironment(),
-    stdio: ["ignore", "pipe", "pipe", "ipc"],
-    serialization: "advanced",
-  });
-}
-
-const PASSED_ON = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"];
-
-/** P3. The SDK must know that it is only being played here. */
-function childEnvironment(): NodeJS.ProcessEnv {
-  const passed = PASSED_ON.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []));
-  return { ...(Object.fromEntries(passed) as NodeJS.ProcessEnv), WHETSTONE_MODULE_HOST: "1" };
+/** Whatever keeps a process gives 128 + n for the signal n that ended it. */
+function signalOf(code: number): string | undefined {
+  return Object.entries(constants.signals).find(([, number]) => code === 128 + number)?.[0];
 }

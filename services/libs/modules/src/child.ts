@@ -3,10 +3,16 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
 import { WhetstoneError } from "@whetstone/core";
+import { Socket } from "node:net";
+import { CHANNEL_FD } from "@whetstone/sandbox";
+import { Channel } from "./channel.ts";
+import { forwardSockets } from "./forward-sockets.ts";
 import { loadModule, NOWHERE } from "./load-module.ts";
 import { type FromChild, Outbox, type ToChild } from "./wire.ts";
-import { toWire } from "./wire-error.ts";
+import { fromWire, toWire } from "./wire-error.ts";
 
+export { hasSocket, REACHED, socketOf } from "./forward-sockets.ts";
+export { connectThroughProxy } from "./through-proxy.ts";
 export { loadModule, NOWHERE };
 
 // C1: a call is answered once; a cancelled one need not be, nobody listens. C2: an error that nobody caught fails the call
@@ -16,11 +22,14 @@ export { loadModule, NOWHERE };
 export class CallScope {
   /** Takes an error that nobody caught and that came from this call's code, maybe after its end. */
   onStray: (error: unknown) => void;
+  /** Asks the service for something. @throws what it refused with */
+  readonly ask: (method: string, payload: unknown) => Promise<unknown>;
   #controller: AbortController | undefined;
   #cancelled: WhetstoneError | undefined;
 
-  constructor(onStray: (error: unknown) => void) {
+  constructor(onStray: (error: unknown) => void, ask: CallScope["ask"]) {
     this.onStray = onStray;
+    this.ask = ask;
   }
 
   /** Made when somebody asks: most calls are too short to be cancelled. */
@@ -58,17 +67,23 @@ class ChildServer {
     this.#send(batch);
   });
   readonly #open = new Map<number, CallScope>();
+  readonly #asked = new Map<number, PromiseWithResolvers<unknown>>();
+  #channel: Channel<FromChild[], ToChild[]> | undefined;
   #served: ChildMethods | undefined;
+  #nextAsk = 1;
 
   constructor(init: (data: never) => Promise<ChildMethods> | ChildMethods) {
     this.#init = init;
   }
 
   start(): void {
-    process.on("message", (batch: ToChild[]) => {
-      for (const message of batch) this.#take(message);
+    this.#channel = new Channel(new Socket({ fd: CHANNEL_FD, readable: true, writable: true }), {
+      take: (batch) => {
+        for (const message of batch) this.#take(message);
+      },
+      broken: this.#stray,
+      closed: () => process.exit(0), // C3
     });
-    process.on("disconnect", () => process.exit(0)); // C3
     process.on("uncaughtException", this.#stray);
     process.on("unhandledRejection", this.#stray);
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined); // The parent decides.
@@ -82,6 +97,12 @@ class ChildServer {
       case "cancel":
         this.#open.get(message.id)?.cancel("cancelled by the service");
         this.#open.delete(message.id); // C1
+        return;
+      case "answer":
+        this.#answered(message.id)?.resolve(message.value);
+        return;
+      case "refused":
+        this.#answered(message.id)?.reject(fromWire(message.error));
         return;
       case "ping":
         this.#outbox.push({ t: "pong" });
@@ -97,7 +118,7 @@ class ChildServer {
   /** What cannot be cloned fails its own call, not the others of its batch. */
   #send(batch: FromChild[]): void {
     try {
-      process.send?.(batch, undefined, {}, () => undefined);
+      this.#channel?.send(batch);
     } catch (error) {
       if (batch.length > 1) for (const message of batch) this.#send([message]);
       else if (batch[0]?.t === "done") this.#send([{ t: "failed", id: batch[0].id, error: toWire(error, NOWHERE) }]);
@@ -106,6 +127,7 @@ class ChildServer {
 
   async #start(data: unknown): Promise<void> {
     try {
+      await forwardSockets();
       this.#served = await this.#init(data as never);
       this.#outbox.push({ t: "ready" });
     } catch (error) {
@@ -113,12 +135,27 @@ class ChildServer {
     }
   }
 
+  #ask(call: number, method: string, payload: unknown): Promise<unknown> {
+    const id = this.#nextAsk++;
+    const asked = Promise.withResolvers<unknown>();
+    this.#asked.set(id, asked);
+    this.#outbox.push({ t: "ask", id, call, method, payload });
+    return asked.promise;
+  }
+
+  #answered(id: number): PromiseWithResolvers<unknown> | undefined {
+    const asked = this.#asked.get(id);
+    this.#asked.delete(id);
+    return asked;
+  }
+
   /** Handlers that are not async are answered without a promise. */
   #call(id: number, method: string, payload: unknown): void {
-    const scope = new CallScope((error) => {
+    const onStray = (error: unknown): void => {
       scope.cancel("the episode's code failed elsewhere");
       this.#fail(id, strayError(error));
-    });
+    };
+    const scope = new CallScope(onStray, (asked, what) => this.#ask(id, asked, what));
     this.#open.set(id, scope);
     try {
       const handler = this.#served?.methods[method];
@@ -156,7 +193,7 @@ class ChildServer {
       return;
     }
     const message = toWire(error, NOWHERE).message;
-    process.send?.([{ t: "dying", message } satisfies FromChild], undefined, {}, () => process.exit(EXIT_STRAY));
+    this.#channel?.send([{ t: "dying", message }], () => process.exit(EXIT_STRAY));
     setTimeout(() => process.exit(EXIT_STRAY), CLOSE_MS);
   };
 

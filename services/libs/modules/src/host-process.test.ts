@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 import { setTimeout as delay } from "node:timers/promises";
+import { ConfigError } from "@whetstone/core";
 import { type LogFields, type Logger, silentLogger } from "@whetstone/telemetry";
-import { waitFor } from "@whetstone/testkit";
-import { afterEach, describe, expect, it } from "vitest";
-import { type ChildLimits, isProcessDeath } from "./child-process.ts";
+import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { isProcessDeath } from "./child-process.ts";
+import type { ChildLimits } from "./limits.ts";
 import { HostProcess } from "./host-process.ts";
+import { DEFAULT_ISOLATION, ModuleSandboxes, type WantedIsolation } from "./isolation.ts";
 import { ModuleHost } from "./module-host.ts";
 
 const opened: { close(): Promise<void> }[] = [];
+const sandboxes = new ModuleSandboxes();
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((host) => host.close()));
 });
+afterAll(() => sandboxes[Symbol.asyncDispose]());
+
+/** What every process of a test is in. */
+let isolation: WantedIsolation = DEFAULT_ISOLATION;
 
 const ACT = `
 export function act(what, scope) {
@@ -24,7 +32,9 @@ export function act(what, scope) {
     case "rejection": void Promise.reject(new Error("unseen")); return new Promise(() => {});
     case "hear": return new Promise((resolve, reject) => scope.signal.addEventListener("abort", () => { globalThis.heard = scope.signal.reason.code; reject(scope.signal.reason); }));
     case "heard": return globalThis.heard;
-    case "env": return process.env;
+    case "env": return { ...process.env };
+    case "garbage": process.getBuiltinModule("node:fs").writeSync(5, "no message of ours"); return new Promise(() => {});
+    case "odd": process.getBuiltinModule("node:fs").writeSync(5, Buffer.from([6, 0, 0, 0, 255, 15, 73, 2, 0, 0])); return new Promise(() => {});
     case "print": for (let i = 0; i < 5000; i++) console.log("line " + i); return "printed";
     case "function": return () => 1;
     case "wait": return new Promise((resolve) => setTimeout(() => resolve("waited"), 200));
@@ -36,14 +46,29 @@ const limits: ChildLimits = { memoryMiB: 300, hangMs: 5_000, startMs: 10_000 };
 
 function options(source = ACT, logger: Logger = silentLogger) {
   const entry = new URL("../test-support/odd-child.ts", import.meta.url);
-  return { entry, name: "job odd", data: { code: new TextEncoder().encode(source) }, limits, logger };
+  return {
+    entry,
+    name: "job odd",
+    data: { code: new TextEncoder().encode(source) },
+    limits,
+    logger,
+    isolation: sandboxes.isolationOf(isolation),
+  };
 }
 
 function open(source?: string, logger?: Logger): HostProcess {
-  const host = new HostProcess(options(source, logger));
+  const { isolation: own, ...others } = options(source, logger);
+  const host = new HostProcess({ ...others, isolation: () => own.get() });
+  opened.push(own);
   opened.push(host);
   return host;
 }
+
+const KNOWN = new Set(
+  "PATH HOME LANG LC_ALL TZ TMPDIR PWD WHETSTONE_MODULE_HOST WHETSTONE_SANDBOX PYTHONDONTWRITEBYTECODE HTTP_PROXY HTTPS_PROXY NO_PROXY NODE_USE_ENV_PROXY".split(
+    " ",
+  ),
+);
 
 function isAlive(pid: number): boolean {
   try {
@@ -54,7 +79,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
-describe("a host process", { timeout: 60_000 }, () => {
+const EACH = [{ where: "without a sandbox", wanted: { none: true, network: [] } }];
+if (canHaveSandboxes) EACH.push({ where: "in a sandbox", wanted: { none: false, network: [] } });
+
+describe.each(EACH)("a host process $where", { timeout: 60_000 }, ({ wanted }) => {
+  beforeAll(() => {
+    isolation = wanted;
+  });
+
   it("answers calls, and carries bytes and errors", async () => {
     const host = open();
     const payload = { bytes: new Uint8Array([1, 2]), big: 2n ** 60n, none: undefined };
@@ -68,6 +100,8 @@ describe("a host process", { timeout: 60_000 }, () => {
 
   it.each([
     ["exit", "MODULE_CRASHED", /exit code 3/],
+    ["garbage", "MODULE_CRASHED", /sent what is no message/],
+    ["odd", "MODULE_CRASHED", /sent what is no message/],
     ["die", "MODULE_CRASHED", /SIGKILL/],
     ["loop", "MODULE_HUNG", /did not answer for 5000 ms/],
     ["buffers", "MODULE_TOO_LARGE", /takes \d+ MiB; it may take 300 MiB/],
@@ -123,14 +157,21 @@ describe("a host process", { timeout: 60_000 }, () => {
     await expect.poll(() => host.call("act", "heard")).toBe("CANCELLED");
   });
 
+  it("answers what is asked in a call's name, and nothing in the name of none", async () => {
+    const host = open();
+    const serve = async (method: string, payload: unknown): Promise<unknown> => ({ method, payload });
+    expect(await host.call("ask", 1, { serve })).toEqual({ method: "what", payload: 1 });
+    await expect(host.call("ask", 1)).rejects.toMatchObject({ code: "CANCELLED" });
+    const refuse = () => Promise.reject(new ConfigError([{ path: "a", reason: "is wrong" }]));
+    await expect(host.call("ask", 1, { serve: refuse })).rejects.toMatchObject({ violations: [{ path: "a" }] });
+  });
+
   it("gets no secrets", async () => {
     process.env["WHETSTONE_SECRET"] = "s";
     process.env["AWS_SECRET_ACCESS_KEY"] = "s";
     const environment = (await open().call("act", "env")) as Record<string, string>;
-    const { PATH: _p, HOME: _h, LANG: _l, LC_ALL: _c, TZ: _t, TMPDIR: _d, ...others } = environment;
-    expect(Object.keys(others).filter((name) => name !== "NODE_CHANNEL_SERIALIZATION_MODE")).toEqual([
-      "WHETSTONE_MODULE_HOST",
-    ]);
+    expect(Object.keys(environment).filter((name) => !KNOWN.has(name))).toEqual([]);
+    expect(Object.values(environment)).not.toContain("s");
   });
 
   it("logs what user code prints, up to a bound", async () => {
@@ -175,6 +216,10 @@ describe("a host process", { timeout: 60_000 }, () => {
 });
 
 describe("a module's host", () => {
+  beforeAll(() => {
+    isolation = { none: true, network: [] };
+  });
+
   it("keeps suspects apart: many together, some in company, each alone", async () => {
     const host = new ModuleHost(options());
     opened.push(host);

@@ -2,6 +2,7 @@
 import { abortReason, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import { EpisodeError } from "@whetstone/sdk";
 import { Child, type ChildCallOptions, type ChildOptions } from "./child-process.ts";
+import { launch } from "./launch.ts";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1_000;
@@ -63,7 +64,8 @@ export class HostProcess {
     if (this.#ends > 0) {
       await sleep(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#ends - 1)), this.#closing.signal);
     }
-    const child = new Child(this.#options);
+    const isolation = await this.#options.isolation();
+    const child = new Child(this.#options, await launch({ ...this.#options, isolation }));
     void child.ended.then((cause) => this.#onEnd(child, cause));
     try {
       await raceSignal(child.ready, this.#closing.signal);
@@ -73,7 +75,7 @@ export class HostProcess {
     }
     this.#failedStarts = 0;
     this.#child = child;
-    this.#options.logger.debug("module_process_started", { pid: child.pid });
+    this.#options.logger.debug("module_process_started", { pid: child.pid, sandbox: child.level });
     return child;
   }
 
@@ -87,6 +89,7 @@ export class HostProcess {
   /** What the module itself threw will be thrown again; that its process ended may have been the machine's fault. */
   #notLoaded(error: unknown): unknown {
     if (error instanceof EpisodeError) return this.#breaks(error, Number.POSITIVE_INFINITY);
+    if (WhetstoneError.from(error).code === "UNAVAILABLE") return error; // Ours: no sandbox, no process.
     this.#failedStarts += 1;
     if (this.#failedStarts < STARTS || this.#closing.signal.aborted) return error;
     const reason = `the module cannot be loaded: ${WhetstoneError.from(error).message}, ${this.#failedStarts} times in a row`;

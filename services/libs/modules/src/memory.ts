@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
-/** Resident memory of a process in MiB. Undefined where it cannot be told: the process is gone, or this is not Linux. */
+/** Resident memory of a process and all below it in MiB. Undefined where it cannot be told: it is gone, or this is not Linux. */
 export function residentMiB(pid: number): number | undefined {
   try {
+    const below = childrenOf(pid).reduce((sum, child) => sum + (residentMiB(child) ?? 0), 0);
     const pages = Number(readFileSync(`/proc/${pid}/statm`, "latin1").split(" ")[1]);
-    return (pages * PAGE_BYTES) / 2 ** 20;
+    return below + (pages * PAGE_BYTES) / 2 ** 20;
   } catch {
     return undefined;
   }
+}
+
+function childrenOf(pid: number): number[] {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const lists = threads.map((thread) => readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1"));
+  return lists.flatMap((list) => list.split(" ").filter(Boolean)).map(Number);
 }
 
 const PAGE_BYTES = pageBytes();

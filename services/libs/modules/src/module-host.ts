@@ -2,6 +2,7 @@
 import { Gate } from "@whetstone/core";
 import type { ChildOptions } from "./child-process.ts";
 import { HostProcess } from "./host-process.ts";
+import type { HostIsolation } from "./isolation.ts";
 
 // When a process dies, one of those in it is to blame and the rest are bystanders; nobody can tell who. So what was in a process
 // that died goes on apart from the others: first in company of a few, then alone. Who is alone when a process dies did it.
@@ -19,16 +20,23 @@ export interface Lease extends Disposable {
   readonly host: HostProcess;
 }
 
-/** The processes of one module for one job. */
+export interface ModuleHostOptions extends Omit<ChildOptions, "isolation"> {
+  readonly isolation: HostIsolation;
+}
+
+/** The processes of one module for one job: a sandbox each. */
 export class ModuleHost {
   readonly #main: Room;
   readonly #company: Room;
   readonly #cells: Room[];
   readonly #cellGate = new Gate(CELLS);
+  readonly #isolation: HostIsolation;
   #leases = 0;
   #idleSince = performance.now();
 
-  constructor(options: ChildOptions) {
+  constructor({ isolation, ...others }: ModuleHostOptions) {
+    const options = { ...others, isolation: () => isolation.get() };
+    this.#isolation = isolation;
     this.#main = new Room(options, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
     this.#company = new Room(options, COMPANY, IDLE_MS);
     this.#cells = Array.from({ length: CELLS }, () => new Room(options, 1, IDLE_MS));
@@ -67,6 +75,7 @@ export class ModuleHost {
 
   async close(): Promise<void> {
     await Promise.all([this.#main, this.#company, ...this.#cells].map((room) => room.close()));
+    await this.#isolation.close();
   }
 
   async #suspect(deaths: number, signal: AbortSignal | undefined): Promise<Lease> {

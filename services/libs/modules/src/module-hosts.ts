@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, type WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { ChildLimits } from "./child-process.ts";
+import type { ChildLimits } from "./limits.ts";
 import { codeFault, type ModuleCode } from "./code.ts";
+import type { ModuleSandboxes, WantedIsolation } from "./isolation.ts";
 import { ModuleHost } from "./module-host.ts";
+
+/** A job's code, and what the job says of its sandbox. */
+export interface HostedModule extends ModuleCode {
+  readonly isolation: WantedIsolation;
+}
 
 export interface ModuleHostsOptions<Data = unknown> {
   /** The program that runs user code. */
   readonly entry: URL;
   /** What the program's `init` gets. */
-  readonly data: (module: ModuleCode) => Data;
+  readonly data: (module: HostedModule) => Data;
+  /** Closed with the hosts. */
+  readonly sandboxes: ModuleSandboxes;
   readonly limits: ChildLimits;
   /** Without use for this long, a job's processes are closed, milliseconds. */
   readonly idleMs: number;
@@ -72,20 +80,21 @@ export class ModuleHosts<Data = unknown> implements AsyncDisposable {
   }
 
   /** The processes of a job's module, started at the first entry. */
-  of(job: string, module: ModuleCode): ModuleHost {
-    const { digest } = module;
-    const key = `${job}/${digest}`;
+  of(job: string, module: HostedModule): ModuleHost {
+    const { digest, isolation } = module;
+    const key = JSON.stringify([job, digest, isolation]);
     const known = this.#hosts.get(key);
     if (known !== undefined) {
       known.leaving = false;
       return known.host;
     }
-    const { entry, data, limits, logger, onEnd } = this.#options;
+    const { entry, data, limits, logger, onEnd, sandboxes } = this.#options;
     const host = new ModuleHost({
       entry,
       name: job === "" ? `module ${digest.slice(0, 12)}` : `job ${job}`,
       data: data(module),
       limits,
+      isolation: sandboxes.isolationOf(isolation),
       logger: logger.child({ job, module: digest.slice(0, 12) }),
       onEnd,
     });
@@ -103,6 +112,7 @@ export class ModuleHosts<Data = unknown> implements AsyncDisposable {
     clearInterval(this.#sweeper);
     for (const [key, entry] of this.#hosts) this.#close(key, entry);
     await Promise.all(this.#closing);
+    await this.#options.sandboxes[Symbol.asyncDispose]();
   }
 
   #sweep(): void {

@@ -12,6 +12,7 @@ serveChild(async ({ code }: { readonly code: Uint8Array }) => {
   return {
     methods: {
       echo: (payload: unknown) => payload,
+      ask: (payload: unknown, scope: CallScope) => scope.ask("what", payload),
       act: (what: string, scope: CallScope) => exports.act?.(what, scope),
     },
   };

@@ -3,6 +3,11 @@ export { FileConflictError, LimitError, type PlatformFailure, type PolicyFailure
 export { OutputLog } from "./output-log.ts";
 export { LEVELS } from "./sandbox.ts";
 export type * from "./sandbox.ts";
-export { ProcessBackend, type ProcessBackendOptions } from "./process/process-backend.ts";
+export { CHANNEL_FD, SOCKETS } from "./process/arguments.ts";
+export { forwardPorts } from "./process/forward.ts";
+export type { Guard } from "./process/guards.ts";
+export { ProcessBackend, type ProcessBackendOptions, type ProcessOpenOptions } from "./process/process-backend.ts";
+export type { ProcessSandbox } from "./process/process-sandbox.ts";
+export type { Program } from "./process/program.ts";
 export type * from "./kubernetes/claims.ts";
 export { KubernetesBackend, type KubernetesBackendOptions } from "./kubernetes/kubernetes-backend.ts";

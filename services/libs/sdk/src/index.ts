@@ -111,7 +111,7 @@ export { type ActorLike, type AgentClass, type ModuleContents, readModule, type 
 export { createRegistry, type Registry } from "./registry.ts";
 export { RecordedClient, type RecordedAnswer, recordedAnswers } from "./replay/recorded-client.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
-export { commandAgent } from "./rollout/command.ts";
+export { commandAgent, commandAgentIn, type RunSandboxed, type SandboxedCommand } from "./rollout/command.ts";
 export { defineHarness, type Harness, type HarnessDefinition } from "./rollout/harness.ts";
 export { httpAgent } from "./rollout/http.ts";
 export type { Launch, ProgramEnd } from "./rollout/run-program.ts";

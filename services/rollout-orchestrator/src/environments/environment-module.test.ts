@@ -17,8 +17,7 @@ class Runner {
   }
 }
 
-const module = (): EnvironmentModule =>
-  new EnvironmentModule({ digest: "d", code: new Uint8Array([1]), kinds: new Set() });
+const module = (): EnvironmentModule => new EnvironmentModule({ digest: "d", code: new Uint8Array([1]) });
 
 describe("a module that the env-runner may want", () => {
   it("is sent once, however many ask at the same time", async () => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
 import type { ModuleCode } from "@whetstone/modules";
+import type { Module } from "@whetstone/proto/types/v1/types";
 
 /** The env-runner does not have the module: reset again, with its code. */
 export class ModuleWanted extends WhetstoneError {
@@ -10,21 +11,21 @@ export class ModuleWanted extends WhetstoneError {
 }
 
 export interface EnvironmentModuleOptions extends ModuleCode {
-  /** The environments that it defines; other kinds are the env-runner's own. */
-  readonly kinds: ReadonlySet<string>;
+  /** What the job says of it. Absent: nothing. */
+  readonly sandbox?: Module["sandbox"] | undefined;
 }
 
 /** A module as env-runners are told of it: by digest, and by code where that is wanted, one sender at a time for each. */
 export class EnvironmentModule {
   readonly digest: string;
   readonly code: Uint8Array;
-  readonly kinds: ReadonlySet<string>;
+  readonly sandbox: Module["sandbox"] | undefined;
   readonly #sending = new Map<string, Promise<void>>();
 
-  constructor({ digest, code, kinds }: EnvironmentModuleOptions) {
+  constructor({ digest, code, sandbox }: EnvironmentModuleOptions) {
     this.digest = digest;
     this.code = code;
-    this.kinds = kinds;
+    this.sandbox = sandbox;
   }
 
   /**

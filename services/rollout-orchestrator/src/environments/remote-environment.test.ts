@@ -11,7 +11,7 @@ import { describe, expect, it } from "vitest";
 import { startFakeGateway } from "../../test-support/fake-gateway.ts";
 import { builtInActors } from "../agents/built-in.ts";
 import { fixedRunner } from "./runners.ts";
-import { playTask } from "../play/episode-player.ts";
+import { playTask } from "../play/play-task.ts";
 import { ExternalModels } from "../play/external-models.ts";
 import { Gateway } from "../play/gateway.ts";
 import { RunnerClients } from "./runner-clients.ts";

@@ -84,7 +84,7 @@ export class RemoteEnvironment implements Environment {
 
   async #reset(address: string, seed: bigint, code: Uint8Array | undefined): Promise<ResetResult> {
     const { kind, args, job, module } = this.#wanted;
-    const own = module && { job, module: { digest: module.digest, ...(code && { code }) } };
+    const own = module && { job, module: { digest: module.digest, ...(code && { code }), ...sandboxOf(module) } };
     this.#stream = openStream(this.#runners.hold(address), this.#run);
     const value = { kind, args: args as JsonObject, seed, episodeId: this.#run.id, ...own };
     return resetResult(await ask(this.#stream, { kind: { case: "reset", value } }));
@@ -113,6 +113,10 @@ export class RemoteEnvironment implements Environment {
       stream.abort.abort(); // Somebody may still be at work there: cancel, do not wait.
     else await stream.answers.next();
   }
+}
+
+function sandboxOf({ sandbox }: EnvironmentModule) {
+  return sandbox === undefined ? {} : { sandbox };
 }
 
 interface OpenStream {

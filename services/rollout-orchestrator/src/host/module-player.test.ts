@@ -89,6 +89,10 @@ function childrenOf(pid: number): number[] {
   });
 }
 
+function allBelow(pid: number): number[] {
+  return childrenOf(pid).flatMap((child) => [child, ...allBelow(child)]);
+}
+
 function expectSound({ episode }: Sealed): void {
   expect(episode.failure?.failureClass).toBe(FailureClass.NONE);
   expect(episode.trajectories[0]?.steps).toHaveLength(3);
@@ -213,16 +217,17 @@ describe("a job's own code", { timeout: 60_000 }, () => {
     const app = await start({ ackWaitMs: 1_000 });
     const job = await setup.newJob();
     await setup.send(job, 0, task());
-    await setup.sealed(job, 0);
-    const [pid] = app.modulePids as [number];
+    await setup.sealed(job, 0, 30_000);
+    const before = app.modulePids.flatMap((pid) => [pid, ...allBelow(pid)]);
     await app.close();
-    expect(isAlive(pid)).toBe(false);
+    expect(before.filter(isAlive)).toEqual([]);
     await using replica = setup.startReplica();
     await setup.send(job, 1, task({ agent: "loop" }));
-    const child = await waitFor(() => childrenOf(replica.pid)[0], { timeoutMs: 10_000 });
-    await waitFor(() => setup.gateway.seen.length >= 5, { timeoutMs: 10_000 });
+    await waitFor(() => setup.gateway.seen.length >= 5, { timeoutMs: 30_000 });
     await delay(300);
+    const below = allBelow(replica.pid);
+    expect(below.length).toBeGreaterThan(0);
     await replica.kill();
-    await waitFor(() => !isAlive(child), { timeoutMs: 5_000 });
+    await waitFor(() => !below.some(isAlive), { timeoutMs: 5_000 });
   });
 });

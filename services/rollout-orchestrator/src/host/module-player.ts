@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Duplex } from "node:stream";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
 import type { BundleStore } from "@whetstone/messaging";
-import { isProcessDeath, type ModuleCode, type ModuleHost, ModuleHosts } from "@whetstone/modules";
+import {
+  type HostedModule,
+  isProcessDeath,
+  type ModuleCode,
+  type ModuleHost,
+  ModuleHosts,
+  ModuleSandboxes,
+  type WantedIsolation,
+} from "@whetstone/modules";
 import { type RolloutTask, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
-import { type Episode, EpisodeSchema, type Module } from "@whetstone/proto/types/v1/types";
+import { type Episode, EpisodeSchema, type Module, SandboxBackend } from "@whetstone/proto/types/v1/types";
 import { EpisodeError, type Failure } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
+import { EnvironmentModule } from "../environments/environment-module.ts";
+import type { RunnerClients } from "../environments/runner-clients.ts";
+import { RunnerEnvironments } from "../environments/runner-environments.ts";
 import type { PlacedDelivery } from "../play/episode-player.ts";
 import { budgetsOf, episodeTimeoutMs } from "../play/limits.ts";
 import { sealFailed } from "../seal/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
+import { ServedEnvironments } from "./served-environments.ts";
 
 // M1: every task of a module is played in its job's process, never here. M2: what was in a process that ended is played again
 // within its retry budget: first among other suspects, the last time alone, so that it fails for its own fault only.
@@ -19,12 +32,14 @@ import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
 
 type Config = Pick<
   OrchestratorConfig,
-  "gatewayUrl" | "tlsPath" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
-> &
-  Pick<PlayerSettings, "relayUrl">;
+  "gatewayUrl" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
+>;
 
 export interface ModulePlayerDeps {
   readonly bundles: BundleStore;
+  readonly runners: RunnerClients;
+  /** A new connection to the gateway, for code in a sandbox. */
+  readonly connectGateway: () => Duplex;
   readonly logger: Logger;
   readonly env?: NodeJS.ProcessEnv;
   readonly onEnd?: (cause: WhetstoneError) => void;
@@ -46,13 +61,17 @@ export class ModulePlayer implements AsyncDisposable {
   readonly #hosts: ModuleHosts<PlayerSettings>;
   readonly #fetching = new Map<string, Promise<Uint8Array>>();
   readonly #playsAlone = new Set<string>();
+  /** By host: a module is sent to an env-runner once for all of a job's episodes. */
+  readonly #environmentModules = new WeakMap<ModuleHost, EnvironmentModule>();
 
+  /** @param config  with the gateway's URL in plain text */
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
-    const { gatewayUrl, relayUrl, tlsPath, maxEpisodes } = config;
+    const { gatewayUrl, maxEpisodes } = config;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
-      data: (module) => ({ ...module, gatewayUrl, relayUrl, tlsPath, connections: maxEpisodes }),
+      data: ({ code, digest }) => ({ code, digest, gatewayUrl, connections: maxEpisodes }),
+      sandboxes: new ModuleSandboxes(deps.connectGateway),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger: deps.logger,
@@ -84,9 +103,10 @@ export class ModulePlayer implements AsyncDisposable {
   }
 
   /** What a module defines. @throws NOT_FOUND when its code is neither here nor in the store; a TASK failure when it cannot be loaded. */
-  async describe({ digest, code }: Module, signal: AbortSignal): Promise<readonly KindDescription[]> {
+  async describe({ digest, code, sandbox }: Module, signal: AbortSignal): Promise<readonly KindDescription[]> {
     if (code.length > 0) this.#hosts.keep({ digest, code });
-    const host = this.#hosts.of("", { digest, code: await this.#codeOf(digest, signal) });
+    const isolation = isolationOf(sandbox, []);
+    const host = this.#hosts.of("", { digest, code: await this.#codeOf(digest, signal), isolation });
     try {
       using lease = await host.enter(0, signal);
       return (await lease.host.call("describe", undefined, { signal })) as readonly KindDescription[];
@@ -120,25 +140,41 @@ export class ModulePlayer implements AsyncDisposable {
   async #playOnce(delivery: PlacedDelivery, level: number, signal: AbortSignal): Promise<Episode> {
     const { task, attempt, replay = 0, waitingMs, recorded, runners } = delivery;
     const waitingSince = performance.now();
-    using lease = await (await this.#hostOf(task, signal)).enter(level, signal);
+    const module = await this.#moduleOf(task, signal);
+    const host = this.#hosts.of(task.job, module);
+    using lease = await host.enter(level, signal);
     const call: PlayCall = {
       task: toBinary(RolloutTaskSchema, task),
       attempt,
       replay,
-      runners,
       waitingMs: waitingMs + performance.now() - waitingSince,
       keys: this.#keysOf(task),
       ...(recorded && { recorded: toBinary(EpisodeSchema, recorded) }),
     };
     using deadline = Deadline.after(episodeTimeoutMs(task) + GRACE_MS, signal);
-    const episode = await lease.host.call("play", call, { signal: deadline.signal });
+    await using served = new ServedEnvironments({
+      environments: new RunnerEnvironments(this.#deps.runners, runners, task.job),
+      module: this.#environmentModuleOf(host, task, module),
+      episodeId: task.episodeId,
+      deadline,
+    });
+    const episode = await lease.host.call("play", call, { signal: deadline.signal, serve: served.serve });
     return fromBinary(EpisodeSchema, episode as Uint8Array);
   }
 
-  async #hostOf({ job, module }: RolloutTask, signal: AbortSignal): Promise<ModuleHost> {
+  async #moduleOf({ module, roles }: RolloutTask, signal: AbortSignal): Promise<HostedModule> {
     const digest = module?.digest ?? "";
     if (module !== undefined && module.code.length > 0) this.#hosts.keep(module); // A rehearsal: nothing is stored yet.
-    return this.#hosts.of(job, { digest, code: await this.#codeOf(digest, signal) });
+    const models = roles.flatMap(({ model }) => (model === undefined ? [] : [hostAndPort(model.baseUrl)]));
+    return { digest, code: await this.#codeOf(digest, signal), isolation: isolationOf(module?.sandbox, models) };
+  }
+
+  #environmentModuleOf(host: ModuleHost, { module }: RolloutTask, { digest, code }: ModuleCode): EnvironmentModule {
+    const known = this.#environmentModules.get(host);
+    if (known !== undefined) return known;
+    const made = new EnvironmentModule({ digest, code, sandbox: module?.sandbox });
+    this.#environmentModules.set(host, made);
+    return made;
   }
 
   /** From memory, else from the store, once for all who ask at the same time. */
@@ -178,6 +214,17 @@ export class ModulePlayer implements AsyncDisposable {
     const [oldest] = this.#playsAlone;
     this.#playsAlone.delete(oldest as string);
   }
+}
+
+/** @param models  of the job's roles, "host:port" */
+function isolationOf(sandbox: Module["sandbox"], models: readonly string[]): WantedIsolation {
+  const network = [...new Set([...(sandbox?.network ?? []), ...models])].sort();
+  return { none: sandbox?.backend === SandboxBackend.NONE, network };
+}
+
+function hostAndPort(url: string): string {
+  const { protocol, hostname, port } = new URL(url);
+  return `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
 }
 
 /** Undefined: no verdict on the episode, so its task is handed back. */

@@ -1,23 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // What crosses between the orchestrator and the child that plays a job's episodes.
 
-import type { Runners } from "../environments/runners.ts";
+import type { EnvironmentChoice } from "../environments/environments.ts";
 
 export interface PlayerSettings {
   readonly code: Uint8Array;
   readonly digest: string;
+  /** As the child reaches it, in plain text. */
   readonly gatewayUrl: string;
-  /** The gateway as agents with clients of their own reach it. */
-  readonly relayUrl?: string | undefined;
-  readonly tlsPath?: string | undefined;
   readonly connections: number;
+}
+
+export interface ResetAsked extends EnvironmentChoice {
+  /** Of the play, given by the child. */
+  readonly session: number;
+  /** The kind is the module's. */
+  readonly isOwn: boolean;
+  readonly seed: number;
+  readonly remainingMs: number;
+}
+
+export interface StepAsked {
+  readonly session: number;
+  readonly action: unknown;
+}
+
+export interface CloseAsked {
+  readonly session: number;
+  /** Somebody may still be at work there: do not wait. */
+  readonly isAborted: boolean;
 }
 
 export interface PlayCall {
   /** A RolloutTask in binary; the answer is an Episode in binary. */
   readonly task: Uint8Array;
   readonly attempt: number;
-  readonly runners: Runners;
   readonly replay: number;
   readonly waitingMs: number;
   /** An Episode in binary, see Delivery. Absent: a model is asked. */

@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The program that plays a job's episodes: the user's agents, with gateway and environment at hand. Its parent is the orchestrator. */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { type CallScope, type ChildMethods, loadModule, NOWHERE, serveChild } from "@whetstone/modules/child";
+import {
+  type CallScope,
+  type ChildMethods,
+  connectThroughProxy,
+  hasSocket,
+  loadModule,
+  NOWHERE,
+  REACHED,
+  serveChild,
+  socketOf,
+} from "@whetstone/modules/child";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 import { createRegistry, readModule, type RegisteredActor } from "@whetstone/sdk";
-import { silentLogger } from "@whetstone/telemetry";
-import { connectorTo, openTls } from "@whetstone/tls";
-import { EnvironmentModule } from "../environments/environment-module.ts";
-import { playTask, type PlayerDeps } from "../play/episode-player.ts";
+import { connectorToSocket } from "@whetstone/tls";
+import { playEpisode, type PlayerDeps } from "../play/episode-player.ts";
 import { ExternalModels } from "../play/external-models.ts";
 import { Gateway } from "../play/gateway.ts";
-import { RunnerClients } from "../environments/runner-clients.ts";
 import { BUILT_IN } from "../agents/built-in.ts";
 import { describeKind } from "../service/describe-kind.ts";
+import { AskedEnvironments } from "./asked-environments.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
-  const { code, digest, gatewayUrl, relayUrl, connections } = settings;
-  const tls = openTls(settings.tlsPath, { logger: silentLogger });
+  const { code, gatewayUrl, connections } = settings;
   const { actors, environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const keys: Record<string, string> = {};
-  const connect = tls && connectorTo(tls.to("gateway"));
-  const gateway = new Gateway(gatewayUrl, connections, { connect, relayUrl });
-  const runners = new RunnerClients({ tls: tls?.to("env-runner") });
+  const ownKinds = new Set(environments.map(({ kind }) => kind));
+  const gateway = openGateway(gatewayUrl, connections);
   const deps: PlayerDeps = {
     actors: createRegistry("agent", withBuiltIn(actors)),
-    environments: runners,
     gateway,
-    externals: new ExternalModels(keys),
-    module: new EnvironmentModule({ digest, code, kinds: new Set(environments.map(({ kind }) => kind)) }),
+    externals: new ExternalModels(keys, hasSocket("proxy") ? connectThroughProxy : undefined),
     log: (message, fields) => {
       console.log(JSON.stringify({ message, ...fields }));
     },
@@ -39,21 +43,26 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
       describe: () => actors.map(describeKind),
       play: (call: PlayCall, scope: CallScope) => {
         Object.assign(keys, call.keys);
-        return play(deps, call, scope.signal);
+        return play({ ...deps, environments: new AskedEnvironments(scope.ask, ownKinds) }, call, scope.signal);
       },
     },
-    close: async () => {
-      await Promise.all([gateway[Symbol.asyncDispose](), runners[Symbol.asyncDispose]()]);
-      tls?.[Symbol.dispose]();
-    },
+    close: () => gateway[Symbol.asyncDispose](),
   };
 });
 
-async function play(deps: PlayerDeps, call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {
-  const { attempt, replay, waitingMs, runners } = call;
+/** In a sandbox by its socket; users' own clients by a port of the sandbox's loopback that leads there. */
+function openGateway(url: string, connections: number): Gateway {
+  if (!hasSocket("gateway")) return new Gateway(url, connections);
+  const { pathname } = new URL(url);
+  const inside = `http://127.0.0.1:${REACHED.gateway}${pathname === "/" ? "" : pathname}`;
+  return new Gateway(inside, connections, { connect: connectorToSocket(socketOf("gateway")) });
+}
+
+async function play(deps: Parameters<typeof playEpisode>[0], call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {
+  const { attempt, replay, waitingMs } = call;
   const task = fromBinary(RolloutTaskSchema, call.task);
   const recorded = call.recorded && fromBinary(EpisodeSchema, call.recorded);
-  return toBinary(EpisodeSchema, await playTask(deps, { task, attempt, replay, waitingMs, recorded, runners }, signal));
+  return toBinary(EpisodeSchema, await playEpisode(deps, { task, attempt, replay, waitingMs, recorded }, signal));
 }
 
 /** A job's own kinds go before built-in ones of the same name. */

@@ -16,21 +16,15 @@ import type { Delivery } from "../tasks/delivery.ts";
 import { limitsOf } from "./limits.ts";
 import { recordOf } from "./record.ts";
 import { sessionName } from "./session-name.ts";
-import type { EnvironmentModule } from "../environments/environment-module.ts";
+import type { EnvironmentChoice, Environments } from "../environments/environments.ts";
 import type { ExternalModels } from "./external-models.ts";
 import type { Gateway } from "./gateway.ts";
 import { GatewaySession } from "./gateway-session.ts";
-import { RemoteEnvironment } from "../environments/remote-environment.ts";
-import type { RunnerClients } from "../environments/runner-clients.ts";
-import type { RunnerAccess } from "../environments/runner-access.ts";
 
 export interface PlayerDeps {
   readonly actors: Registry<RegisteredActor>;
-  readonly environments: RunnerClients;
   readonly gateway: Gateway;
   readonly externals: ExternalModels;
-  /** The job's code, where it has any. */
-  readonly module?: EnvironmentModule | undefined;
   /** Gets what workflows log. Absent: nowhere. */
   readonly log?: ((message: string, fields: Info) => void) | undefined;
 }
@@ -39,14 +33,14 @@ export interface PlayerDeps {
 export interface PlayScope {
   /** Gets the gateway session of each try. */
   readonly sessions: GatewaySession[];
-  readonly runners: RunnerAccess;
+  readonly environments: Environments;
 }
 
 /** The engine for the form of the task's actor. */
 export function engineFor(
   deps: PlayerDeps,
   delivery: Delivery,
-  { sessions, runners }: PlayScope,
+  { sessions, environments }: PlayScope,
 ): Pick<AgentExecutionEngine, "runEpisode"> {
   const { task, recorded } = delivery;
   const actor = actorOf(deps, task);
@@ -57,8 +51,7 @@ export function engineFor(
     rolloutClient: agent ?? ((run: EpisodeRun) => openSession(deps, delivery, run, sessions)),
     environmentArgs: task.environment?.args,
   };
-  const openKind = (kind: string, args: Info, run: EpisodeRun) =>
-    openEnvironment(deps, runners, { kind, args, job: task.job, run });
+  const openKind = (kind: string, args: Info, run: EpisodeRun) => openEnvironment(environments, { kind, args }, run);
   const kind = task.environment?.kind ?? "";
   const environmentFactory = (args: Info, run: EpisodeRun) => openKind(kind, args, run);
   if (actor === undefined || actor.form === "agent") {
@@ -105,19 +98,7 @@ function openSession(
   return session;
 }
 
-interface Opening {
-  readonly kind: string;
-  readonly args: Info;
-  readonly job: string;
-  readonly run: EpisodeRun;
-}
-
-function openEnvironment(
-  { module }: PlayerDeps,
-  runners: RunnerAccess,
-  { kind, args, job, run }: Opening,
-): Environment {
-  if (kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
-  const own = module?.kinds.has(kind) ? module : undefined;
-  return new RemoteEnvironment(runners, { kind, args, job, module: own }, run);
+function openEnvironment(environments: Environments, choice: EnvironmentChoice, run: EpisodeRun): Environment {
+  if (choice.kind === "") throw new EpisodeError("TASK", "environment.kind: the task names no environment");
+  return environments.open(choice, run);
 }

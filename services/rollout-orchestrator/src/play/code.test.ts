@@ -10,7 +10,7 @@ import { startFakeGateway } from "../../test-support/fake-gateway.ts";
 import { builtInActors } from "../agents/built-in.ts";
 import { RunnerClients } from "../environments/runner-clients.ts";
 import { fixedRunner } from "../environments/runners.ts";
-import { playTask } from "./episode-player.ts";
+import { playTask } from "./play-task.ts";
 import { ExternalModels } from "./external-models.ts";
 import { Gateway } from "./gateway.ts";
 

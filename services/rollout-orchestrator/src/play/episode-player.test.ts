@@ -20,7 +20,7 @@ import { type FakeAnswer, type FakeGateway, type SeenCall, startFakeGateway } fr
 import type { TaskFields } from "../../test-support/orchestrator-setup.ts";
 import { builtInActors } from "../agents/built-in.ts";
 import { fixedRunner } from "../environments/runners.ts";
-import { playTask } from "./episode-player.ts";
+import { playTask } from "./play-task.ts";
 import { ExternalModels } from "./external-models.ts";
 import { Gateway } from "./gateway.ts";
 import { RunnerClients } from "../environments/runner-clients.ts";

@@ -9,9 +9,9 @@ import { limitsOf } from "./limits.ts";
 import { seal } from "../seal/seal.ts";
 import { actorOf, engineFor, type PlayerDeps } from "./actor-engine.ts";
 import { demonstrate } from "./demonstration.ts";
+import type { Environments } from "../environments/environments.ts";
 import type { Runners } from "../environments/runners.ts";
 import type { GatewaySession } from "./gateway-session.ts";
-import { RunnerAccess } from "../environments/runner-access.ts";
 
 export type { PlayerDeps } from "./actor-engine.ts";
 
@@ -24,24 +24,28 @@ export type PlacedDelivery = Delivery & { readonly runners: Runners };
  * Plays a task to its end and returns the episode, whatever came of it.
  * @throws CANCELLED when the signal aborted it; HANDED_BACK when its env-runner went: it is to be played again, elsewhere
  */
-export async function playTask(deps: PlayerDeps, delivery: PlacedDelivery, signal: AbortSignal): Promise<Episode> {
+export async function playEpisode(
+  deps: PlayerDeps & { readonly environments: Environments },
+  delivery: Delivery,
+  signal: AbortSignal,
+): Promise<Episode> {
+  const { environments } = deps;
   const { task, recorded } = delivery;
   if (task.purpose === Purpose.DEMONSTRATION) return demonstrate(deps.gateway, delivery, signal);
   const isRollout = actorOf(deps, task)?.form === "rollout";
   if (recorded !== undefined && isRollout) throw notReplayable(task);
   const sessions: GatewaySession[] = [];
-  const runners = new RunnerAccess(deps.environments, delivery.runners);
-  const engine = engineFor(deps, delivery, { sessions, runners });
+  const engine = engineFor(deps, delivery, { sessions, environments });
   const { id = "", payload = {} } = task.task ?? {};
   const request = { id: task.episodeId, task: { id, payload }, seed: seedOf(task) };
-  const played = await engine.runEpisode(request, { signal: AbortSignal.any([signal, runners.moved]) });
-  if (!signal.aborted) throwIfMoved(runners, sessions);
+  const played = await engine.runEpisode(request, { signal: AbortSignal.any([signal, environments.moved]) });
+  if (!signal.aborted) throwIfMoved(environments, sessions);
   const calls = recorded?.calls ?? (await lastCalls(sessions, played.terminationReason));
   return seal(delivery, isRollout ? stepsFromCalls(played, calls, limitsOf(task).gamma) : played, calls);
 }
 
 /** Whatever came of it is void. */
-function throwIfMoved({ moved }: RunnerAccess, sessions: readonly GatewaySession[]): void {
+function throwIfMoved({ moved }: Environments, sessions: readonly GatewaySession[]): void {
   if (!moved.aborted) return;
   for (const session of sessions) session.discard();
   throw WhetstoneError.from(moved.reason);

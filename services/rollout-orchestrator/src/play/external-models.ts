@@ -7,10 +7,13 @@ type ChatPool = ReturnType<typeof createChatPool>;
 /** Clients of models that are not the job's policy, over one pool a server. Their calls are not recorded: no step names them. */
 export class ExternalModels implements AsyncDisposable {
   readonly #env: NodeJS.ProcessEnv;
+  readonly #connect: Parameters<typeof createChatPool>[2];
   readonly #pools = new Map<string, ChatPool>();
 
-  constructor(env: NodeJS.ProcessEnv = process.env) {
+  /** @param connect  how servers are reached; absent: directly */
+  constructor(env: NodeJS.ProcessEnv = process.env, connect?: Parameters<typeof createChatPool>[2]) {
     this.#env = env;
+    this.#connect = connect;
   }
 
   client({ baseUrl, model, apiKeyEnv }: ExternalModel): RolloutClient {
@@ -30,7 +33,7 @@ export class ExternalModels implements AsyncDisposable {
     const { origin } = new URL(baseUrl);
     const known = this.#pools.get(origin);
     if (known) return known;
-    const pool = createChatPool(origin);
+    const pool = createChatPool(origin, undefined, this.#connect);
     this.#pools.set(origin, pool);
     return pool;
   }

@@ -57,6 +57,9 @@ async function describe(
   return (await rollouts.describeAgents(module ? { module } : {}, { deadlineMs: DESCRIBE_MS })).kinds;
 }
 
+const WITHOUT =
+  "backend: none would run the code without one, where it reads the service's keys and reaches its networks";
+
 const MODULES_FAULT: ReadonlySet<string> = new Set([
   "TASK_INVALID",
   "MODULE_CRASHED",
@@ -64,7 +67,7 @@ const MODULES_FAULT: ReadonlySet<string> = new Set([
   "MODULE_TOO_LARGE",
 ]);
 
-/** What a service says of a module; that it cannot be loaded is the module's fault, anything else ours. */
+/** What a service says of a module; that it cannot be loaded is the module's fault, as the sandbox is the job's, anything else ours. */
 export async function ofModule<Kind>(
   module: ModuleCode | undefined,
   look: (module: ModuleCode) => Promise<Kind[]>,
@@ -74,6 +77,8 @@ export async function ofModule<Kind>(
     return { kinds: await look(module) };
   } catch (error) {
     const { code, message } = WhetstoneError.from(error);
+    if (code === "FAILED_PRECONDITION")
+      return { violation: { path: "module.sandbox", reason: `${message}; ${WITHOUT}` } };
     if (!MODULES_FAULT.has(code)) throw error;
     return { violation: { path: "module", reason: message } };
   }

@@ -15,7 +15,11 @@ const INNER_UID = 1000;
 /** The descriptor on which a command says that it has begun: until then, what goes wrong is ours. */
 export const STARTED_FD = 4;
 export const SECCOMP_FD = 3;
+/** The socket between a program that stays and its caller. */
+export const CHANNEL_FD = 5;
 export const WORKSPACE = "/workspace";
+/** Where the sockets are that a sandbox may connect to. */
+export const SOCKETS = "/run/sockets";
 
 export interface KeeperArguments {
   /** Stands on the command line, so that a later owner knows whose it is. */
@@ -81,15 +85,21 @@ export interface CommandArguments {
   readonly cgroupProcs: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  /** Files and folders of the host that can be read, at the same place. */
+  readonly readable: readonly string[];
+  /** A folder of the host that is `SOCKETS` inside. */
+  readonly sockets: string | undefined;
+  /** The last descriptor that the command gets from us. */
+  readonly lastFd: number;
   readonly without: Without;
 }
 
 /** A command inside. The shell that joins the cgroups becomes nsenter, so that nothing of it runs outside the limits. */
 export function innerCommand(command: readonly string[], options: CommandArguments): string[] {
-  const { id, keeper, mountPoint, cgroupProcs, cwd, env, without } = options;
+  const { id, keeper, cgroupProcs, cwd, env, lastFd, without } = options;
   const join = cgroupProcs.map((path) => `echo $$ >'${path}' && `).join("");
   return [
-    ...["/bin/bash", "--norc", "-c", `${CLOSE_OTHERS}; ${join}exec "$@"`, id],
+    ...["/bin/bash", "--norc", "-c", `${closeAbove(lastFd)}; ${join}exec "$@"`, id],
     ...asUnprivileged(),
     ...["nsenter", "--target", String(keeper), "--user", "--preserve-credentials", "--mount"],
     ...only(!without.has("network namespace"), "--net"),
@@ -104,7 +114,7 @@ export function innerCommand(command: readonly string[], options: CommandArgumen
     "--die-with-parent",
     ...only(!without.has("session"), "--new-session"),
     ...(without.has("capabilities") ? ["--cap-add", "ALL"] : ["--cap-drop", "ALL"]),
-    ...mounts(mountPoint, without),
+    ...mounts(options),
     ...["--chdir", cwd === "" ? WORKSPACE : `${WORKSPACE}/${cwd}`],
     ...environment(env, without),
     ...only(!without.has("seccomp"), "--seccomp", String(SECCOMP_FD)),
@@ -115,9 +125,10 @@ export function innerCommand(command: readonly string[], options: CommandArgumen
 }
 
 /** Descriptors that we were given ourselves are passed on by Node. A plain sh cannot name those above 9. */
-const CLOSE_OTHERS = `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${STARTED_FD} ] || eval "exec $fd>&-"; done`;
+const closeAbove = (last: number): string =>
+  `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${last} ] || eval "exec $fd>&-"; done`;
 
-function mounts(mountPoint: string, without: Without): string[] {
+function mounts({ mountPoint, readable, sockets, without }: CommandArguments): string[] {
   const own = [
     ...["--bind", `${mountPoint}/workspace`, WORKSPACE],
     ...["--bind", `${mountPoint}/tmp`, "/tmp"],
@@ -132,6 +143,8 @@ function mounts(mountPoint: string, without: Without): string[] {
     "--dev",
     "/dev",
     ...own,
+    ...readable.flatMap((path) => ["--ro-bind", path, path]),
+    ...(sockets === undefined ? [] : ["--ro-bind", sockets, SOCKETS]),
     ...only(without.has("root folder"), ...hostFolders()),
     ...readOnly,
   ];
@@ -182,14 +195,15 @@ function environment(env: Readonly<Record<string, string>>, without: Without): s
  * Set within the keeper's user namespace, where the number of processes is counted for this sandbox alone (Linux 5.14). At level A
  * it is the second line: the cgroup's limit is reached first, because it tells us so.
  */
-function rlimits({ level, limits, without }: CommandArguments): string[] {
+function rlimits({ level, limits, lastFd, without }: CommandArguments): string[] {
   const { processes, openFiles, memoryMiB } = limits;
   return [
     "prlimit",
     ...only(!without.has("processes"), `--nproc=${processes + KEEPING_PROCESSES * (level === "A" ? 2 : 1)}`),
     ...only(!without.has("open files"), `--nofile=${openFiles}`),
     ...only(!without.has("core files"), "--core=0"),
-    ...only(level !== "A" && !without.has("memory"), `--as=${memoryMiB * 1024 * 1024}`),
+    // Of a program that stays, whoever started it looks at the memory: engines of languages reserve far more than they use.
+    ...only(level !== "A" && lastFd < CHANNEL_FD && !without.has("memory"), `--as=${memoryMiB * 1024 * 1024}`),
   ];
 }
 

@@ -35,6 +35,13 @@ export interface ProcessBackendOptions {
   readonly without?: Without | undefined;
 }
 
+export interface ProcessOpenOptions extends OpenOptions {
+  /** Files and folders of this machine that can be read inside, at the same place. Whoever runs sandboxes must be able to. */
+  readonly readable?: readonly string[] | undefined;
+  /** A folder with the sockets that can be connected to, `/run/sockets` inside. */
+  readonly sockets?: string | undefined;
+}
+
 /** What does not work here, and why. */
 type Reasons = Partial<Record<SandboxLevel, string>>;
 
@@ -92,17 +99,20 @@ export class ProcessBackend implements SandboxBackend {
   async open(options: OpenOptions = {}): Promise<Sandbox> {
     const settings = openSettings(options);
     const level = this.#levelFor(options.level);
-    if (this.#open.size + this.#opening >= this.#maxSandboxes) {
-      throw new WhetstoneError("RESOURCE_EXHAUSTED", `${this.#maxSandboxes} sandboxes are open, which is the limit`);
-    }
-    this.#opening += 1;
-    try {
-      const sandbox = await this.#starting.run(() => this.#start(level, settings), options.signal);
-      this.#open.add(sandbox);
-      return sandbox;
-    } finally {
-      this.#opening -= 1;
-    }
+    return await this.#counted(() => this.#start(level, settings), options.signal);
+  }
+
+  /** One with namespaces of its own, at level A or B: only there can more be seen than the system's folders. */
+  async openWalled({ readable, sockets, ...options }: ProcessOpenOptions = {}): Promise<ProcessSandbox> {
+    const settings = { ...openSettings(options), readable, sockets };
+    const level = this.#levelFor(options.level ?? (this.level === "C" ? "B" : this.level));
+    return await this.#counted(() => this.#startWalled(level, settings), options.signal);
+  }
+
+  /** A folder for sockets, which sandboxes may enter; it is removed when its owner is gone. */
+  makeFolder(): { readonly path: string } & AsyncDisposable {
+    const path = ownFolder(join(this.#prepared, ownedName()), 0o711);
+    return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
   }
 
   async prepare(folder: string, signal?: AbortSignal): Promise<PreparedState> {
@@ -132,9 +142,26 @@ export class ProcessBackend implements SandboxBackend {
     return wanted;
   }
 
+  async #counted<S extends Sandbox>(start: () => Promise<S>, signal: AbortSignal | undefined): Promise<S> {
+    if (this.#open.size + this.#opening >= this.#maxSandboxes) {
+      throw new WhetstoneError("RESOURCE_EXHAUSTED", `${this.#maxSandboxes} sandboxes are open, which is the limit`);
+    }
+    this.#opening += 1;
+    try {
+      const sandbox = await this.#starting.run(start, signal);
+      this.#open.add(sandbox);
+      return sandbox;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
   async #start(level: SandboxLevel, settings: Settings): Promise<Sandbox> {
-    if (level === "C") return await this.#startLite(settings);
-    const { limits, network, prepared, ttlMs, files, signal } = settings;
+    return level === "C" ? await this.#startLite(settings) : await this.#startWalled(level, settings);
+  }
+
+  async #startWalled(level: SandboxLevel, settings: Settings): Promise<ProcessSandbox> {
+    const { limits, network, prepared, ttlMs, files, signal, readable = [], sockets } = settings;
     const without = this.#without;
     const mountPoint = this.#mountPoint;
     await using undo = new AsyncDisposableStack();
@@ -145,7 +172,8 @@ export class ProcessBackend implements SandboxBackend {
     undo.defer(() => keeper.close());
     const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
-    const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, without, onClose });
+    const given = { readable, sockets, without, onClose };
+    const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...given });
     await sandbox.upload(files, signal);
     undo.move();
     return sandbox;
@@ -170,7 +198,7 @@ export class ProcessBackend implements SandboxBackend {
   }
 }
 
-type Settings = ReturnType<typeof openSettings>;
+type Settings = ReturnType<typeof openSettings> & Pick<ProcessOpenOptions, "sockets" | "readable">;
 
 interface Found {
   readonly hierarchies: Hierarchies | undefined;

@@ -11,10 +11,11 @@ import type {
 } from "../sandbox.ts";
 import { downloadFrom, uploadInto } from "../files-by-tar.ts";
 import { checkPaths } from "../tar.ts";
-import { innerCommand, WORKSPACE } from "./arguments.ts";
+import { CHANNEL_FD, innerCommand, STARTED_FD, WORKSPACE } from "./arguments.ts";
 import type { Cgroup } from "./cgroup.ts";
 import { type CommandEnd, ProcessExecution } from "./execution.ts";
 import type { Without } from "./guards.ts";
+import { launchProgram, type Program, type ProgramOptions } from "./program.ts";
 import { type Keeper, startFailed, SYSTEM_PATH } from "./keeper.ts";
 
 export interface ProcessSandboxOptions {
@@ -25,6 +26,8 @@ export interface ProcessSandboxOptions {
   readonly filter: Uint8Array;
   readonly keeper: Keeper;
   readonly cgroup: Cgroup | undefined;
+  readonly readable: readonly string[];
+  readonly sockets: string | undefined;
   readonly without: Without;
   readonly onClose: () => void;
 }
@@ -35,7 +38,7 @@ export class ProcessSandbox implements Sandbox {
   readonly workspace = WORKSPACE;
   readonly temporary = "/tmp";
   readonly #options: ProcessSandboxOptions;
-  readonly #running = new Set<ProcessExecution>();
+  readonly #running = new Set<ProcessExecution | Program>();
   #closing: Promise<void> | undefined;
 
   constructor(options: ProcessSandboxOptions) {
@@ -45,24 +48,14 @@ export class ProcessSandbox implements Sandbox {
   }
 
   exec(command: readonly string[], options: ExecOptions = {}): Execution {
-    const { keeper, cgroup, limits, filter, without } = this.#options;
+    const { cgroup, limits } = this.#options;
     const { cwd = "", env = {} } = options;
     if (cwd !== "") checkPaths([cwd], "cwd");
-    if (this.#closing) throw closed();
-    if (keeper.isOver) throw keeper.loss;
+    const inner = this.#inner(command, { cwd, env, lastFd: STARTED_FD });
     const before = countersOf(cgroup);
-    const argv = innerCommand(command, {
-      ...this.#options,
-      keeper: keeper.pid,
-      cgroupProcs: cgroup?.procs ?? [],
-      cwd,
-      env,
-    });
     const execution = new ProcessExecution({
       ...options,
-      argv,
-      filter,
-      keepersEnv: without.has("environment") ? process.env : SYSTEM_PATH,
+      ...inner,
       deadlineMs: options.deadlineMs ?? limits.wallMs,
       judge: (end) => this.#judge(end, before),
     });
@@ -70,6 +63,19 @@ export class ProcessSandbox implements Sandbox {
     const forget = (): boolean => this.#running.delete(execution);
     execution.result.then(forget, forget);
     return execution;
+  }
+
+  /** Starts a program that stays until somebody ends it: its pipes and its memory are for the caller to watch. */
+  launch(command: readonly string[], { env = {} }: ProgramOptions = {}): Program {
+    const program = launchProgram(this.#inner(command, { cwd: "", env, lastFd: CHANNEL_FD }));
+    this.#running.add(program);
+    void program.result.then(() => this.#running.delete(program));
+    return program;
+  }
+
+  /** Processes were killed because the memory of all of them was used up; at level B nobody counts. */
+  get hasRunOutOfMemory(): boolean {
+    return countersOf(this.#options.cgroup).memoryKills > 0;
   }
 
   upload(files: readonly SandboxFile[], signal?: AbortSignal): Promise<void> {
@@ -89,12 +95,22 @@ export class ProcessSandbox implements Sandbox {
     await this.close();
   }
 
+  /** @throws SandboxError when it is over */
+  #inner(command: readonly string[], own: { cwd: string; env: Readonly<Record<string, string>>; lastFd: number }) {
+    const { keeper, cgroup, filter, without } = this.#options;
+    if (this.#closing) throw closed();
+    if (keeper.isOver) throw keeper.loss;
+    const cgroupProcs = cgroup?.procs ?? [];
+    const argv = innerCommand(command, { ...this.#options, ...own, keeper: keeper.pid, cgroupProcs });
+    return { argv, filter, keepersEnv: without.has("environment") ? process.env : SYSTEM_PATH };
+  }
+
   async #close(): Promise<void> {
     const { keeper, cgroup, onClose } = this.#options;
     // The kernel ends what runs inside, and those who started it are still there to reap it: an orphan waits for the first process.
     await keeper.close();
     for (const execution of this.#running) execution.kill();
-    await Promise.allSettled([...this.#running].map(({ result }) => result));
+    await Promise.allSettled([...this.#running].map(({ result }): Promise<unknown> => result));
     await cgroup?.remove();
     onClose();
   }

@@ -131,8 +131,10 @@ describe("defineJob", () => {
         { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_API_KEY" } },
       ],
       weight: 3,
+      sandbox: { backend: "process", network: ["judge:443"] },
     };
     expect(await asSpec(job)).toEqual({
+      module: { sandbox: { backend: "SANDBOX_BACKEND_PROCESS", network: ["judge:443"] } },
       name: "lake",
       model: { path: "models/tiny", lora: { rank: 16, alpha: 32, targetModules: ["q_proj"] } },
       agent: { kind: "EchoAgent", args: { loud: true } },

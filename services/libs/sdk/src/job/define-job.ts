@@ -8,7 +8,7 @@ import { isPlayer, type Use, useActor, type Used, useEnvironment } from "./actor
 import type { AlgorithmSettings } from "./algorithm.ts";
 import { datasetDocument, type DatasetSource, isDataset } from "./dataset.ts";
 import { type JobDocument, present } from "./document.ts";
-import type { JobSettings, LoraSettings, ValidationSettings } from "./generated/settings.ts";
+import type { JobSettings, LoraSettings, ModuleSandboxSettings, ValidationSettings } from "./generated/settings.ts";
 import { readSettings } from "./read-settings.ts";
 
 /** A dataset alone, or with when and how it is played. */
@@ -31,6 +31,8 @@ export interface JobOptions extends JobSettings {
   readonly validation?: Validation | undefined;
   /** `grpo({…})`, `dpo({…})` or `sft({…})`. Required unless `loop.steps` is 0. */
   readonly algorithm?: AlgorithmSettings | undefined;
+  /** What keeps this module's code from the machine that plays it. Default: a sandbox from which it reaches the gateway alone. */
+  readonly sandbox?: ModuleSandboxSettings | undefined;
 }
 
 /** A checked job. Datasets are opened by `document`, not before: the module is also loaded where episodes are played. */
@@ -51,9 +53,16 @@ const FORMS = ["agent", "workflow", "rollout"] as const;
  * @throws ConfigError with every unknown or wrong setting by path: "loop.batchGroups".
  */
 export function defineJob(options: JobOptions): JobDefinition {
-  const { agent: _a, workflow: _w, rollout: _r, environment: _e, train, validation: _v, algorithm, ...plain } = options;
+  const { agent: _a, workflow: _w, rollout: _r, environment: _e, train, validation: _v, ...others } = options;
+  const { algorithm, sandbox = {}, ...plain } = others;
   const settings = readSettings("JobSpec", plain, { isCode: true, isPart: true });
-  const violations = [...settings.violations, ...onePlayer(options), ...madeAlgorithm(algorithm)];
+  const sandboxed = readSettings("ModuleSandbox", sandbox, { path: "sandbox", isCode: true });
+  const violations = [
+    ...settings.violations,
+    ...sandboxed.violations,
+    ...onePlayer(options),
+    ...madeAlgorithm(algorithm),
+  ];
   if ((plain as { loop?: unknown }).loop === undefined) violations.push({ path: "loop", reason: "is required" });
   if (violations.length > 0) throw new ConfigError(violations);
   const form = FORMS.find((name) => options[name] !== undefined);
@@ -68,6 +77,7 @@ export function defineJob(options: JobOptions): JobDefinition {
       train: train === undefined ? undefined : await datasetDocument(train, "train"),
       validation: await validation?.(),
       algorithm: algorithm?.document,
+      module: options.sandbox === undefined ? undefined : { sandbox: sandboxed.json },
     });
   return { form: "job", name: options.name, actors: defined(actor), environments: defined(environment), document };
 }

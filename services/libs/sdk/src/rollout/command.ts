@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { parseOrThrow } from "@whetstone/core";
 import { z } from "zod";
 import { EpisodeError, FAILURE_CLASSES } from "../failure.ts";
-import { bareEnvironment, defineHarness, exitFailure, type Harness } from "./harness.ts";
+import { defineRollout, type RegisteredRollout } from "../define.ts";
+import { bareEnvironment, exitFailure, type Harness, runHarness } from "./harness.ts";
 import type { RolloutInput, RolloutResult } from "./rollout.ts";
+import type { ProgramEnd } from "./run-program.ts";
 
 const CommandArgs = z.strictObject({
   command: z.array(z.string()).min(1).describe("Program and arguments; no shell reads them"),
@@ -15,9 +17,49 @@ const CommandArgs = z.strictObject({
     .record(z.string().regex(/^[1-9]\d{0,2}$/), z.enum(FAILURE_CLASSES).exclude(["NONE"]))
     .default({})
     .describe('What exit codes mean: {"3": "POLICY"}'),
+  sandbox: z
+    .strictObject({
+      backend: z.enum(["process", "none"]).default("process").describe("none: it runs as the service's user"),
+      network: z
+        .array(z.string().regex(/^[^\s/:]+:\d{1,5}$/, "must be host:port"))
+        .max(64)
+        .default([])
+        .describe("host:port that it reaches beside the gateway, through the proxy that HTTPS_PROXY names"),
+      readable: z
+        .array(z.string().startsWith("/"))
+        .max(64)
+        .default([])
+        .describe("folders that it sees beside /usr, of those that the service allows"),
+    })
+    .prefault({})
+    .describe("What keeps it from the machine, where a service plays it"),
 });
 
 type Args = z.output<typeof CommandArgs>;
+
+/** A command as a sandbox runs it. */
+export interface SandboxedCommand {
+  readonly command: readonly string[];
+  /** Absent: `folder`. */
+  readonly cwd: string | undefined;
+  /** @param folder  where it may write, inside  @param baseUrl  the gateway's, inside */
+  readonly env: (folder: string, baseUrl: string) => Record<string, string>;
+  /** Put into `folder`, by name. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Of the file in `folder` that is its result. */
+  readonly resultFile: string;
+  readonly maxResultBytes: number;
+  /** The gateway's, as this process reaches it. */
+  readonly baseUrl: string;
+  /** Unix time in milliseconds. */
+  readonly deadline: number;
+  readonly sandbox: Args["sandbox"];
+}
+
+export type RunSandboxed = (
+  command: SandboxedCommand,
+  signal: AbortSignal,
+) => Promise<{ readonly end: ProgramEnd; readonly result: string | undefined }>;
 
 const TASK_FILE = "task.json";
 const RESULT_FILE = "result.json";
@@ -36,9 +78,9 @@ const plain: Harness<Args> = {
   },
 };
 
-function variables(input: RolloutInput<Args>, folder: string): Record<string, string> {
+function variables(input: RolloutInput<Args>, folder: string, baseUrl = input.baseUrl): Record<string, string> {
   return {
-    OPENAI_BASE_URL: input.baseUrl,
+    OPENAI_BASE_URL: baseUrl,
     OPENAI_API_KEY: input.apiKey,
     WHETSTONE_MODEL: input.model,
     WHETSTONE_TASK_FILE: join(folder, TASK_FILE),
@@ -54,19 +96,40 @@ async function readResult(path: string): Promise<RolloutResult | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined) return undefined;
   if (found.size > MAX_RESULT_BYTES) throw new EpisodeError("TASK", "the agent's result file is larger than 16 MiB");
+  return parseResult(await readFile(path, "utf8"));
+}
+
+function parseResult(text: string): RolloutResult {
   try {
-    return JSON.parse(await readFile(path, "utf8")) as RolloutResult;
+    return JSON.parse(text) as RolloutResult;
   } catch (error) {
     throw new EpisodeError("TASK", `the agent's result file is no JSON: ${(error as Error).message}`, { cause: error });
   }
 }
 
-/** The built-in kind "command". What the agent gets and gives: docs/agents.md. */
-export const commandAgent = defineHarness<Args>({
-  kind: "command",
-  description:
-    "Any program that talks to an OpenAI-compatible server: base URL, key and task come by environment variables.",
-  parseArgs: (args) => parseOrThrow(CommandArgs, args, ""),
-  argsSchema: z.toJSONSchema(CommandArgs, { io: "input" }),
-  harness: plain,
-});
+async function runSandboxed(run: RunSandboxed, input: RolloutInput<Args>): Promise<RolloutResult> {
+  const { command, cwd, env, exitCodes, sandbox } = input.args;
+  const own = (folder: string, baseUrl: string) => ({ ...variables(input, folder, baseUrl), ...env });
+  const files = { [TASK_FILE]: JSON.stringify(input.task) };
+  const limits = { resultFile: RESULT_FILE, maxResultBytes: MAX_RESULT_BYTES };
+  const { baseUrl, deadline, signal } = input;
+  const { end, result } = await run({ command, cwd, env: own, files, ...limits, baseUrl, deadline, sandbox }, signal);
+  if (end.exitCode !== 0) throw exitFailure(end, exitCodes);
+  return result === undefined ? { output: end.stdout.trim() } : parseResult(result);
+}
+
+/** The built-in kind "command". What the agent gets and gives: docs/agents.md. @param run  absent: there are no sandboxes here */
+export function commandAgentIn(run?: RunSandboxed): RegisteredRollout {
+  return defineRollout<Args>({
+    kind: "command",
+    description:
+      "Any program that talks to an OpenAI-compatible server: base URL, key and task come by environment variables.",
+    parseArgs: (args) => parseOrThrow(CommandArgs, args, ""),
+    argsSchema: z.toJSONSchema(CommandArgs, { io: "input" }),
+    run: (input) =>
+      run === undefined || input.args.sandbox.backend === "none" ? runHarness(plain, input) : runSandboxed(run, input),
+  });
+}
+
+/** Where nobody else's code runs: in a program of the user's own, and in the sandbox of a job's module. */
+export const commandAgent = commandAgentIn();

@@ -33,7 +33,7 @@ export function defineHarness<Args>({ harness, ...definition }: HarnessDefinitio
   return defineRollout<Args>({ ...definition, run: (input) => runHarness(harness, input) });
 }
 
-async function runHarness<Args>(harness: Harness<Args>, input: RolloutInput<Args>): Promise<RolloutResult> {
+export async function runHarness<Args>(harness: Harness<Args>, input: RolloutInput<Args>): Promise<RolloutResult> {
   const folder = await mkdtemp(join(tmpdir(), "whetstone-agent-"));
   try {
     const launch = await harness.prepare(input, folder);

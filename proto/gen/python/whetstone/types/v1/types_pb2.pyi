@@ -50,6 +50,12 @@ class ForkReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FORK_REASON_NO_PREFIX: _ClassVar[ForkReason]
     FORK_REASON_BRANCH: _ClassVar[ForkReason]
 
+class SandboxBackend(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SANDBOX_BACKEND_UNSPECIFIED: _ClassVar[SandboxBackend]
+    SANDBOX_BACKEND_PROCESS: _ClassVar[SandboxBackend]
+    SANDBOX_BACKEND_NONE: _ClassVar[SandboxBackend]
+
 class AdvantageEstimator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ADVANTAGE_ESTIMATOR_UNSPECIFIED: _ClassVar[AdvantageEstimator]
@@ -104,6 +110,9 @@ FAILURE_CLASS_DEADLINE: FailureClass
 FORK_REASON_UNSPECIFIED: ForkReason
 FORK_REASON_NO_PREFIX: ForkReason
 FORK_REASON_BRANCH: ForkReason
+SANDBOX_BACKEND_UNSPECIFIED: SandboxBackend
+SANDBOX_BACKEND_PROCESS: SandboxBackend
+SANDBOX_BACKEND_NONE: SandboxBackend
 ADVANTAGE_ESTIMATOR_UNSPECIFIED: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_GRPO: AdvantageEstimator
 ADVANTAGE_ESTIMATOR_REINFORCE: AdvantageEstimator
@@ -179,12 +188,22 @@ class Task(_message.Message):
     def __init__(self, id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., demonstration: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., source: _Optional[str] = ..., chosen: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., chosen_calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., rejected_calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ...) -> None: ...
 
 class Module(_message.Message):
-    __slots__ = ("digest", "code")
+    __slots__ = ("digest", "code", "sandbox")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
     digest: str
     code: bytes
-    def __init__(self, digest: _Optional[str] = ..., code: _Optional[bytes] = ...) -> None: ...
+    sandbox: ModuleSandbox
+    def __init__(self, digest: _Optional[str] = ..., code: _Optional[bytes] = ..., sandbox: _Optional[_Union[ModuleSandbox, _Mapping]] = ...) -> None: ...
+
+class ModuleSandbox(_message.Message):
+    __slots__ = ("backend", "network")
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    backend: SandboxBackend
+    network: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, backend: _Optional[_Union[SandboxBackend, str]] = ..., network: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExternalModel(_message.Message):
     __slots__ = ("base_url", "model", "api_key_env")

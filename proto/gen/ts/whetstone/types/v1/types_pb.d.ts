@@ -202,6 +202,13 @@ export declare type Module = Message<"whetstone.types.v1.Module"> & {
    * @generated from field: bytes code = 2;
    */
   code: Uint8Array;
+
+  /**
+   * What keeps the code from the machine that it runs on. Absent: a sandbox from which it reaches the gateway and nothing else.
+   *
+   * @generated from field: whetstone.types.v1.ModuleSandbox sandbox = 3;
+   */
+  sandbox?: ModuleSandbox | undefined;
 };
 
 /**
@@ -209,6 +216,32 @@ export declare type Module = Message<"whetstone.types.v1.Module"> & {
  * Use `create(ModuleSchema)` to create a new message.
  */
 export declare const ModuleSchema: GenMessage<Module>;
+
+/**
+ * How a module's processes are kept from the machine that they run on, in orchestrators and in env-runners.
+ *
+ * @generated from message whetstone.types.v1.ModuleSandbox
+ */
+export declare type ModuleSandbox = Message<"whetstone.types.v1.ModuleSandbox"> & {
+  /**
+   * @generated from field: whetstone.types.v1.SandboxBackend backend = 1;
+   */
+  backend: SandboxBackend;
+
+  /**
+   * What it may connect to beside the gateway, "host:port": through a proxy that HTTP_PROXY and HTTPS_PROXY name, and Node's
+   * fetch uses. The models of the job's roles need not be named. Of no use without a sandbox.
+   *
+   * @generated from field: repeated string network = 2;
+   */
+  network: string[];
+};
+
+/**
+ * Describes the message whetstone.types.v1.ModuleSandbox.
+ * Use `create(ModuleSandboxSchema)` to create a new message.
+ */
+export declare const ModuleSandboxSchema: GenMessage<ModuleSandbox>;
 
 /**
  * A model that is not the job's policy: any OpenAI-compatible server.
@@ -1472,6 +1505,39 @@ export enum ForkReason {
  * Describes the enum whetstone.types.v1.ForkReason.
  */
 export declare const ForkReasonSchema: GenEnum<ForkReason>;
+
+/**
+ * Where a module's processes run.
+ *
+ * @generated from enum whetstone.types.v1.SandboxBackend
+ */
+export enum SandboxBackend {
+  /**
+   * PROCESS.
+   *
+   * @generated from enum value: SANDBOX_BACKEND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A sandbox of the machine's own kernel. Where none can be had, the job is refused.
+   *
+   * @generated from enum value: SANDBOX_BACKEND_PROCESS = 1;
+   */
+  PROCESS = 1,
+
+  /**
+   * None: the code reads the files of the service that runs it, its keys too, and reaches every network that the service does.
+   *
+   * @generated from enum value: SANDBOX_BACKEND_NONE = 2;
+   */
+  NONE = 2,
+}
+
+/**
+ * Describes the enum whetstone.types.v1.SandboxBackend.
+ */
+export declare const SandboxBackendSchema: GenEnum<SandboxBackend>;
 
 /**
  * How a role's advantages are made from the rewards of its trajectories; a group is all trajectories of one role at one

@@ -317,6 +317,13 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     fields: {
       digest: { type: "string", isRequired: true, pattern: "^[0-9a-f]{64}$", hint: "a SHA-256 in lower-case hex" },
       code: { type: "bytes" },
+      sandbox: { type: "message", message: "ModuleSandbox" },
+    },
+  },
+  ModuleSandbox: {
+    fields: {
+      backend: { type: "enum", prefix: "SANDBOX_BACKEND_", choices: ["process", "none"] },
+      network: { type: "string", isList: true, hint: "host:port" },
     },
   },
   Role: {

@@ -64,6 +64,9 @@ export type DeadlinePolicy = "void" | "score" | "mask";
 /** What the trainer does when a sampled token's log-probability, computed again under the version that sampled it, is further off than the bound. */
 export type MismatchPolicy = "warn" | "stop";
 
+/** Where a module's processes run. */
+export type SandboxBackend = "process" | "none";
+
 /** All a user says. Immutable after submission except where UpdateJob says otherwise. */
 export interface JobSettings {
   /** The sample, train, sync loop. */
@@ -374,6 +377,14 @@ export interface PhaseTimeoutSettings {
   readonly reward?: Duration | undefined;
   /** From 0.001 s to 86,400 s. */
   readonly close?: Duration | undefined;
+}
+
+/** How a module's processes are kept from the machine that they run on, in orchestrators and in env-runners. */
+export interface ModuleSandboxSettings {
+  /** Where a module's processes run. */
+  readonly backend?: SandboxBackend | undefined;
+  /** What it may connect to beside the gateway, "host:port": through a proxy that HTTP_PROXY and HTTPS_PROXY name, and Node's fetch uses. The models of the job's roles need not be named. Of no use without a sandbox. At most 64 members. */
+  readonly network?: readonly string[] | undefined;
 }
 
 /** One role of a multi-agent episode. Writer: job. */
