@@ -6,8 +6,12 @@ import { join } from "node:path";
 import { PODS } from "@whetstone/kube";
 import type { KubernetesBackend, Sandbox } from "@whetstone/sandbox";
 import { waitFor } from "@whetstone/testkit";
+import { sleep } from "@whetstone/core";
+import { EpisodeError } from "@whetstone/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SANDBOX_LABELS } from "../../services/controller/src/operator/sandbox-pool/pods.ts";
+import { codeEnvironment } from "../../services/env-runner/src/environments/code.ts";
+import { Sandboxes } from "../../services/env-runner/src/sandboxes/sandboxes.ts";
 import { openSandboxPools, type TestSandboxPools } from "../support/sandbox-pools.ts";
 
 const sh = (script: string): string[] => ["sh", "-c", script];
@@ -223,7 +227,8 @@ describe("a pool", () => {
     await kube.create(PODS, { metadata: { name: "runner-1" }, spec: { containers: [container] } });
     const claimed = await pools.claims("python", "runner-1").claim({ ttlMs: 600_000 });
     const [pod] = await kube.list(PODS, { labels: `${SANDBOX_LABELS.claim}=${claimed.id}` });
-    expect(pod).toBeDefined();
+    await sleep(3000);
+    expect(await pools.pods()).toContain(pod?.metadata.name);
     await kube.delete(PODS, "runner-1", { graceSeconds: 0 });
     const isGone = async () => !(await pools.pods()).includes(pod?.metadata.name ?? "");
     await waitFor(isGone, { what: "the sandbox of a runner that has gone", timeoutMs: 30_000 });
@@ -262,4 +267,64 @@ describe("a pool", () => {
     await waitFor(async () => (await pools.pods()).length === 0, { what: "all pods to go", timeoutMs: 60_000 });
     expect((await pools.cluster.kubectl(["get", "networkpolicy", "--no-headers"])).text).toMatch(/No resources|^$/u);
   });
+});
+
+describe("episodes of code", () => {
+  const question = "Print twice the number that is read.";
+  const tests = {
+    kind: "stdin",
+    cases: [
+      { input: "2\n", output: "4\n" },
+      { input: "21\n", output: "42\n" },
+    ],
+  };
+  const right = "```python\nprint(2 * int(input()))\n```";
+  const wrong = "```python\nprint(input())\n```";
+
+  it(
+    "are right, or fail for our sake, whatever happens to their pods; nothing is left",
+    { timeout: 240_000 },
+    async () => {
+      await pools.pool("episodes", { warm: 6, max: 12, memoryMiB: 1024, diskMiB: 512 });
+      await using sandboxes = new Sandboxes(pools.source);
+      const code = codeEnvironment(sandboxes);
+      const outcomes = { right: 0, wrong: 0, ours: 0, why: new Set<string>() };
+      let left = 12;
+      const play = async (isRight: boolean): Promise<void> => {
+        const args = { question, tests, memoryMiB: 200, sandbox: { backend: "kubernetes", pool: "episodes" } };
+        const environment = code.create(args);
+        try {
+          await environment.reset({ seed: 1 });
+          const { reward } = await environment.step(isRight ? right : wrong, {});
+          expect(reward).toBe(isRight ? 1 : 0);
+          outcomes[isRight ? "right" : "wrong"] += 1;
+        } catch (error) {
+          // I6: a pod that was killed is no reward of 0.
+          if (!(error instanceof EpisodeError)) throw error;
+          expect(error.failureClass).toBe("INFRASTRUCTURE");
+          outcomes.ours += 1;
+          outcomes.why.add(error.message.slice(0, 60));
+        } finally {
+          await environment.close();
+        }
+      };
+      const player = async (): Promise<void> => {
+        while (left-- > 0) await play(left % 2 === 0);
+      };
+      const playing = Promise.all([player(), player(), player()]);
+      const over = playing.then(
+        () => true,
+        () => true,
+      );
+      while (!(await Promise.race([over, sleep(5000).then(() => false)]))) {
+        const [claimed] = await pools.cluster.kube.list(PODS, { labels: SANDBOX_LABELS.claim });
+        if (claimed) await pools.cluster.kube.delete(PODS, claimed.metadata.name, { graceSeconds: 0 });
+      }
+      await playing;
+      expect(outcomes.right + outcomes.wrong + outcomes.ours).toBe(12);
+      expect(Math.min(outcomes.right, outcomes.wrong), [...outcomes.why].join("; ")).toBeGreaterThan(1);
+      const claimed = async () => (await pools.cluster.kube.list(PODS, { labels: SANDBOX_LABELS.claim })).length;
+      await waitFor(async () => (await claimed()) === 0, { what: "all claimed pods to go", timeoutMs: 60_000 });
+    },
+  );
 });

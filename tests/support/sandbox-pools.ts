@@ -11,7 +11,7 @@ import { startSandboxPools } from "../../services/controller/src/operator/sandbo
 import { SANDBOX_POOLS, type SandboxPoolSpec } from "../../services/controller/src/operator/sandbox-pool/schema.ts";
 import { SandboxClaims } from "../../services/controller/src/sandboxes/sandbox-claims.ts";
 import { sandboxService } from "../../services/controller/src/sandboxes/sandbox-service.ts";
-import { GrpcPodClaims } from "../../services/env-runner/src/sandboxes/grpc-pod-claims.ts";
+import { GrpcPodClaims, type SandboxSource } from "../../services/env-runner/src/sandboxes/grpc-pod-claims.ts";
 import { installDefinitions, openTestCluster, type TestCluster } from "./cluster.ts";
 
 const DAEMON_IMAGE = `${process.env["REGISTRY"] || "localhost/whetstone"}/sandbox-daemon:${process.env["TAG"] || "dev"}`;
@@ -27,6 +27,7 @@ export interface TestSandboxPools extends AsyncDisposable {
   /** What an env-runner has. @param owner  name of the pod that it runs in */
   claims(pool: string, owner?: string): GrpcPodClaims;
   backend(pool: string): Promise<KubernetesBackend>;
+  readonly source: SandboxSource;
   /** Names of pods that are there and do not leave. */
   pods(): Promise<string[]>;
 }
@@ -51,6 +52,7 @@ export async function openSandboxPools(name: string): Promise<TestSandboxPools> 
   const all = undo.move();
   const opened = {
     cluster,
+    source,
     async pool(pool: string, spec: Partial<SandboxPoolSpec> = {}): Promise<void> {
       const whole = { image: IMAGE, warm: 1, max: 4, memoryMiB: 256, diskMiB: 64, ...spec };
       await kube.apply(SANDBOX_POOLS, { metadata: { name: pool }, spec: whole as SandboxPoolSpec });

@@ -67,7 +67,8 @@ class SandboxPools extends ObjectReconciler<SandboxPool> {
     const pods = this.#pods.by(name).flatMap((pod) => sandboxFact(pod) ?? []);
     const { warm, max } = pool.spec;
     const desired = { warm, max, template: sandboxTemplateHash(pool.spec, this.#image) };
-    const isThere = (owner: string): boolean => this.#owners.get(owner) !== undefined;
+    const gone = await this.#goneOwners(pods, signal);
+    const isThere = (owner: string): boolean => !gone.has(owner);
     const plan = planSandboxes(desired, { pods, isThere, now });
     const left = await shortPass(plan.remove, PASS, (pod) => this.#remove(pod, signal));
     const refused = await this.#create(pool, plan, signal);
@@ -77,6 +78,15 @@ class SandboxPools extends ObjectReconciler<SandboxPool> {
   protected forget(name: string): Promise<void> {
     this.#policies.delete(name);
     return Promise.resolve();
+  }
+
+  /** The watch may be late with a pod that has just come: only the API server can say that one is not there. */
+  async #goneOwners(pods: readonly SandboxPod[], signal: AbortSignal): Promise<Set<string>> {
+    const owners = new Set(pods.flatMap(({ claim }) => claim?.owner || []));
+    const gone = new Set<string>();
+    for (const owner of owners)
+      if (!this.#owners.get(owner) && !(await this.parts.kube.get(PODS, owner, { signal }))) gone.add(owner);
+    return gone;
   }
 
   async #writePolicy(pool: StoredSandboxPool, signal: AbortSignal): Promise<void> {

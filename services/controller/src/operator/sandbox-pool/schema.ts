@@ -50,9 +50,9 @@ const spec = z
       .describe("A claimed pod ends after this time, or a shorter one that its claim asks for."),
     cpus: z.number().min(0.01).max(1024).default(1).describe("Cores of a pod, at most; a tenth of them is reserved."),
     memoryMiB: int32(16, 1_048_576)
-      .default(512)
+      .default(1024)
       .describe("Of a pod, with the files that its commands write. It is reserved."),
-    diskMiB: int32(1, 1_048_576).default(256).describe("Of the files that commands write. They lie in memory."),
+    diskMiB: int32(1, 1_048_576).default(512).describe("Of the files that commands write. They lie in memory."),
     runtimeClassName: name()
       .optional()
       .describe("A RuntimeClass with a kernel or a virtual machine of its own: gVisor, Kata."),
