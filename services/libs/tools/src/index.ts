@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./tool-agent.ts";
-export { ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./tool-environment.ts";
+export { FINISH, ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./tool-environment.ts";
 export { calculator } from "./calculator.ts";
 export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./corpus.ts";
 export { PythonTool, type PythonToolOptions } from "./python.ts";
 export { searchTool, type SearchToolOptions } from "./search.ts";
-export { type ParsedAnswer, parseAnswer, parseToolCalls } from "./tool-calls.ts";
+export { type ParsedAnswer, parseAnswer, parseToolCalls, renderTools } from "./tool-calls.ts";
 export { toolCallFormatReward } from "./tool-call-reward.ts";
 export { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } from "./tool-registry.ts";
-export { defineTool, Tool, type ToolDefinition, type ToolDescription, ToolError, type ToolRunOptions } from "./tool.ts";
+export {
+  defineTool,
+  FinalOutput,
+  Tool,
+  type ToolDefinition,
+  type ToolDescription,
+  ToolError,
+  type ToolRunOptions,
+} from "./tool.ts";

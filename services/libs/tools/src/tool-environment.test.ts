@@ -28,7 +28,7 @@ describe("ToolEnvironment", () => {
     const environment = new ToolEnvironment(options);
     expect(await environment.reset()).toEqual({
       observation: { question: "12+7?" },
-      info: { tools: [calculator.spec] },
+      info: { tools: [calculator.spec], turns: 10 },
     });
     const result = await environment.step([call("12+7"), call("1/0", "c1")]);
     expect(result).toMatchObject({ reward: 0, terminated: false, info: { toolCalls: 2, toolErrors: 1 } });

@@ -38,8 +38,9 @@ export const FINISH = "finish";
 
 /**
  * Runs the calls of a turn, side by side, until the agent gives its final answer. Actions: a list of calls
- * (`ParsedToolCall[]`), or a text, which is the final answer. Reset's `info.tools` says what may be called. What the model
- * got wrong (unknown tool, arguments that the schema refuses, unreadable call) is an output for it to read, not a failure.
+ * (`ParsedToolCall[]`), or a text, which is the final answer; a call whose tool returns a `FinalOutput` is one
+ * too. Reset's `info` says what may be called (`tools`) and how many turns there are (`turns`). What the model got wrong
+ * (unknown tool, arguments that the schema refuses, unreadable call) is an output for it to read, not a failure.
  */
 export class ToolEnvironment extends BaseEnv {
   readonly #options: ToolEnvironmentOptions;
@@ -66,7 +67,7 @@ export class ToolEnvironment extends BaseEnv {
     this.#info = Object.assign({}, ...all.map(({ info }) => info)) as Info;
     this.#registry = registry;
     this.#turns = this.#calls = this.#errors = 0;
-    return { observation: questionOf(this.#task), info: { tools: registry.specs } };
+    return { observation: questionOf(this.#task), info: { tools: registry.specs, turns: this.#maxSteps } };
   }
 
   override async close(): Promise<void> {
@@ -83,7 +84,9 @@ export class ToolEnvironment extends BaseEnv {
     const outputs = await registry.runAll(callsOf(action), options.signal, this.#options);
     this.#calls += outputs.length;
     this.#errors += outputs.filter(({ isError }) => isError).length;
-    if (this.#turns >= (this.#options.maxSteps ?? 10)) return this.#finish("", false, options);
+    const final = outputs.find(({ isFinal = false }) => isFinal);
+    if (final !== undefined) return this.#finish(final.output, true, options);
+    if (this.#turns >= this.#maxSteps) return this.#finish("", false, options);
     const observation: ToolOutputs = { toolOutputs: outputs };
     return { observation, reward: 0, terminated: false, truncated: false, info: this.#counts() };
   }
@@ -93,6 +96,10 @@ export class ToolEnvironment extends BaseEnv {
     this.#registry = undefined;
     const info = { ...metadata, ...this.#counts(), success: isCorrect };
     return { observation: {}, reward, terminated, truncated: !terminated, info };
+  }
+
+  get #maxSteps(): number {
+    return this.#options.maxSteps ?? 10;
   }
 
   #counts(): Info {

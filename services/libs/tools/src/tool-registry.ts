@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Deadline, raceSignal, WhetstoneError } from "@whetstone/core";
 import { EpisodeError, type Info, type ToolCall, type ToolSpec } from "@whetstone/sdk";
-import { type ArgumentCheck, argumentCheck, type Tool, ToolError } from "./tool.ts";
+import { type ArgumentCheck, argumentCheck, FinalOutput, type Tool, ToolError } from "./tool.ts";
 
 /** What a call came to, as the model sees it. */
 export interface ToolOutput {
@@ -10,6 +10,8 @@ export interface ToolOutput {
   /** The result, or "Error: …" with what to do. */
   readonly output: string;
   readonly isError: boolean;
+  /** The call ended the episode. */
+  readonly isFinal?: true;
 }
 
 /** A call as the agent read it; `problem` says why it could not be read. */
@@ -91,7 +93,10 @@ export class ToolRegistry {
     using deadline = Deadline.after(timeoutMs, signal);
     try {
       const work = Promise.resolve(read.tool.run(read.args, { signal: deadline.signal }));
-      return { ...answered(call, textOf(await raceSignal(work, deadline.signal)), limits), isError: false };
+      const result = await raceSignal(work, deadline.signal);
+      if (result instanceof FinalOutput)
+        return { ...answered(call, result.text, limits), isError: false, isFinal: true };
+      return { ...answered(call, textOf(result), limits), isError: false };
     } catch (error) {
       if (signal?.aborted) throw error;
       if (error instanceof ToolError) return failed(call, error.message, limits);

@@ -29,13 +29,26 @@ export abstract class Tool implements ToolDescription {
   /** Goes into the info of every step: what an episode's record should say of the tool. */
   readonly info: Info = {};
 
-  /** @returns a text, or a value that is shown as JSON. @param args  valid by `parameters`. */
+  /** @returns a text, a value that is shown as JSON, or a `FinalOutput`. @param args  valid by `parameters`. */
   abstract run(args: Info, options: ToolRunOptions): Awaitable<unknown>;
 
   /** OpenAI's function format. */
   get spec(): ToolSpec {
     const { name, description, parameters } = this;
     return { type: "function", function: { name, description, parameters } };
+  }
+}
+
+/** What a tool returns when the model has ended the episode with this call; the text is its final answer. */
+export class FinalOutput {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  toString(): string {
+    return this.text;
   }
 }
 
