@@ -10,6 +10,7 @@ import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { math, mathRevise } from "./environments/math.ts";
+import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
 import { sweEnvironment } from "./environments/swe.ts";
 import { toolEnvironment } from "./environments/tool.ts";
@@ -37,8 +38,8 @@ export interface AppDeps {
 }
 
 export function builtIn(sandboxes: Sandboxes): readonly RegisteredEnvironment[] {
-  const inSandboxes = [toolEnvironment(sandboxes), codeEnvironment(sandboxes), sweEnvironment(sandboxes)];
-  return [frozenLake, math, mathRevise, ...inSandboxes];
+  const inSandboxes = [toolEnvironment, codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
+  return [frozenLake, math, mathRevise, ...inSandboxes.map((environment) => environment(sandboxes))];
 }
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };

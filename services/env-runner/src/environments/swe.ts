@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { parseOrThrow } from "@whetstone/core";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
-import { SweEpisode, SweTaskSchema } from "@whetstone/swe";
+import { SweEpisode, SweTaskSchema, TOOLSETS } from "@whetstone/swe";
 import { ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
 import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
@@ -16,6 +16,10 @@ const SweArgs = SweTaskSchema.extend({
     .describe("libraries as `whet tasks make swe` made them: an artifact (artifact://tasks/…) or path of a folder"),
   hintsShown: z.number().int().min(0).max(10).default(0).describe("how many of the task's hints the agent is told"),
   hideTests: z.boolean().default(false).describe("take the files away that hold the failing tests"),
+  toolset: z
+    .enum(TOOLSETS)
+    .default("bash")
+    .describe("bash: one tool; r2e-gym: file_editor, execute_bash, search and finish"),
   reward: z
     .enum(["resolved", "dense"])
     .default("resolved")
@@ -50,7 +54,7 @@ export function sweEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
       const episode = openable(args);
       return new ToolEnvironment({
         task: { question: questionOf(args) },
-        tools: async () => [await episode.open(await sandboxes.libraries(args.libraries, args))],
+        tools: async () => episode.open(await sandboxes.libraries(args.libraries, args)),
         rewardFunction: (_task, _answer, options) => episode.grade(options),
         maxSteps: args.maxSteps,
         timeoutMs: args.commandTimeoutMs + COMMAND_MORE_MS,
@@ -61,12 +65,13 @@ export function sweEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
 }
 
 function openable(args: SweArguments): SweEpisode {
-  const { memoryMiB, diskMiB, commandTimeoutMs, maxOutputCharacters, ttlMs, reward, hideTests } = args;
+  const { memoryMiB, diskMiB, commandTimeoutMs, maxOutputCharacters, ttlMs, reward, hideTests, toolset } = args;
   const limits = { memoryMiB, diskMiB, wallMs: commandTimeoutMs };
   return new SweEpisode({
     task: args,
     reward,
     hideTests,
+    toolset,
     commandTimeoutMs,
     maxOutputBytes: maxOutputCharacters,
     limits,

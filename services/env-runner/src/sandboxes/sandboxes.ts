@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { KubernetesBackend, ProcessBackend, type SandboxBackend, SandboxError } from "@whetstone/sandbox";
 import { EpisodeError } from "@whetstone/sdk";
-import { LibraryStore } from "@whetstone/swe";
+import { LibraryStore, StateStore } from "@whetstone/swe";
 import type { SandboxChoice, SandboxArguments } from "./choice.ts";
 import { GrpcPodClaims, type SandboxSource } from "./grpc-pod-claims.ts";
 
@@ -12,6 +12,7 @@ export class Sandboxes implements AsyncDisposable {
   readonly #backends = new Map<string, Promise<SandboxBackend>>();
   /** By backend and folder: what is prepared in them is shared by all episodes. */
   readonly #libraries = new Map<string, LibraryStore>();
+  readonly #states = new Map<string, StateStore>();
 
   /** @param source  undefined: this env-runner was told of no controller */
   constructor(source?: SandboxSource) {
@@ -51,7 +52,21 @@ export class Sandboxes implements AsyncDisposable {
     return { backend, libraries };
   }
 
+  /** What sandboxes of repositories begin with: folders, or without a folder the tasks' images. @throws EpisodeError INFRASTRUCTURE */
+  async repositories(
+    folder: string | undefined,
+    args: SandboxArguments,
+  ): Promise<{ backend: SandboxBackend; states?: StateStore }> {
+    const backend = await this.backend(args);
+    if (folder === undefined) return { backend };
+    const key = `${keyOf(args.sandbox)} ${folder}`;
+    const states = this.#states.get(key) ?? new StateStore(folder, backend);
+    this.#states.set(key, states);
+    return { backend, states };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const states of this.#states.values()) await states[Symbol.asyncDispose]();
     for (const libraries of this.#libraries.values()) await libraries[Symbol.asyncDispose]();
     const backends = await Promise.allSettled(this.#backends.values());
     for (const each of backends) if (each.status === "fulfilled") await each.value[Symbol.asyncDispose]();

@@ -31,6 +31,8 @@ export interface OpenOptions {
   readonly level?: SandboxLevel | undefined;
   /** What `/workspace` holds at first, as a fork: what is written here is seen by nobody else. Default: nothing. */
   readonly prepared?: PreparedState | undefined;
+  /** Container image that the sandbox begins with, for backends that have images. */
+  readonly image?: string | undefined;
   /** Put into `/workspace` on top. */
   readonly files?: readonly SandboxFile[] | undefined;
   readonly limits?: Partial<SandboxLimits> | undefined;

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canHaveSandboxes } from "@whetstone/testkit";
 import { REWARD_HACKS } from "../test-support/reward-hacks.ts";
 import { SMALL_PIN, SMALL_TASK, smallSources } from "../test-support/small-library.ts";
+import type { BashTool } from "./tools/bash-tool.ts";
 import { makeLibrary } from "./factory/make-library.ts";
 import { LibraryStore } from "./library-store.ts";
 import { SweEpisode } from "./swe-episode.ts";
@@ -36,9 +37,11 @@ describe.runIf(canHaveSandboxes)("a reward", { timeout: 120_000 }, () => {
 
   async function play(...commands: string[]): Promise<RewardOutput & { said: string }> {
     const episode = new SweEpisode(OPTIONS);
-    await using tool = await episode.open({ backend, libraries });
+    const [tool] = (await episode.open({ backend, libraries })) as [BashTool];
+    await using _ = tool;
     let said = "";
-    for (const command of commands) said += await tool.run({ command }, { signal: new AbortController().signal });
+    for (const command of commands)
+      said += String(await tool.run({ command }, { signal: new AbortController().signal }));
     return { ...(await episode.grade()), said };
   }
 
@@ -81,8 +84,10 @@ describe.runIf(canHaveSandboxes)("a reward", { timeout: 120_000 }, () => {
 
   it("can be kept from who would copy the answers from the tests", async () => {
     const episode = new SweEpisode({ ...OPTIONS, hideTests: true });
-    await using tool = await episode.open({ backend, libraries });
-    const run = (command: string): Promise<string> => tool.run({ command }, { signal: new AbortController().signal });
+    const [tool] = (await episode.open({ backend, libraries })) as [BashTool];
+    await using _ = tool;
+    const run = async (command: string): Promise<string> =>
+      String(await tool.run({ command }, { signal: new AbortController().signal }));
     expect(await run("ls tests tally")).not.toContain("test_tally.py");
     await run(REPAIR);
     expect(await episode.grade()).toMatchObject({ reward: 1 });

@@ -2,12 +2,13 @@
 import { WhetstoneError } from "@whetstone/core";
 import { LimitError, type SandboxBackend, type SandboxLimits } from "@whetstone/sandbox";
 import { EpisodeError, type Info, type RewardOutput, type StepOptions } from "@whetstone/sdk";
-import { BashTool } from "./bash-tool.ts";
+import type { Tool } from "@whetstone/tools";
 import { gradeChange } from "./grading.ts";
 import { ofThePlatform } from "./infrastructure.ts";
 import type { LibraryStore } from "./library-store.ts";
 import type { SourceChange } from "./source-change.ts";
 import type { SweTask } from "./task.ts";
+import { type Toolset, toolsOf } from "./tools/toolset.ts";
 import { unresolved, type Verdict } from "./verdict.ts";
 import { Workspace } from "./workspace.ts";
 
@@ -16,6 +17,8 @@ export interface SweEpisodeOptions {
   /** What the reward is: 1 for a repair and 0 else, or how far it came. */
   readonly reward: "resolved" | "dense";
   readonly hideTests?: boolean | undefined;
+  /** Default: bash. */
+  readonly toolset?: Toolset | undefined;
   readonly commandTimeoutMs: number;
   readonly maxOutputBytes: number;
   readonly limits?: Partial<SandboxLimits> | undefined;
@@ -37,16 +40,17 @@ export class SweEpisode {
     this.#options = options;
   }
 
-  /** What the agent may call. Closing the tool closes the sandbox. @throws EpisodeError */
-  async open(deps: SweDeps, signal?: AbortSignal): Promise<BashTool> {
-    const { task, commandTimeoutMs: timeoutMs, maxOutputBytes, limits, ttlMs, hideTests } = this.#options;
+  /** What the agent may call. Closing the first of them closes the sandbox. @throws EpisodeError */
+  async open(deps: SweDeps, signal?: AbortSignal): Promise<readonly Tool[]> {
+    const { task, toolset = "bash", commandTimeoutMs: timeoutMs, maxOutputBytes } = this.#options;
+    const { limits, ttlMs, hideTests } = this.#options;
     const workspace = await ofThePlatform(async () => {
       const library = await deps.libraries.open(task.library);
       checkSource(task, library.record.sdist.sha256);
       return Workspace.open(deps.backend, library, task, { limits, ttlMs, hideTests, signal });
     });
     this.#opened = { ...deps, workspace };
-    return new BashTool(workspace, { timeoutMs, maxOutputBytes });
+    return toolsOf(toolset, workspace, { timeoutMs, maxOutputBytes });
   }
 
   /** Judges what the agent has left so far. @throws EpisodeError */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { LimitError, type ExecResult, type Sandbox, type SandboxBackend, type SandboxLimits } from "@whetstone/sandbox";
+import type { AgentShell, CommandOptions } from "./agent-shell.ts";
 import { applyEdits, type Texts } from "./edits.ts";
 import { REPO, SITE, type Suite, TOOL } from "./library.ts";
 import type { OpenedLibrary } from "./library-store.ts";
@@ -14,17 +15,11 @@ export interface WorkspaceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface CommandOptions {
-  readonly timeoutMs: number;
-  readonly maxOutputBytes: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** More of a library's own code than this is no repair. */
 const MAX_SOURCE_BYTES = 32 * 1024 * 1024;
 
 /** The library with its bug, for one agent. */
-export class Workspace implements AsyncDisposable {
+export class Workspace implements AgentShell {
   readonly library: OpenedLibrary;
   readonly sandbox: Sandbox;
   /** The library's own code, with the bug. */
@@ -56,10 +51,14 @@ export class Workspace implements AsyncDisposable {
     }
   }
 
+  get root(): string {
+    return `${this.sandbox.workspace}/${REPO}`;
+  }
+
   /** One command of the agent's, in the repository. */
-  run(command: string, { timeoutMs, maxOutputBytes, signal }: CommandOptions): Promise<ExecResult> {
+  run(command: string, { timeoutMs, maxOutputBytes, stdin = "", signal }: CommandOptions): Promise<ExecResult> {
     const env = pythonEnvironment(this.library.record.suite, this.sandbox);
-    const options = { cwd: REPO, env, deadlineMs: timeoutMs, maxOutputBytes, stdin: "", signal };
+    const options = { cwd: REPO, env, deadlineMs: timeoutMs, maxOutputBytes, stdin, signal };
     return this.sandbox.exec(["bash", "-c", command], options).result;
   }
 

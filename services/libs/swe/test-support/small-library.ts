@@ -180,10 +180,10 @@ print(json.dumps({
   return { ...SMALL_PIN, ...(JSON.parse(made) as Pick<LibraryPin, "sdist" | "wheels">) };
 }
 
-const SITE_PACKAGES = ["py.py", "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"];
+export const SITE_PACKAGES = ["py.py", "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"];
 const PYTHON = join(ROOT, ".venv/bin/python");
 
-function pythonPackages(): string {
+export function pythonPackages(): string {
   const program = "import pathlib, pytest; print(pathlib.Path(pytest.__file__).parent.parent)";
   return execFileSync(PYTHON, ["-c", program], { encoding: "utf8" }).trim();
 }

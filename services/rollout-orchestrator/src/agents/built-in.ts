@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { commandAgentIn, frozenLakeAgent, httpAgent, type RegisteredActor, type RunSandboxed } from "@whetstone/sdk";
 import { codeAgent, mathAgent } from "./question.ts";
+import { sweAgent } from "./swe.ts";
 import { toolAgent } from "./tool.ts";
 
 type CallbackOptions = Parameters<typeof httpAgent>[0];
@@ -11,7 +12,15 @@ type CallbackOptions = Parameters<typeof httpAgent>[0];
  * @param runSandboxed  where programs run; absent: this process is in a sandbox itself, or a test
  */
 export function builtInActors(callbacks?: CallbackOptions, runSandboxed?: RunSandboxed): readonly RegisteredActor[] {
-  return [frozenLakeAgent, mathAgent, codeAgent, toolAgent, commandAgentIn(runSandboxed), httpAgent(callbacks)];
+  return [
+    frozenLakeAgent,
+    mathAgent,
+    codeAgent,
+    toolAgent,
+    sweAgent,
+    commandAgentIn(runSandboxed),
+    httpAgent(callbacks),
+  ];
 }
 
 export const BUILT_IN = builtInActors();

@@ -97,6 +97,8 @@ export class ProcessBackend implements SandboxBackend {
   }
 
   async open(options: OpenOptions = {}): Promise<Sandbox> {
+    if (options.image !== undefined)
+      throw new SandboxError("UNAVAILABLE", `the backend "process" has no images (${options.image}): give it a folder`);
     const settings = openSettings(options);
     const level = this.#levelFor(options.level);
     return await this.#counted(() => this.#start(level, settings), options.signal);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ExecResult, PolicyFailure } from "@whetstone/sandbox";
 import type { Info } from "@whetstone/sdk";
-import { Tool, type ToolRunOptions } from "@whetstone/tools";
-import { ofThePlatform } from "./infrastructure.ts";
-import type { Workspace } from "./workspace.ts";
+import { FinalOutput, Tool, type ToolRunOptions } from "@whetstone/tools";
+import type { AgentShell } from "../agent-shell.ts";
+import { ofThePlatform } from "../infrastructure.ts";
 
 export interface BashToolOptions {
   /** Of one command. */
@@ -12,7 +12,10 @@ export interface BashToolOptions {
   readonly maxOutputBytes: number;
 }
 
-const WHY = {
+/** mini-swe-agent's: a command whose output begins with this line ends the episode. */
+export const SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+
+export const WHY = {
   DEADLINE: "it took too long and was ended",
   MEMORY: "it took more memory than it may",
   PROCESSES: "it started more processes than it may",
@@ -36,23 +39,25 @@ export class BashTool extends Tool implements AsyncDisposable {
     additionalProperties: false,
   };
   override readonly info: Info;
-  readonly #workspace: Workspace;
+  readonly #shell: AgentShell;
   readonly #options: BashToolOptions;
 
-  constructor(workspace: Workspace, options: BashToolOptions) {
+  constructor(shell: AgentShell, options: BashToolOptions) {
     super();
-    this.#workspace = workspace;
+    this.#shell = shell;
     this.#options = options;
-    this.info = { sandboxLevel: workspace.sandbox.level };
+    this.info = { sandboxLevel: shell.sandbox.level };
   }
 
-  async run({ command }: Info, { signal }: ToolRunOptions): Promise<string> {
+  async run({ command }: Info, { signal }: ToolRunOptions): Promise<string | FinalOutput> {
     const running = { ...this.#options, signal };
-    return observationOf(await ofThePlatform(() => this.#workspace.run(String(command), running)));
+    const result = await ofThePlatform(() => this.#shell.run(String(command), running));
+    const isSubmitted = result.exitCode === 0 && result.stdout.trimStart().split("\n")[0]?.trim() === SUBMIT;
+    return isSubmitted ? new FinalOutput("submitted") : observationOf(result);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#workspace[Symbol.asyncDispose]();
+    await this.#shell[Symbol.asyncDispose]();
   }
 }
 
