@@ -12,15 +12,16 @@ import { poolService } from "../../services/controller/src/pools/pool-service.ts
 import { type EnvRunnerApp, startApp } from "../../services/env-runner/src/app.ts";
 import { ConfigSchema } from "../../services/env-runner/src/config.ts";
 
+const POOLS = [DEFAULT_POOL, "second"];
 let runner: EnvRunnerApp;
 let server: RpcServer;
 let terminal: FakeTerminal;
 let isScaledToZero = false;
 beforeEach(async () => {
   runner = await startApp(ConfigSchema.parse({ grpcPort: 0 }), { logger: silentLogger });
-  const host = fixedHost(new Map([[DEFAULT_POOL, runner.address]]), undefined);
+  const host = fixedHost(new Map(POOLS.map((pool) => [pool, runner.address])), undefined);
   const findHost: FindHost = (pool) => (isScaledToZero ? Promise.resolve({}) : host(pool));
-  const services = [poolService(fixedPools([DEFAULT_POOL], findHost), findHost)];
+  const services = [poolService(fixedPools(POOLS, findHost), findHost)];
   server = await startServer({ host: "127.0.0.1", port: 0, services, logger: silentLogger });
   terminal = fakeTerminal();
 });
@@ -43,14 +44,17 @@ interface Described {
 describe("whet envs", () => {
   it("lists what there is, and describes arguments with their ranges and defaults", async () => {
     expect(await whet("ls")).toBe(0);
-    expect(terminal.out.join("\n")).toMatch(/^frozenlake +\S.*\n(.*\n)*math +\S/m);
+    expect(terminal.out.join("\n")).toMatch(/^frozenlake +default +\S.*\n(.*\n)*math +second +\S/m);
+    expect(await whet("ls", "--pool", "second", "--json")).toBe(0);
+    const { environments } = terminal.documents.at(-1) as { environments: { pool: string }[] };
+    expect(new Set(environments.map(({ pool }) => pool))).toEqual(new Set(["second"]));
     expect(await whet("describe", "frozenlake")).toBe(0);
     expect(terminal.out.join("\n")).toMatch(/^size +whole number +3 to 10 +8 +cells a side$/m);
   });
 
   it("says in JSON of every kind what a program needs, and of every argument what it means", async () => {
     expect(await whet("ls", "--json")).toBe(0);
-    const { environments } = terminal.documents[0] as { environments: { kind: string }[] };
+    const { environments } = terminal.documents.at(-1) as { environments: { kind: string }[] };
     expect(environments).toContainEqual(
       expect.objectContaining({ kind: "tool", capabilities: expect.objectContaining({ seedable: true }) as object }),
     );
@@ -66,9 +70,11 @@ describe("whet envs", () => {
     expect(await whet("describe", "chess")).toBe(2);
     expect(terminal.err.at(-1)).toMatch(/unknown environment "chess"; known: .*frozenlake, math/);
     expect(await whet("ls", "--pool", "none")).toBe(2);
-    expect(terminal.err.at(-1)).toMatch(/unknown pool "none"; known: default/);
+    expect(terminal.err.at(-1)).toMatch(/unknown pool "none"; known: default, second/);
     isScaledToZero = true;
-    expect(await whet("ls")).toBe(1);
+    expect(await whet("ls")).toBe(0);
+    expect(terminal.out.at(-1)).toMatch(/^pool second: .*has no env-runner to ask/);
+    expect(await whet("ls", "--pool", DEFAULT_POOL)).toBe(1);
     expect(terminal.err.at(-1)).toMatch(/"default" has no env-runner to ask: `whet pools get default`/);
   });
 });

@@ -39,14 +39,15 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 
 {{/*
-How many, of what is scaled by others too; nothing where no number is set. (list $ kind number)
+How many, of what is scaled by others too; nothing where no number is set. (list $ kind number [name])
 Helm 3 sends what differs from the text of the former release, so the same text changes nothing. Helm 4 applies the whole text, and
 what it says other than there is a conflict with whoever scaled: it says the number that is there, unless the value has changed.
 */}}
 {{- define "whetstone.replicas" -}}
 {{- $root := index . 0 -}}{{- $number := index . 2 -}}
 {{- if semverCompare ">=4.0.0-0" $root.Capabilities.HelmVersion.Version -}}
-{{- $there := lookup "whetstone.dev/v1alpha1" (index . 1) $root.Release.Namespace "default" | default dict -}}
+{{- $name := ternary (last .) "default" (eq (len .) 4) -}}
+{{- $there := lookup "whetstone.dev/v1alpha1" (index . 1) $root.Release.Namespace $name | default dict -}}
 {{- $before := dig "metadata" "annotations" "whetstone.dev/replicas-wished" "" $there -}}
 {{- if and (hasKey $there "spec") (has (include "whetstone.number" $number) (list "" $before)) -}}
 {{- $number = dig "spec" "replicas" $number $there -}}

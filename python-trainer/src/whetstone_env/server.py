@@ -11,6 +11,7 @@ from whetstone.environments.v1 import environments_pb2 as wire
 from whetstone.environments.v1 import environments_pb2_grpc as rpc
 
 from whetstone_env.drain import Drain
+from whetstone_env.metrics import serve_metrics
 from whetstone_env.processes import ForkServer, Workers
 from whetstone_env.service import EnvironmentServicer
 from whetstone_env.session import Shared, Slots
@@ -35,6 +36,7 @@ class EnvironmentServer:
     port: int
     _fork_server: ForkServer
     _grpc: GrpcServer
+    _metrics: asyncio.Server | None = None
 
     async def failed(self) -> int:
         """Waits for the end of the process without which no episode can begin; its exit code."""
@@ -48,6 +50,8 @@ class EnvironmentServer:
         while self.shared.slots.used > 0 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.02)
         await self._grpc.stop(0)
+        if self._metrics:
+            self._metrics.close()
         await self._fork_server.close()
 
 
@@ -67,7 +71,15 @@ async def start_server(command: Command) -> EnvironmentServer:
     rpc.add_EnvironmentServiceServicer_to_server(EnvironmentServicer(shared, fork_server.kinds), server.grpc)
     try:
         port = await server.start(Listening(command.host, command.port, settings.health_port))
+        metrics = await _metrics(command, shared) if settings.metrics_port else None
     except BaseException:
         await fork_server.close()
         raise
-    return EnvironmentServer(shared, kinds, port, fork_server, server)
+    return EnvironmentServer(shared, kinds, port, fork_server, server, metrics)
+
+
+async def _metrics(command: Command, shared: Shared) -> asyncio.Server:
+    slots, metrics = shared.slots, shared.metrics
+    return await serve_metrics(
+        command.host, command.settings.metrics_port, lambda: metrics.text(slots.used, slots.total)
+    )

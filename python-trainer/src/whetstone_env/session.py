@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -20,6 +20,7 @@ from whetstone.environments.v1 import environments_pb2 as wire
 
 from whetstone_env.drain import Drain
 from whetstone_env.errors import EpisodeError
+from whetstone_env.metrics import Metrics
 from whetstone_env.processes import Worker, Workers
 from whetstone_env.settings import Settings
 
@@ -58,6 +59,7 @@ class Shared:
     slots: Slots
     drain: Drain
     settings: Settings
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 DRAINING = EpisodeError("DRAINING", "this env-runner goes; play the episode elsewhere")
@@ -69,6 +71,7 @@ class EnvironmentSession:
     def __init__(self, shared: Shared, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         self._shared, self._context = shared, context
         self._worker: Worker | None = None
+        self._end = "left"
         self._reading: asyncio.Task[Any] | None = None
         self._stop: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
@@ -87,6 +90,7 @@ class EnvironmentSession:
         finally:
             unwatch()
             timer.cancel()
+            self._shared.metrics.session(self._end)
             await asyncio.shield(asyncio.ensure_future(self._leave()))  # Whoever cancels us does not cancel this.
 
     async def _answer_all(self) -> None:
@@ -97,6 +101,7 @@ class EnvironmentSession:
                     return
                 answer = await self._answer(request)
             except EpisodeError as error:
+                self._end = error.code
                 answer = _failed(error)
             await self._context.write(answer)
             if not answer.HasField("observation"):
@@ -114,6 +119,7 @@ class EnvironmentSession:
                 return await self._listening(self._step(self._worker, request.step))
             case "close":
                 await self._close()
+                self._end = "closed"
                 return wire.SessionResponse(closed=wire.Closed())
             case "cancel":
                 raise EpisodeError("CANCELLED", "cancelled as asked")
@@ -138,6 +144,7 @@ class EnvironmentSession:
 
     async def _step(self, worker: Worker, step: wire.Step) -> wire.SessionResponse:
         action = json_format.MessageToDict(step.data) if step.HasField("data") else step.action
+        self._shared.metrics.step()
         return await self._call(worker, "step", action=action)
 
     async def _call(self, worker: Worker, method: str, **arguments: Any) -> wire.SessionResponse:

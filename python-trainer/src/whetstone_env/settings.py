@@ -8,7 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-RANGES = {"slots": (1, 10_000), "memory_mib": (64, 1 << 20), "port": (0, 65_535), "health_port": (0, 65_535)}
+RANGES = {
+    "slots": (1, 10_000),
+    "memory_mib": (64, 1 << 20),
+    "port": (0, 65_535),
+    "health_port": (0, 65_535),
+    "metrics_port": (0, 65_535),
+}
 LONGEST_MS = 7 * 24 * 3_600_000
 
 
@@ -27,6 +33,7 @@ class Settings:
     session_timeout_ms: int = _setting(3_600_000, "longest episode")
     drain_ms: int = _setting(0, "at SIGTERM episodes may go on for so long before they are handed back")
     memory_mib: int = _setting(2_048, "most memory of one episode's process")
+    metrics_port: int = _setting(0, "serves /metrics for Prometheus; 0: off")
     health_port: int = _setting(0, "answers gRPC health in plain text, for probes; 0: off")
 
 

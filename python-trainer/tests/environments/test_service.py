@@ -236,3 +236,14 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+async def test_counts_steps_and_how_episodes_end(start: Start) -> None:
+    service = await start()
+    episode = await service.opened()
+    await episode.step("anything")
+    await episode.ask(wire.SessionRequest(close=wire.Close()))
+    await service.until_idle()
+    text = service.server.shared.metrics.text(0, 1)
+    assert 'whetstone_env_steps_total{component="env-runner"} 1\n' in text
+    assert 'whetstone_env_sessions_total{end="closed",component="env-runner"} 1\n' in text

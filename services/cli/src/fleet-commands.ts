@@ -24,8 +24,8 @@ export function addEnvironmentCommands(program: Command, context: CommandContext
     .exitOverride();
   const load = async () => await import("./commands/envs.ts");
   const pool = ["--pool <name>", "of these env-runners (default: default)"] as const;
-  command(envs, "ls", "all kinds")
-    .option(...pool)
+  command(envs, "ls", "all kinds of all pools")
+    .option("--pool <name>", "of one pool only; an autoscaled one at zero starts an env-runner for it")
     .action(async (flags: object) => (await load()).listEnvironments(flags, context));
   command(envs, "describe <kind>", "its arguments, with ranges and defaults")
     .option(...pool)

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet envs ls|describe`: environments that a job can name, as an env-runner describes them. */
-import { toJson } from "@bufbuild/protobuf";
-import { CapabilitiesSchema, type EnvironmentKind } from "@whetstone/proto/environments/v1/environments";
+import { create, toJson } from "@bufbuild/protobuf";
+import { WhetstoneError } from "@whetstone/core";
+import {
+  CapabilitiesSchema,
+  type EnvironmentKind,
+  EnvironmentKindSchema,
+} from "@whetstone/proto/environments/v1/environments";
 
 import { badInput } from "../cli-error.ts";
 import { ARGUMENT_HEADER, argumentRows, type Schema } from "../terminal/argument-rows.ts";
@@ -17,14 +22,40 @@ export interface EnvironmentFlags extends CommonOptions {
 const DEADLINE_MS = 45_000;
 
 export async function listEnvironments(flags: EnvironmentFlags, context: CommandContext): Promise<void> {
-  const kinds = await kindsOf(flags, context);
+  const found = await kindsByPool(flags, context);
   const { terminal } = context;
-  if (flags.json === true) return terminal.json({ environments: kinds.map(summaryOf) });
-  for (const line of formatTable(
-    ["KIND", "WHAT IT IS"],
-    kinds.map(({ kind, description }) => [kind, description]),
-  ))
-    terminal.line(line);
+  const listed = found.flatMap(({ pool, kinds }) => kinds.map((kind) => ({ pool, kind })));
+  if (flags.json === true)
+    return terminal.json({ environments: listed.map(({ pool, kind }) => ({ pool, ...summaryOf(kind) })) });
+  const rows = listed.map(({ pool, kind: { kind, description } }) => [kind, pool, description]);
+  for (const line of formatTable(["KIND", "POOL", "WHAT IT IS"], rows)) terminal.line(line);
+  for (const { pool, trouble } of found) if (trouble !== "") terminal.line(`pool ${pool}: ${trouble}`);
+}
+
+interface PoolKinds {
+  readonly pool: string;
+  readonly kinds: readonly EnvironmentKind[];
+  /** Why its env-runners were not asked. */
+  readonly trouble: string;
+}
+
+/** Of all pools, or of the one that is asked for. Nobody starts an env-runner only to be listed. */
+async function kindsByPool(flags: EnvironmentFlags, context: CommandContext): Promise<PoolKinds[]> {
+  if (flags.pool !== undefined) return [{ pool: flags.pool, kinds: await kindsOf(flags, context), trouble: "" }];
+  await using client = connectPools(flags, context);
+  const { pools } = await client.listPools({}, { deadlineMs: DEADLINE_MS, signal: context.signal });
+  return await Promise.all(
+    pools.map(async ({ name: pool, ready, kinds }): Promise<PoolKinds> => {
+      const named = kinds.map((kind) => create(EnvironmentKindSchema, { kind }));
+      if (ready === 0) return { pool, kinds: named, trouble: "no env-runner is ready" };
+      try {
+        const all = await kindsOf({ ...flags, pool }, context);
+        return { pool, kinds: all.filter(({ kind }) => kinds.length === 0 || kinds.includes(kind)), trouble: "" };
+      } catch (error) {
+        return { pool, kinds: named, trouble: WhetstoneError.from(error).message };
+      }
+    }),
+  );
 }
 
 export async function describeEnvironment(

@@ -16,7 +16,9 @@ type Client = RpcClient<typeof EnvironmentService>;
 export interface Host {
   readonly client?: Client;
   readonly violation?: Violation;
-  /** Other pools whose env-runners serve a kind now. */
+  /** Kinds that the pool's owner lets jobs name there. Absent: all that its env-runners have. */
+  readonly kinds?: readonly string[] | undefined;
+  /** Other pools that serve a kind: their owner says so, or their env-runners do now. */
   readonly servedBy?: (kind: string) => Promise<string[]>;
 }
 
@@ -73,15 +75,23 @@ export function pooledHost(deps: PooledDeps): FindHost {
   return async (pool) => {
     const object = await deps.kube.get(ENVIRONMENT_POOLS, pool);
     if (!object) return { violation: { ...unknownPool(pool, await poolNames(deps.kube)), curable: true } };
+    const { kinds } = object.spec;
+    const told = { kinds, servedBy: (kind: string) => otherPoolsWith(kind, pool, deps) };
     const runner = (await findRunner(deps.nats, pool)) ?? (await waitForOne(deps, object));
-    if (runner !== undefined)
-      return {
-        client: connect(runner.address, deps.tls),
-        servedBy: async (kind) => poolsThatServe(kind, await otherRunners(deps, pool), deps.tls),
-      };
+    if (runner !== undefined) return { client: connect(runner.address, deps.tls), ...told };
     deps.logger.warn("environment_not_rehearsed", { pool, reason: "no env-runner came" });
-    return {};
+    return told;
   };
+}
+
+/** A pool that names its kinds need not have an env-runner to be known by them. */
+async function otherPoolsWith(kind: string, pool: string, { kube, nats, tls }: PooledDeps): Promise<string[]> {
+  const others = (await kube.list(ENVIRONMENT_POOLS)).filter(({ metadata }) => metadata.name !== pool);
+  const named = others.filter(({ spec }) => spec.kinds?.includes(kind)).map(({ metadata }) => metadata.name);
+  const open = others.filter(({ spec }) => spec.kinds === undefined).map(({ metadata }) => metadata.name);
+  const found = await Promise.all(open.map(async (name) => [name, (await findRunner(nats, name))?.address] as const));
+  const runners = found.flatMap(([name, address]) => (address === undefined ? [] : [[name, address] as const]));
+  return [...named, ...(await poolsThatServe(kind, runners, tls))].sort();
 }
 
 async function waitForOne(deps: PooledDeps, { metadata, spec }: StoredPool): Promise<PoolRunner | undefined> {
@@ -106,13 +116,6 @@ async function findRunner(nats: Nats, pool: string): Promise<PoolRunner | undefi
   const records = await openKv(nats, POOLS_BUCKET, PoolRecordSchema);
   const ready = (await records.get(pool))?.value.runners.filter(({ draining }) => !draining) ?? [];
   return ready[Math.floor(Math.random() * ready.length)];
-}
-
-/** One of each other pool that has any. */
-async function otherRunners({ kube, nats }: PooledDeps, pool: string): Promise<[pool: string, address: string][]> {
-  const names = (await poolNames(kube)).filter((name) => name !== pool);
-  const found = await Promise.all(names.map(async (name) => [name, (await findRunner(nats, name))?.address] as const));
-  return found.flatMap(([name, address]) => (address === undefined ? [] : [[name, address]]));
 }
 
 async function poolNames(kube: Kube): Promise<string[]> {

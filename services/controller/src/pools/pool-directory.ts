@@ -76,6 +76,7 @@ function shown({ metadata, spec, status = {} }: StoredPool): Pool {
     replicas: spec.replicas,
     ...{ ready, draining, busySlots },
     slots: ready * spec.slotsPerWorker || freeSlots,
+    kinds: spec.kinds ?? [],
     ...(enabled && { autoscaling: { min, max } }),
     ...(trouble && { reason: trouble.reason, message: trouble.message }),
   });

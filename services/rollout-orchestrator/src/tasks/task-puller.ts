@@ -147,11 +147,7 @@ export class TaskPuller {
     const takenAt = performance.now();
     for (let moves = 0; ; moves += 1) {
       try {
-        using _room = await this.#pool?.enter(this.#job, this.#stop.signal);
-        using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
-        this.#window.resize(this.#wanted());
-        const delivery = { task: task.message, attempt: task.attempt, replay: moves * REPLAYS_BETWEEN };
-        await this.#playAndSeal(task, { ...delivery, waitingMs: performance.now() - takenAt });
+        await this.#inRoom(task, { replay: moves * REPLAYS_BETWEEN, takenAt });
         return;
       } catch (error) {
         if (WhetstoneError.from(error).code !== "HANDED_BACK") throw error;
@@ -159,6 +155,15 @@ export class TaskPuller {
         await sleep(MOVE_BACKOFF(moves + 1), this.#stop.signal);
       }
     }
+  }
+
+  /** Not within the loop: bundled for older engines, `using` in a loop throws again what an earlier turn threw. */
+  async #inRoom(task: Task<RolloutTask>, { replay, takenAt }: { replay: number; takenAt: number }): Promise<void> {
+    using _room = await this.#pool?.enter(this.#job, this.#stop.signal);
+    using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
+    this.#window.resize(this.#wanted());
+    const delivery = { task: task.message, attempt: task.attempt, replay };
+    await this.#playAndSeal(task, { ...delivery, waitingMs: performance.now() - takenAt });
   }
 
   async #playAndSeal(task: Task<RolloutTask>, delivery: Delivery): Promise<void> {

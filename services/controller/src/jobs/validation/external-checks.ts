@@ -20,7 +20,8 @@ import { pinArtifacts, unpinned, withArtifactPaths } from "../../artifacts/job-a
 import { checkAgent } from "./agent-check.ts";
 import type { Config } from "../../config.ts";
 import { checkPlayed } from "./validate-players.ts";
-import type { FindHost, Host } from "../../pools/environment-hosts.ts";
+import type { FindHost } from "../../pools/environment-hosts.ts";
+import { KIND, notOfThePool, whoServes } from "./environment-kind.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 import { rehearseEpisode } from "./episode-rehearsal.ts";
 import { whereLooked } from "./where-looked.ts";
@@ -66,23 +67,13 @@ async function checkPlayers(
 
 /** Undefined: no env-runner is there now. */
 async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Violation[] | undefined> {
-  const { client, violation, servedBy } = await findHost(rehearsal.spec.environment?.pool ?? DEFAULT_POOL);
+  const { client, violation, servedBy, kinds } = await findHost(rehearsal.spec.environment?.pool ?? DEFAULT_POOL);
   if (violation) return [violation];
-  if (!client) return undefined;
   await using host = client;
-  const found = await rehearseReset(host, rehearsal);
+  const found = notOfThePool(rehearsal, kinds) ?? (host && (await rehearseReset(host, rehearsal)));
+  if (found === undefined) return undefined;
   const advice = found.some(({ path }) => path === KIND) && `; ${await whoServes(rehearsal.spec, servedBy)}`;
   return found.map((each) => (advice && each.path === KIND ? { ...each, reason: each.reason + advice } : each));
-}
-
-const KIND = "environment.kind";
-
-/** What to do about a kind that the job's pool does not serve. */
-async function whoServes({ environment }: JobSpec, servedBy: Host["servedBy"]): Promise<string> {
-  const pools = (await servedBy?.(environment?.kind ?? "")) ?? [];
-  const [first] = pools;
-  if (first !== undefined) return `pool "${pools.join('", "')}" serves it: set environment.pool to "${first}"`;
-  return "bring it in the job's module, or start an env-runner that serves it (docs/python-environments.md)";
 }
 
 /** The job's model, and those of its reference and its critic that are other folders. */

@@ -55,6 +55,11 @@ const spec = z.object({
   replicas: asContract(ScalePoolRequestSchema.field.replicas)
     .default(1)
     .describe("Env-runners wanted. 0 is fine; tasks then wait in their stream. With autoscaling it is set by itself."),
+  kinds: z
+    .array(name(200))
+    .max(100)
+    .optional()
+    .describe("Kinds of environment that jobs may name here. Absent: all that its env-runners have."),
   slotsPerWorker: int32(1, 100_000).default(256).describe("Sessions that one env-runner takes at once."),
   drain: z
     .object({

@@ -30,11 +30,13 @@ export interface KeeperArguments {
   readonly lower: string | undefined;
   readonly limits: SandboxLimits;
   readonly ttlMs: number;
+  readonly ownProc: boolean;
   readonly without: Without;
 }
 
 /** Prints "ready"; ends when its standard input does, when its time is over, and when its parent is gone. */
-export function keeperCommand({ id, mountPoint, lower, limits, ttlMs, without }: KeeperArguments): string[] {
+export function keeperCommand(options: KeeperArguments): string[] {
+  const { id, mountPoint, lower, limits, ttlMs, ownProc, without } = options;
   const size = without.has("disk") ? "" : `size=${limits.diskMiB}m,`;
   const inodes = without.has("disk files") ? "" : `nr_inodes=${limits.diskFiles + OWN_INODES},`;
   const script = [
@@ -57,7 +59,8 @@ export function keeperCommand({ id, mountPoint, lower, limits, ttlMs, without }:
     ...["--cap-add", "ALL"],
     ...["--dev-bind", "/", "/"],
     // Bubblewrap looks up its children in /proc by the ids that they have in this namespace.
-    ...only(!without.has("process namespace"), "--unshare-pid", "--proc", "/proc"),
+    ...only(!without.has("process namespace"), "--unshare-pid"),
+    ...only(!without.has("process namespace") && ownProc, "--proc", "/proc"),
     ...["--info-fd", "3"],
     ...["--", "/bin/sh", "-c", script, id, mountPoint, lower ?? "", String(ttlMs / 1000)],
   ];
@@ -91,6 +94,8 @@ export interface CommandArguments {
   readonly sockets: string | undefined;
   /** The last descriptor that the command gets from us. */
   readonly lastFd: number;
+  /** A container whose /proc is masked may mount no other: then commands see none. */
+  readonly ownProc: boolean;
   readonly without: Without;
 }
 
@@ -128,14 +133,15 @@ export function innerCommand(command: readonly string[], options: CommandArgumen
 const closeAbove = (last: number): string =>
   `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${last} ] || eval "exec $fd>&-"; done`;
 
-function mounts({ mountPoint, readable, sockets, without }: CommandArguments): string[] {
+function mounts({ mountPoint, readable, sockets, ownProc, without }: CommandArguments): string[] {
   const own = [
     ...["--bind", `${mountPoint}/workspace`, WORKSPACE],
     ...["--bind", `${mountPoint}/tmp`, "/tmp"],
     ...["--bind", `${mountPoint}/shm`, "/dev/shm"],
   ];
   // Without a process namespace of its own, the kernel refuses a new /proc.
-  const proc = without.has("process namespace") ? ["--ro-bind", "/proc", "/proc"] : ["--proc", "/proc"];
+  const isolated = ownProc ? ["--proc", "/proc"] : ["--dir", "/proc"];
+  const proc = without.has("process namespace") ? ["--ro-bind", "/proc", "/proc"] : isolated;
   const readOnly = only(!without.has("read-only"), "--remount-ro", "/dev", "--remount-ro", "/");
   return [
     ...systemFolders(),

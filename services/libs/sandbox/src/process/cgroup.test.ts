@@ -60,7 +60,11 @@ describe("cgroups", () => {
     for (const path of ["memory", "pids"]) mkdirSync(join(root, path));
     const own = "9:memory:/\n8:pids:/\n";
     expect(() => findHierarchies(root, own)).toThrow(/no cgroup hierarchy of cpu/);
+    // In a container without a cgroup namespace, the path is the host's.
+    expect(() => findHierarchies(root, `${own}5:cpu:/kubepods/x\n`)).toThrow(/kubepods.x, .* is not there/);
+    mkdirSync(join(root, "cpu"));
     const hierarchies = findHierarchies(root, `${own}5:cpu:/\n`);
+    rmSync(join(root, "cpu"), { recursive: true });
     expect(() => new Cgroup(hierarchies, "x", limits, new Set(["memory", "processes"]))).toThrow(/ENOENT/);
     expect([readdirSync(join(root, "memory")), readdirSync(join(root, "pids"))]).toEqual([[], []]);
   });

@@ -38,7 +38,10 @@ export function findHierarchies(root = CGROUP_ROOT, own = readFileSync("/proc/se
   const parents = ["memory", "pids", "cpu"].map((controller) => {
     const path = paths.get(controller);
     if (path === undefined) throw new Error(`no cgroup hierarchy of ${controller} in /proc/self/cgroup`);
-    return join(root, controller, path);
+    const folder = join(root, controller, path);
+    // A container may be told the path that its host knows.
+    if (!existsSync(folder)) throw new Error(`${folder}, the cgroup of this process, is not there`);
+    return folder;
   });
   return { version: 1, parents };
 }

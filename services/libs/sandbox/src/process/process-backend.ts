@@ -61,6 +61,7 @@ export class ProcessBackend implements SandboxBackend {
   readonly #without: Without;
   readonly #hierarchies: Hierarchies | undefined;
   readonly #reasons: Reasons;
+  readonly #ownProc: boolean;
   readonly #starting = new Gate(STARTING);
   readonly #open = new Set<Sandbox>();
   #opening = 0;
@@ -71,6 +72,7 @@ export class ProcessBackend implements SandboxBackend {
     this.#without = without;
     this.#hierarchies = found.hierarchies;
     this.#reasons = found.reasons;
+    this.#ownProc = found.ownProc;
     this.level = LEVELS.find((level) => !(level in found.reasons)) ?? "C";
     const isRoot = process.getuid?.() === 0;
     this.#mountPoint = ownFolder(join(ownFolder(folder, 0o711), "mount"), 0o711);
@@ -81,16 +83,21 @@ export class ProcessBackend implements SandboxBackend {
 
   /** Finds out which levels work, by opening a sandbox. @throws SandboxError UNAVAILABLE when none does. */
   static async start(options: ProcessBackendOptions = {}): Promise<ProcessBackend> {
-    const found = findGroups();
+    return await ProcessBackend.#startFrom(options, findGroups());
+  }
+
+  static async #startFrom(options: ProcessBackendOptions, found: Found): Promise<ProcessBackend> {
     for (const level of LEVELS) {
       if (level in found.reasons) continue;
       const backend = new ProcessBackend(options, found);
       try {
-        await using sandbox = await backend.open({ level });
-        await sandbox.exec(["true"]).result;
+        await backend.#probe(level);
         return backend;
       } catch (error) {
-        found.reasons[level] = WhetstoneError.from(error).message;
+        const { message } = WhetstoneError.from(error);
+        if (found.ownProc && NO_PROC.test(message))
+          return await ProcessBackend.#startFrom(options, { ...found, ownProc: false });
+        found.reasons[level] = message;
       }
     }
     throw unavailable("no sandbox can be had here", found.reasons);
@@ -137,6 +144,12 @@ export class ProcessBackend implements SandboxBackend {
     await Promise.all([...this.#open].map((sandbox) => sandbox.close()));
   }
 
+  /** Not within the loop: bundled for older engines, `using` in a loop throws what the turn before it threw. */
+  async #probe(level: SandboxLevel): Promise<void> {
+    await using sandbox = await this.open({ level });
+    await sandbox.exec(["true"]).result;
+  }
+
   #levelFor(wanted: SandboxLevel | undefined): SandboxLevel {
     if (wanted === undefined) return this.level;
     if (wanted in this.#reasons)
@@ -170,11 +183,14 @@ export class ProcessBackend implements SandboxBackend {
     const id = ownedName();
     const cgroup = level === "A" && this.#hierarchies ? new Cgroup(this.#hierarchies, id, limits, without) : undefined;
     undo.defer(() => cgroup?.remove());
-    const keeper = await Keeper.start({ id, mountPoint, lower: prepared?.path, limits, ttlMs, without }, signal);
+    const keeper = await Keeper.start(
+      { id, mountPoint, lower: prepared?.path, limits, ttlMs, ownProc: this.#ownProc, without },
+      signal,
+    );
     undo.defer(() => keeper.close());
     const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
-    const given = { readable, sockets, without, onClose };
+    const given = { readable, sockets, ownProc: this.#ownProc, without, onClose };
     const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...given });
     await sandbox.upload(files, signal);
     undo.move();
@@ -205,18 +221,26 @@ type Settings = ReturnType<typeof openSettings> & Pick<ProcessOpenOptions, "sock
 interface Found {
   readonly hierarchies: Hierarchies | undefined;
   readonly reasons: Reasons;
+  readonly ownProc: boolean;
 }
+
+/** What bubblewrap says in a container whose /proc is masked: the kernel lets nobody see more of it by a new one. */
+const NO_PROC = /mount proc on/u;
 
 function findGroups(): Found {
   const reasons: Reasons = {};
   if (process.platform !== "linux" || !isFilterable(process.arch)) {
     const why = `only Linux on x64 and arm64 has it, this is ${process.platform} on ${process.arch}`;
-    return { hierarchies: undefined, reasons: { A: why, B: why, C: why } };
+    return { hierarchies: undefined, ownProc: true, reasons: { A: why, B: why, C: why } };
   }
   try {
-    return { hierarchies: findHierarchies(), reasons };
+    return { hierarchies: findHierarchies(), ownProc: true, reasons };
   } catch (error) {
-    return { hierarchies: undefined, reasons: { A: `no cgroups: ${WhetstoneError.from(error).message}` } };
+    return {
+      hierarchies: undefined,
+      ownProc: true,
+      reasons: { A: `no cgroups: ${WhetstoneError.from(error).message}` },
+    };
   }
 }
 

@@ -28,6 +28,7 @@ export interface ProcessSandboxOptions {
   readonly cgroup: Cgroup | undefined;
   readonly readable: readonly string[];
   readonly sockets: string | undefined;
+  readonly ownProc: boolean;
   readonly without: Without;
   readonly onClose: () => void;
 }

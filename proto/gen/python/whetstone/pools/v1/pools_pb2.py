@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from whetstone.environments.v1 import environments_pb2 as whetstone_dot_environments_dot_v1_dot_environments__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/pools/v1/pools.proto\x12\x12whetstone.pools.v1\x1a\x1b\x62uf/validate/validate.proto\x1a,whetstone/environments/v1/environments.proto\"\xd0\x01\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\x12\r\n\x05ready\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x12\n\nbusy_slots\x18\x06 \x01(\r\x12\r\n\x05\x66ixed\x18\x07 \x01(\x08\x12\x34\n\x0b\x61utoscaling\x18\x08 \x01(\x0b\x32\x1f.whetstone.pools.v1.Autoscaling\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\"\'\n\x0b\x41utoscaling\x12\x0b\n\x03min\x18\x01 \x01(\r\x12\x0b\n\x03max\x18\x02 \x01(\r\"\x12\n\x10ListPoolsRequest\"<\n\x11ListPoolsResponse\x12\'\n\x05pools\x18\x01 \x03(\x0b\x32\x18.whetstone.pools.v1.Pool\"\x1e\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x0fGetPoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"<\n\x10ScalePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x08replicas\x18\x02 \x01(\rB\x08\xbaH\x05*\x03\x18\x90N\";\n\x11ScalePoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"\'\n\x17ListEnvironmentsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\"U\n\x18ListEnvironmentsResponse\x12\x39\n\x05kinds\x18\x01 \x03(\x0b\x32*.whetstone.environments.v1.EnvironmentKind2\x84\x03\n\x0bPoolService\x12X\n\tListPools\x12$.whetstone.pools.v1.ListPoolsRequest\x1a%.whetstone.pools.v1.ListPoolsResponse\x12R\n\x07GetPool\x12\".whetstone.pools.v1.GetPoolRequest\x1a#.whetstone.pools.v1.GetPoolResponse\x12X\n\tScalePool\x12$.whetstone.pools.v1.ScalePoolRequest\x1a%.whetstone.pools.v1.ScalePoolResponse\x12m\n\x10ListEnvironments\x12+.whetstone.pools.v1.ListEnvironmentsRequest\x1a,.whetstone.pools.v1.ListEnvironmentsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ewhetstone/pools/v1/pools.proto\x12\x12whetstone.pools.v1\x1a\x1b\x62uf/validate/validate.proto\x1a,whetstone/environments/v1/environments.proto\"\xdf\x01\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08replicas\x18\x02 \x01(\r\x12\r\n\x05ready\x18\x03 \x01(\r\x12\x10\n\x08\x64raining\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x12\n\nbusy_slots\x18\x06 \x01(\r\x12\r\n\x05\x66ixed\x18\x07 \x01(\x08\x12\x34\n\x0b\x61utoscaling\x18\x08 \x01(\x0b\x32\x1f.whetstone.pools.v1.Autoscaling\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\x12\r\n\x05kinds\x18\x0b \x03(\t\"\'\n\x0b\x41utoscaling\x12\x0b\n\x03min\x18\x01 \x01(\r\x12\x0b\n\x03max\x18\x02 \x01(\r\"\x12\n\x10ListPoolsRequest\"<\n\x11ListPoolsResponse\x12\'\n\x05pools\x18\x01 \x03(\x0b\x32\x18.whetstone.pools.v1.Pool\"\x1e\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x0fGetPoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"<\n\x10ScalePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x08replicas\x18\x02 \x01(\rB\x08\xbaH\x05*\x03\x18\x90N\";\n\x11ScalePoolResponse\x12&\n\x04pool\x18\x01 \x01(\x0b\x32\x18.whetstone.pools.v1.Pool\"\'\n\x17ListEnvironmentsRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\"U\n\x18ListEnvironmentsResponse\x12\x39\n\x05kinds\x18\x01 \x03(\x0b\x32*.whetstone.environments.v1.EnvironmentKind2\x84\x03\n\x0bPoolService\x12X\n\tListPools\x12$.whetstone.pools.v1.ListPoolsRequest\x1a%.whetstone.pools.v1.ListPoolsResponse\x12R\n\x07GetPool\x12\".whetstone.pools.v1.GetPoolRequest\x1a#.whetstone.pools.v1.GetPoolResponse\x12X\n\tScalePool\x12$.whetstone.pools.v1.ScalePoolRequest\x1a%.whetstone.pools.v1.ScalePoolResponse\x12m\n\x10ListEnvironments\x12+.whetstone.pools.v1.ListEnvironmentsRequest\x1a,.whetstone.pools.v1.ListEnvironmentsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,25 +36,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCALEPOOLREQUEST'].fields_by_name['replicas']._loaded_options = None
   _globals['_SCALEPOOLREQUEST'].fields_by_name['replicas']._serialized_options = b'\272H\005*\003\030\220N'
   _globals['_POOL']._serialized_start=130
-  _globals['_POOL']._serialized_end=338
-  _globals['_AUTOSCALING']._serialized_start=340
-  _globals['_AUTOSCALING']._serialized_end=379
-  _globals['_LISTPOOLSREQUEST']._serialized_start=381
-  _globals['_LISTPOOLSREQUEST']._serialized_end=399
-  _globals['_LISTPOOLSRESPONSE']._serialized_start=401
-  _globals['_LISTPOOLSRESPONSE']._serialized_end=461
-  _globals['_GETPOOLREQUEST']._serialized_start=463
-  _globals['_GETPOOLREQUEST']._serialized_end=493
-  _globals['_GETPOOLRESPONSE']._serialized_start=495
-  _globals['_GETPOOLRESPONSE']._serialized_end=552
-  _globals['_SCALEPOOLREQUEST']._serialized_start=554
-  _globals['_SCALEPOOLREQUEST']._serialized_end=614
-  _globals['_SCALEPOOLRESPONSE']._serialized_start=616
-  _globals['_SCALEPOOLRESPONSE']._serialized_end=675
-  _globals['_LISTENVIRONMENTSREQUEST']._serialized_start=677
-  _globals['_LISTENVIRONMENTSREQUEST']._serialized_end=716
-  _globals['_LISTENVIRONMENTSRESPONSE']._serialized_start=718
-  _globals['_LISTENVIRONMENTSRESPONSE']._serialized_end=803
-  _globals['_POOLSERVICE']._serialized_start=806
-  _globals['_POOLSERVICE']._serialized_end=1194
+  _globals['_POOL']._serialized_end=353
+  _globals['_AUTOSCALING']._serialized_start=355
+  _globals['_AUTOSCALING']._serialized_end=394
+  _globals['_LISTPOOLSREQUEST']._serialized_start=396
+  _globals['_LISTPOOLSREQUEST']._serialized_end=414
+  _globals['_LISTPOOLSRESPONSE']._serialized_start=416
+  _globals['_LISTPOOLSRESPONSE']._serialized_end=476
+  _globals['_GETPOOLREQUEST']._serialized_start=478
+  _globals['_GETPOOLREQUEST']._serialized_end=508
+  _globals['_GETPOOLRESPONSE']._serialized_start=510
+  _globals['_GETPOOLRESPONSE']._serialized_end=567
+  _globals['_SCALEPOOLREQUEST']._serialized_start=569
+  _globals['_SCALEPOOLREQUEST']._serialized_end=629
+  _globals['_SCALEPOOLRESPONSE']._serialized_start=631
+  _globals['_SCALEPOOLRESPONSE']._serialized_end=690
+  _globals['_LISTENVIRONMENTSREQUEST']._serialized_start=692
+  _globals['_LISTENVIRONMENTSREQUEST']._serialized_end=731
+  _globals['_LISTENVIRONMENTSRESPONSE']._serialized_start=733
+  _globals['_LISTENVIRONMENTSRESPONSE']._serialized_end=818
+  _globals['_POOLSERVICE']._serialized_start=821
+  _globals['_POOLSERVICE']._serialized_end=1209
 # @@protoc_insertion_point(module_scope)

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Pool(_message.Message):
-    __slots__ = ("name", "replicas", "ready", "draining", "slots", "busy_slots", "fixed", "autoscaling", "reason", "message")
+    __slots__ = ("name", "replicas", "ready", "draining", "slots", "busy_slots", "fixed", "autoscaling", "reason", "message", "kinds")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class Pool(_message.Message):
     AUTOSCALING_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     replicas: int
     ready: int
@@ -30,7 +31,8 @@ class Pool(_message.Message):
     autoscaling: Autoscaling
     reason: str
     message: str
-    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[int] = ..., ready: _Optional[int] = ..., draining: _Optional[int] = ..., slots: _Optional[int] = ..., busy_slots: _Optional[int] = ..., fixed: _Optional[bool] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[int] = ..., ready: _Optional[int] = ..., draining: _Optional[int] = ..., slots: _Optional[int] = ..., busy_slots: _Optional[int] = ..., fixed: _Optional[bool] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Autoscaling(_message.Message):
     __slots__ = ("min", "max")

@@ -84,6 +84,13 @@ export declare type Pool = Message<"whetstone.pools.v1.Pool"> & {
    * @generated from field: string message = 10;
    */
   message: string;
+
+  /**
+   * Kinds of environment that jobs may name here. Empty: all that its env-runners have.
+   *
+   * @generated from field: repeated string kinds = 11;
+   */
+  kinds: string[];
 };
 
 /**
