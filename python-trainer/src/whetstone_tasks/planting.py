@@ -59,14 +59,15 @@ class Library:
         self._clock = itertools.count(1_000_000_000)
 
     def baseline(self, runs: int, limits: Limits, known: frozenset[str]) -> Answer:
-        """Tests that pass in each of several runs, and which functions they call. `known`: of earlier runs, if any."""
+        """Tests that pass in each of several runs and measure no time, and which functions they call. `known`: of
+        earlier runs, if any."""
         outcomes = [
             run_tests(Request(self._suite, limits.seconds, int(limits.seconds), watch=run == 0)) for run in range(runs)
         ]
         watched = outcomes[0]
         passed = [{test for test, result in each.results.items() if result == "passed"} for each in outcomes]
         slow = {test for test, took in watched.slow.items() if took > limits.slow_seconds}
-        stable = set.intersection(*passed) - slow
+        stable = set.intersection(*passed) - slow - watched.timing
         self._stable = frozenset(stable & known if known else stable)
         self._seconds = max([limits.usual_seconds, *(each.cpu_seconds for each in outcomes[1:])])
         self._imported = frozenset(watched.touched.get("", ()))

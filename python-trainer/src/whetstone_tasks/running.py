@@ -23,6 +23,7 @@ from whetstone_tasks import REPO, SITE, hiding
 
 MAX_MESSAGE = 300
 MAX_RECORD_BYTES = 1 << 20
+CLOCKS = (time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns)
 
 Record = dict[str, object]
 
@@ -52,6 +53,8 @@ class Outcome:
     imported."""
     slow: dict[str, float] = field(default_factory=dict)
     """Seconds that each test computes."""
+    timing: set[str] = field(default_factory=set)
+    """Tests that read a clock themselves: whether they pass may depend on what else the machine does."""
     finished: bool = False
     """pytest came to its end by itself."""
     cpu_seconds: float = 0.0
@@ -125,9 +128,11 @@ def _note(outcome: Outcome, record: Record) -> None:
                 outcome.messages.setdefault(test, message)
         case {"imported": list(imported)}:
             outcome.touched[""] = [(path, line) for path, line in imported]
-        case {"test": str(test), "touched": list(touched), "seconds": float(seconds)}:
+        case {"test": str(test), "touched": list(touched), "seconds": float(seconds), "timing": bool(timing)}:
             outcome.touched[test] = [(path, line) for path, line in touched]
             outcome.slow[test] = seconds
+            if timing:
+                outcome.timing.add(test)
 
 
 def _run_child(request: Request, writing: int) -> None:
@@ -167,15 +172,20 @@ class _Reporter:
         prefixes = tuple(str(REPO / package) for package in request.suite.packages)
         self._touched: set[tuple[str, int]] = set()
         touched = self._touched
+        tests = tuple(str(REPO / test) for test in request.suite.tests)
+        self._clocks: set[object] = set()
+        clocks = self._clocks
 
         def say(record: Record) -> None:
             data = token + json.dumps(record).encode() + b"\n"
             while data:
                 data = data[os.write(writing, data) :]
 
-        def watch(frame, event, _argument) -> None:
+        def watch(frame, event, called) -> None:
             if event == "call" and frame.f_code.co_filename.startswith(prefixes):
                 touched.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+            elif event == "c_call" and called in CLOCKS and frame.f_code.co_filename.startswith(tests):
+                clocks.add(called)
 
         self._say = say
         self._watch = watch
@@ -207,11 +217,13 @@ class _Reporter:
         with self._watching():
             yield
         seconds = time.process_time() - begin
-        self._say({"test": item.nodeid, "touched": self._places(), "seconds": seconds})
+        touched, timing = self._places(), bool(self._clocks)
+        self._say({"test": item.nodeid, "touched": touched, "seconds": seconds, "timing": timing})
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:
         self._touched.clear()
+        self._clocks.clear()
         threading.setprofile(self._watch)
         sys.setprofile(self._watch)
         try:

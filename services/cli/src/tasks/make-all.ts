@@ -12,8 +12,11 @@ import {
   type LibraryPin,
   type LibrarySources,
   LibraryStore,
+  type MadeTask,
   makeLibrary,
   makeTasks,
+  type ProofDeps,
+  proveTask,
   readRecord,
   STATE_FILE,
 } from "@whetstone/swe";
@@ -88,9 +91,20 @@ async function makeOne(
   const onTry = (): number => (tries += 1);
   const tasks = await makeTasks(library, { backend, count, pairs, seed: deriveSeed(seed, name), signal: end, onTry });
   if (signal.aborted) return;
-  const lines = tasks.map((task) => taskLine({ ...task, payload: { ...task.payload }, source: pin.name }));
+  const sound = await soundOf(tasks, { backend, libraries }, signal);
+  const lines = sound.map((task) => taskLine({ ...task, payload: { ...task.payload }, source: pin.name }));
   await addToSplit(pin.split, folder, lines);
-  say(`${name}: ${tasks.length} tasks of ${tries} tries`);
+  say(`${name}: ${sound.length} tasks of ${tries} tries, ${tasks.length - sound.length} left out as not sound`);
+}
+
+/** Those whose repair is worth 1 and whose bug is worth 0 when they are graded as an episode is. */
+async function soundOf(tasks: readonly MadeTask[], deps: ProofDeps, signal: AbortSignal): Promise<MadeTask[]> {
+  const sound: MadeTask[] = [];
+  for (const task of tasks) {
+    const { gold, empty } = await proveTask(deps, task.payload, signal);
+    if (gold === 1 && empty === 0) sound.push(task);
+  }
+  return sound;
 }
 
 async function ensureState(
