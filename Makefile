@@ -27,7 +27,7 @@ SANDBOX_STAMP := .whetstone/sandbox-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup quickstart learn arithmetic humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -52,8 +52,15 @@ quickstart: setup ## Train an agent from random weights on this machine and show
 learn: setup ## What each algorithm learns from the same start, a JSON line and a table row a run (LEARN="--algorithms gspo --seeds 1")
 	@node examples/frozenlake/learn.ts $(LEARN)
 
+tasks-verify: setup ## Grade the repair, and nothing at all, of every task in examples/swe/tasks (VERIFY="--sample 20")
+	@whet tasks make swe --out examples/swe/tasks
+	@whet tasks verify examples/swe/tasks --at-once 2 $(VERIFY)
+
 humaneval: setup ## Write HumanEval's problems as tasks of the environment `code`, for examples/code/job.yaml
 	@node examples/code/humaneval.ts
+
+repair: setup ## A random-weight model learns to repair functions with one wrong operator, judged in sandboxes (REPAIR="--set loop.steps=5")
+	@node examples/repair/run.ts $(REPAIR)
 
 arithmetic: setup ## A pretrained model of 135 M parameters learns sums of two-digit numbers (ARITHMETIC="--set loop.steps=10")
 	@node examples/arithmetic/run.ts $(ARITHMETIC)
