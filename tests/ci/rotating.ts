@@ -210,6 +210,14 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
+    name: "one machine: episodes in sandboxes",
+    project: "unit",
+    tests: ["tests/faults/sandboxed-episodes.test.ts"],
+    environment: { WHETSTONE_SANDBOXED_EPISODES: "128" },
+    minutes: 6,
+    paths: ["services/libs/sandbox/src", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
+  },
+  {
     name: "containers",
     project: "containers",
     tests: ["tests/faults/images.containers.test.ts"],
