@@ -37,7 +37,7 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [[], tokensOnlyWhereNeeded],
   [[], rightsAreNarrow],
   [[], everyPodHasPolicy],
-  [[], environmentsReach([53, 9083])],
+  [[], environmentsReach([53, 9083, 7443])],
   [["tls.mode=off"], environmentsReach([53])],
   [[], certificatesEverywhere],
   [["tls.mode=secret", "tls.secrets.trainer=mine"], ownSecrets],
@@ -162,7 +162,13 @@ function everyPodHasPolicy(objects: readonly ChartObject[]): string[] {
     .map(({ owner }) => `${owner}: no network policy for both ways`);
 }
 
-/** Names, and with certificates the controller, for artifacts: the address is there exactly where the way is. */
+/** Whom a port leads to, and nobody else. */
+const ONLY_TO = [
+  [9083, '"app.kubernetes.io/component":"controller"'],
+  [7443, '"whetstone.dev/sandbox-pool"'],
+] as const;
+
+/** Names, and with certificates the controller (artifacts, claims) and sandboxes: the address is there exactly where the way is. */
 function environmentsReach(wanted: readonly number[]): Check {
   return (objects) => {
     const own = policiesOf(objects).filter((policy) => selects(policy, { "whetstone.dev/pool": "any" }));
@@ -170,9 +176,8 @@ function environmentsReach(wanted: readonly number[]): Check {
     const rules = own.flatMap(({ egress = [] }) => egress);
     const ports = new Set(rules.flatMap(({ ports = [] }) => ports.map(({ port }) => port)));
     const isOpen = rules.some(({ ports = [] }) => ports.length === 0);
-    const toController = rules.filter(({ ports = [] }) => ports.some(({ port }) => port === 9083));
-    const isWide = toController.some(
-      (rule) => !JSON.stringify(rule).includes('"app.kubernetes.io/component":"controller"'),
+    const isWide = ONLY_TO.some(([to, label]) =>
+      rules.some((rule) => (rule.ports ?? []).some(({ port }) => port === to) && !JSON.stringify(rule).includes(label)),
     );
     const isSame = ports.size === wanted.length && wanted.every((port) => ports.has(port));
     const runner = podsOf(objects).find(({ owner }) => owner.startsWith("EnvironmentPool/"));

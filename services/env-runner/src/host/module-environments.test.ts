@@ -182,7 +182,7 @@ describe("a module's environment", { timeout: 60_000 }, () => {
       expect(await other.step("")).toMatchObject({ value: { text: "1" } });
       expect(await (await opened({ episodeId: "g" })).step("")).toMatchObject({ value: { text: "1" } });
     },
-    30_000,
+    90_000,
   );
 
   it("fails alone by an error that nobody caught, also one that comes between its steps", async () => {
