@@ -73,7 +73,7 @@ describe("math and tool agents", () => {
     await jobs.submitJob({ spec: fromJson(JobSpecSchema, { name, ...job }) });
     const get = async () => (await jobs.getJob({ name })).job?.status;
     const over = [JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED];
-    await waitFor(async () => over.includes((await get())?.phase ?? 0), { timeoutMs: 120_000 });
+    await waitFor(async () => over.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });
     const status = await get();
     expect(status?.phase, status?.message).toBe(JobPhase.SUCCEEDED);
     return status;
@@ -127,7 +127,7 @@ describe("math and tool agents", () => {
       const rewards = new Set((await episodesOf(`sums-${kind}`, 16)).map(({ reward }) => reward));
       expect(rewards).toEqual(new Set([0, 1]));
     },
-    120_000,
+    240_000,
   );
 
   it("the tool agent trains on sums and corpus questions, and its calls are executed", async () => {
@@ -156,7 +156,7 @@ describe("math and tool agents", () => {
       trajectories.flatMap(({ steps }) => steps.map((step) => step.observation)),
     );
     expect(outputs.some((text) => text.includes("[Document 1] (ID: "))).toBe(true);
-  }, 120_000);
+  }, 240_000);
 
   it.each([
     ["math", 0],
@@ -173,7 +173,7 @@ describe("math and tool agents", () => {
       const episodes = await episodesOf(`example-${name}`, 8);
       expect(episodes.filter((episode) => executedCalls(episode) >= calls).length).toBeGreaterThanOrEqual(8);
     },
-    120_000,
+    240_000,
   );
 });
 

@@ -84,7 +84,7 @@ describe("user code", () => {
     write("src/environment.ts", ENVIRONMENT);
     write("src/both.ts", 'export * from "./agent.ts";\nexport * from "./environment.ts";');
     runtime = await startLocalRuntime();
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => {
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
@@ -97,7 +97,7 @@ describe("user code", () => {
     expect(job.status).toMatchObject({ phase: "JOB_PHASE_SUCCEEDED", step: 2 });
     const sound = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0, trained: 32 };
     expect(runtime.whet("jobs", "audit", "in-code").json).toMatchObject(sound);
-  }, 120_000);
+  }, 240_000);
 
   it("of a YAML job trains, and is evaluated", () => {
     const file = write("job.yaml", JSON.stringify(jobOf("in-yaml")));
@@ -106,7 +106,7 @@ describe("user code", () => {
     const judged = runtime.whet("eval", "--job", file, "--tasks", "1:4", "--attempts", "2");
     expect(judged.status, judged.output).toBe(0);
     expect(judged.json).toMatchObject({ total: { tasks: 4, episodes: 8, voided: 0 } });
-  }, 120_000);
+  }, 240_000);
 
   it("that is wrong ends the command with exit code 2 and its line", () => {
     const cases: [file: string, said: RegExp][] = [
@@ -123,7 +123,7 @@ describe("user code", () => {
       const { status, output } = runtime.whet("train", file);
       expect([status, output]).toEqual([2, expect.stringMatching(said)]);
     }
-  }, 60_000);
+  }, 180_000);
 
   it("is judged by the controller before anything starts: kinds, arguments, digest", async () => {
     const refused = (name: string, more: JsonObject): unknown => {
@@ -150,7 +150,7 @@ describe("user code", () => {
     await expect(submitted).rejects.toMatchObject({ violations: [{ path: "module.digest" }] });
     const wrong = jobs.submitJob({ spec: fromJson(JobSpecSchema, spec), moduleCode: new Uint8Array([1]) });
     await expect(wrong).rejects.toMatchObject({ violations: [{ path: "module.digest" }] });
-  }, 60_000);
+  }, 180_000);
 });
 
 interface Job {
