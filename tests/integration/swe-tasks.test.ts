@@ -21,7 +21,7 @@ describe("tasks of repairing libraries", () => {
   const librariesOf = (tasks: readonly SweTask[]): Set<string> => new Set(tasks.map(({ library }) => library));
 
   it("are as many as docs/swe.md says, of as many libraries", () => {
-    const said = /has (\d+) tasks of (\d+) libraries/u.exec(readFileSync(join(FOLDER, "../../../docs/swe.md"), "utf8"));
+    const said = /has (\d+) tasks of (\d+) libraries/u.exec(readFileSync(join(import.meta.dirname, "../../docs/swe.md"), "utf8"));
     const all = [...train, ...heldout];
     expect([all.length, librariesOf(all).size]).toEqual(said?.slice(1).map(Number));
   });

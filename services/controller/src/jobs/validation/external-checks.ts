@@ -50,10 +50,12 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
 }
 
 async function checkPlayers(
-  { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
+  { spec, module: code, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
   { findHost, rollouts, environmentsLast = false }: WorldDeps,
   isWrong: boolean,
 ): Promise<Violation[]> {
+  // It is loaded where it will run, so in what the job wants it kept in.
+  const module = code && { ...code, sandbox: spec.module?.sandbox };
   const found = await checkAgent(spec, module, rollouts);
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
   const isNotYet = environmentsLast && (isWrong || found.length > 0);

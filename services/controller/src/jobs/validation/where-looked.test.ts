@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
+import { SandboxBackend } from "@whetstone/proto/types/v1/types";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { afterAll, expect, it } from "vitest";
 import { Artifacts } from "../../artifacts/artifacts.ts";
@@ -40,4 +41,26 @@ it("says of a folder or file of the user's machine that it was looked for in the
 
 it("says no more than that on one machine, where there is only one place to look", async () => {
   for (const one of await refusals(false)) expect(one).toMatch(/does not exist or cannot be read$/);
+});
+
+it("looks at a module in what the job wants it kept in", async () => {
+  const module = { digest: "a".repeat(64), sandbox: { backend: SandboxBackend.NONE } };
+  const own = create(JobSpecSchema, {
+    agent: { kind: "mine" },
+    module,
+    train: { source: { case: "seeds", value: { first: 1n, count: 1n } } },
+    algorithm: { kind: { case: "policyGradient", value: {} } },
+    loop: { steps: 1 },
+  });
+  const seen: unknown[] = [];
+  const rollouts = {
+    describeAgents: (request: { module?: { sandbox?: { backend: SandboxBackend } } }) => {
+      seen.push(request.module?.sandbox?.backend);
+      return Promise.resolve({ kinds: [] });
+    },
+  };
+  const artifacts = new Artifacts(dataPath, () => Promise.resolve(new Map()));
+  const deps = { artifacts, rollouts, environmentsLast: true } as unknown as WorldDeps;
+  await checkWorld(own, { digest: module.digest, code: new Uint8Array() }, deps);
+  expect(seen[0]).toBe(SandboxBackend.NONE);
 });
