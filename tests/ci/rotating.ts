@@ -95,6 +95,7 @@ export const ROTATING: readonly Stage[] = [
     project: "kube",
     tests: [
       "services/controller/src/operator/environment-pool/reconciler.kube.test.ts",
+      "tests/kube/environment-kinds.kube.test.ts",
       "tests/kube/pool-evictions.kube.test.ts",
       "tests/kube/pools.kube.test.ts",
     ],
