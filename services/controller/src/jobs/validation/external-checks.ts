@@ -46,16 +46,20 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const { train, validation } = await checkDatasets(resolved, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = isDemonstrated(spec) ? validation : (train ?? validation);
-  return [...found, ...(await checkPlayers({ spec, module, task: await first?.at(0) }, deps, found.length > 0))];
+  const code = module && kept(module, spec);
+  return [...found, ...(await checkPlayers({ spec, module: code, task: await first?.at(0) }, deps, found.length > 0))];
+}
+
+/** A module is loaded where it will run, so in what the job wants it kept in. */
+function kept(module: ModuleCode, spec: JobSpec): ModuleCode {
+  return { ...module, ...(spec.module?.sandbox && { sandbox: spec.module.sandbox }) };
 }
 
 async function checkPlayers(
-  { spec, module: code, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
+  { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
   { findHost, rollouts, environmentsLast = false }: WorldDeps,
   isWrong: boolean,
 ): Promise<Violation[]> {
-  // It is loaded where it will run, so in what the job wants it kept in.
-  const module = code && { ...code, sandbox: spec.module?.sandbox };
   const found = await checkAgent(spec, module, rollouts);
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
   const isNotYet = environmentsLast && (isWrong || found.length > 0);
