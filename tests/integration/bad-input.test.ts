@@ -87,7 +87,7 @@ export const lake = defineEnvironment({ kind: "lake", create: () => new Lake() }
     const { violations } = (json as { error: { violations: { path: string; reason: string }[] } }).error;
     expect(violations[0]).toMatchObject({ path: "environment" });
     expect(violations[0]?.reason).toMatch(/ENVIRONMENT step: .*step\(\) returned reward NaN.*\(lake\.ts:4\)/);
-  });
+  }, 120_000);
 
   it("all processes together stay under 4 GiB", () => {
     const { services } = runtime.whet("status").json as { services: { rssBytes: number }[] };
