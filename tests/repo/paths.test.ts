@@ -13,7 +13,8 @@ const OF_ONE_MACHINE =
 const BESIDE_THE_CHECKOUT = /\$(?:PWD|\{PWD\}|\(pwd\)|\(CURDIR\))"?\/\.\./;
 /** It looks whether the machine that runs our CI has a cluster there, and can do without. */
 const CI = ".ci/run";
-const EXEMPT = /^(tests\/repo\/paths\.test\.ts|proto\/gen\/|examples\/swe\/tasks\/)|\.(png|binpb|lock)$|package-lock\.json$/;
+const EXEMPT =
+  /^(tests\/repo\/paths\.test\.ts|proto\/gen\/|examples\/swe\/tasks\/)|\.(png|binpb|lock)$|package-lock\.json$/;
 
 const files = execFileSync("git", ["ls-files"], { cwd: root, encoding: "utf8" })
   .trim()
