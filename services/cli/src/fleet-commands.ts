@@ -30,6 +30,18 @@ export function addEnvironmentCommands(program: Command, context: CommandContext
   command(envs, "describe <kind>", "its arguments, with ranges and defaults")
     .option(...pool)
     .action(async (kind: string, flags: object) => (await load()).describeEnvironment(kind, flags, context));
+  command(envs, "try <kind>", "play one episode yourself, line by line: a line is an action, its end Ctrl-D")
+    .option("--args <json>", "the environment's arguments, as a job has them in environment.args")
+    .option("--dataset <name|file>", "arguments of a task go over --args")
+    .option("--task <n>", "which of the dataset, from 0 (default: 0)")
+    .option("--seed <n>", "of the episode, where the environment draws (default: 0)")
+    .option("--actions <file>", "play these instead, a line each")
+    .option("--model", "let the runtime's model play: it sees the text, and its answer is the action")
+    .option("--system <text>", "told to the model first")
+    .option("--runner <host:port>", "of this env-runner (default: the running runtime's)")
+    .action(async (kind: string, flags: object) =>
+      (await import("./commands/env-try.ts")).tryEnvironment(kind, flags, context),
+    );
 }
 
 export function addFleetCommands(program: Command, context: CommandContext): void {

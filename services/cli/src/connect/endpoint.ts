@@ -38,6 +38,16 @@ export function controllerAddress(data: string | undefined, environment: NodeJS.
   throw new CliError("NO_RUNTIME", `no runtime is running in ${root}: ${hint}`);
 }
 
+/** "host:port" of the env-runners of the running runtime: ours, and that of environments in Python where there is one. */
+export function runnerAddresses(data: string | undefined, environment: NodeJS.ProcessEnv): string[] {
+  const state = runningRuntime(data, environment);
+  const ports = ["env-runner", "env-runner-python"].map((name) => state && portOf(state, name, "grpc"));
+  const found = ports.filter((port) => port !== undefined).map((port) => `${HOST}:${port}`);
+  if (found.length > 0) return found;
+  const hint = "start one with `whet up`, or name an env-runner with --runner HOST:PORT";
+  throw new CliError("NO_RUNTIME", `no runtime is running here, and env-runners of a cluster are not reached: ${hint}`);
+}
+
 /** NATS of a runtime: WHETSTONE_NATS_URL, else the running runtime's. */
 export function natsUrl(data: string | undefined, environment: NodeJS.ProcessEnv): string {
   const named = environment["WHETSTONE_NATS_URL"];

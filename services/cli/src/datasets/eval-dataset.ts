@@ -15,7 +15,8 @@ export async function datasetOf(texts: readonly string[]): Promise<object> {
   return datasets.length === 1 && only ? only.toSpec() : Dataset.fromRows(oneAfterAnother(datasets)).toSpec();
 }
 
-async function openDataset(text: string): Promise<Dataset> {
+/** A file, or what was registered. @throws CliError naming what there is */
+export async function openDataset(text: string): Promise<Dataset> {
   if (existsSync(text)) return Dataset.fromFile(text);
   const [name = "", split = await onlySplit(name)] = text.split(":");
   if (await DatasetRegistry.exists(name, split)) return DatasetRegistry.load(name, split);

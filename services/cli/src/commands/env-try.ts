@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/** `whet envs try`: one episode played by hand, by a file of actions, or by the runtime's model. */
+import type { JsonObject } from "@bufbuild/protobuf";
+import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { RpcClient } from "@whetstone/rpc";
+
+import { badInput, CliError } from "../cli-error.ts";
+import { clientOf } from "../connect/clients.ts";
+import { runnerAddresses, runningRuntime } from "../connect/endpoint.ts";
+import { openDataset } from "../datasets/eval-dataset.ts";
+import { humanPlayer, modelPlayer, type OpenPlayer, scriptedPlayer, textOf } from "../environments/players.ts";
+import { isOver, type PlayedTurn, playTrial, type Trial, turnAsJson } from "../environments/trial.ts";
+import { HOST } from "../runtime/ports.ts";
+import { portOf } from "../runtime/state-file.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import type { CommandContext, CommonOptions } from "./context.ts";
+import { numberOf } from "./number-of.ts";
+
+export interface TrialFlags extends CommonOptions {
+  readonly args?: string;
+  readonly dataset?: string;
+  readonly task?: string;
+  readonly seed?: string;
+  readonly actions?: string;
+  readonly model?: boolean;
+  readonly system?: string;
+  readonly runner?: string;
+}
+
+/** A person thinks long. */
+const DEADLINE_MS = 3_600_000;
+const WHOLE = { least: 0, most: Number.MAX_SAFE_INTEGER, whole: true };
+
+export async function tryEnvironment(kind: string, flags: TrialFlags, context: CommandContext): Promise<void> {
+  if (flags.actions !== undefined && flags.model === true)
+    throw badInput([{ path: "--model", reason: "has no effect beside --actions: choose who plays" }]);
+  const seed = numberOf("--seed", flags.seed, 0, WHOLE);
+  const args = { ...argsOf(flags.args), ...(await payloadOf(flags)) };
+  const { terminal, signal } = context;
+  await using runner = await runnerOf(kind, flags, context);
+  await using player = await playerOf(flags, seed, context);
+  const trial: Trial = { kind, args, seed: BigInt(seed), deadlineMs: DEADLINE_MS, signal };
+  const turns: JsonObject[] = [];
+  let last: PlayedTurn | undefined;
+  for await (const turn of playTrial(runner, trial, player.play)) {
+    last = turn;
+    if (flags.json === true) turns.push(turnAsJson(turn));
+    else showTurn(turn, terminal, flags);
+  }
+  const over = last !== undefined && isOver(last.observation);
+  if (flags.json === true) return terminal.json({ kind, seed, args, over, turns });
+  if (!over) terminal.line(terminal.paint("dim", "the episode was left before its end"));
+}
+
+function argsOf(text = "{}"): JsonObject {
+  const value = parse(text);
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) return value as JsonObject;
+  throw badInput([{ path: "--args", reason: `must be a JSON object as {"size": 4}, not ${text}` }]);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function payloadOf({ dataset, task }: TrialFlags): Promise<JsonObject> {
+  if (dataset === undefined) {
+    if (task !== undefined) throw badInput([{ path: "--task", reason: "needs --dataset" }]);
+    return {};
+  }
+  const wanted = numberOf("--task", task, 0, WHOLE);
+  let count = 0;
+  for await (const { payload } of await openDataset(dataset)) if (count++ === wanted) return payload as JsonObject;
+  throw badInput([{ path: "--task", reason: `${dataset} has ${count} tasks, counted from 0; there is no ${wanted}` }]);
+}
+
+type Runner = RpcClient<typeof EnvironmentService>;
+
+/** The named one, or that of the runtime which serves the kind. */
+async function runnerOf(kind: string, { runner, data }: TrialFlags, context: CommandContext): Promise<Runner> {
+  const addresses = runner === undefined ? runnerAddresses(data, context.environment) : [runner];
+  const known: string[] = [];
+  for (const address of addresses) {
+    const client = clientOf(EnvironmentService, { role: "env-runner", address }, context.environment);
+    const kinds = (await client.describe({}, { signal: context.signal })).kinds.map((one) => one.kind);
+    if (kinds.includes(kind)) return client;
+    known.push(...kinds);
+    await client[Symbol.asyncDispose]();
+  }
+  throw badInput([{ path: "<kind>", reason: `unknown environment "${kind}"; known: ${known.toSorted().join(", ")}` }]);
+}
+
+async function playerOf(flags: TrialFlags, seed: number, context: CommandContext): Promise<OpenPlayer> {
+  const { environment, signal, terminal } = context;
+  if (flags.actions !== undefined) return scriptedPlayer(flags.actions);
+  if (flags.model !== true) return humanPlayer(terminal.paint("cyan", "> "), signal);
+  const state = runningRuntime(flags.data, environment);
+  const port = state && portOf(state, "gateway", "http");
+  if (port === undefined) throw new CliError("NO_RUNTIME", "no runtime is running: start it with `whet up`");
+  return await modelPlayer({ baseUrl: `http://${HOST}:${port}`, system: flags.system, seed, signal });
+}
+
+function showTurn({ action, observation }: PlayedTurn, terminal: Terminal, { actions, model }: TrialFlags): void {
+  const typed = actions === undefined && model !== true;
+  const said = typeof action === "string" ? action : JSON.stringify(action);
+  if (action !== undefined && !typed) terminal.line(terminal.paint("cyan", `> ${said}`));
+  if (textOf(observation) !== "") terminal.line(textOf(observation));
+  const { reward, terminated, info } = observation;
+  if (reward !== undefined) terminal.line(terminal.paint("green", `reward ${reward}`));
+  if (!isOver(observation)) return;
+  terminal.line(
+    terminal.paint("bold", terminated ? "the episode is over" : "the environment's own limit ended the episode"),
+  );
+  if (info !== undefined) terminal.line(terminal.paint("dim", JSON.stringify(info, undefined, 1)));
+}
