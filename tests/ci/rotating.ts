@@ -165,6 +165,20 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
+    name: "e2e: sandboxes in pods",
+    parts: ["sandboxes"],
+    minutes: 6,
+    paths: [
+      "tests/e2e",
+      `${CONTROLLER}/artifacts`,
+      `${CONTROLLER}/sandboxes`,
+      `${OPERATOR}/sandbox-pool`,
+      "services/env-runner/src/sandboxes",
+      "services/libs/sandbox/src/kubernetes",
+      "services/sandbox-daemon",
+    ],
+  },
+  {
     name: "kube: API server, chart, certificates",
     project: "kube",
     tests: [
@@ -217,6 +231,14 @@ export const ROTATING: readonly Stage[] = [
     environment: { WHETSTONE_SANDBOXED_EPISODES: "128" },
     minutes: 6,
     paths: ["services/libs/sandbox/src", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
+  },
+  {
+    name: "one machine: a sample of the tasks graded",
+    project: "unit",
+    tests: ["tests/integration/swe-sample.test.ts"],
+    environment: { WHETSTONE_TASKS_SAMPLE: "24" },
+    minutes: 6,
+    paths: ["examples/swe/tasks", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
   },
   {
     name: "containers",

@@ -57,7 +57,7 @@ describe("run-all", () => {
   it("runs every stage where nothing is said of time", () => {
     const { calls } = runAll(["--cluster"]);
     expect(calls.filter((call) => call.startsWith("node"))).toEqual([
-      expect.stringContaining("parts=chart,train,apply,faults,code,learn,demand,r3"),
+      expect.stringContaining("parts=chart,train,apply,faults,code,learn,demand,r3,sandboxes"),
     ]);
     expect(green()).toHaveLength(ROTATING.length);
   });

@@ -31,6 +31,16 @@ export function checkIsolation(): string {
   return `an environment's pod reaches none of ${forbidden.length} addresses`;
 }
 
+/** Answers what was seen. Throws when a pod with the label, which must have Node, reaches anything of the release. */
+export function refuseReached(label: string): string {
+  const targets = [...targetsOf().map(({ address }) => address), "169.254.169.254/80"];
+  const reached = openFrom(podWith(label), targets);
+  if (reached.length >= targets.length - 1)
+    return "reach NOT CHECKED: this cluster's network does not enforce NetworkPolicy";
+  if (reached.length > 0) throw new Error(`a pod with ${label} reaches ${reached.join(", ")}`);
+  return `reaches none of ${targets.length} addresses`;
+}
+
 function targetsOf(): Target[] {
   const engine = kubectl(
     "-n",

@@ -8,6 +8,7 @@ import { NAMESPACE, RELEASE, whet } from "./whet.ts";
 export { NAMESPACE, RELEASE };
 const REGISTRY = process.env["REGISTRY"] || "localhost/whetstone";
 const TAG = process.env["TAG"] || "dev";
+export const IMAGES = { envRunner: `${REGISTRY}/env-runner:${TAG}` } as const;
 const GONE_MS = 120_000;
 
 /** The namespace refuses pods that Pod Security `restricted` refuses. */

@@ -2,7 +2,7 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,code,learn,demand,faults,r3 (default: all of these), vllm and nodes, see vllm.ts and vllm-nodes.ts
+//   E2E_PARTS          what to do of chart,train,apply,code,sandboxes,learn,demand,faults,r3 (default: all of these), vllm and nodes, see vllm.ts and vllm-nodes.ts
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
@@ -25,13 +25,14 @@ import {
 } from "./release.ts";
 import { trainAsInReadme } from "./readme.ts";
 import { Abandoned, Report } from "./report.ts";
+import { makeSandboxPool, sandboxJob, trainInSandboxes } from "./sandboxes.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
 import { makeVolumes, removeVolumes } from "./volumes.ts";
 import { trainWithVllm } from "./vllm.ts";
 import { trainOnTwoNodes } from "./vllm-nodes.ts";
 import { applyJob } from "./by-kubectl.ts";
 
-const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,learn,demand,faults,r3").split(",");
+const PARTS = (process.env["E2E_PARTS"] || "chart,train,apply,code,sandboxes,learn,demand,faults,r3").split(",");
 /** Those that have an installation of their own. */
 const APART = ["r3", "vllm", "nodes"];
 const FIRST_STEP_SECONDS = 120;
@@ -86,6 +87,7 @@ async function trainThrough(): Promise<void> {
   }
   if (has("apply")) await applied();
   if (has("code")) await ownCode();
+  if (has("sandboxes")) await inSandboxes(jobs);
   if (has("learn")) await learn(jobs);
   if (has("demand")) await onDemand(jobs);
   if (has("faults")) await runFaults(report, jobs);
@@ -111,6 +113,14 @@ async function ownCode(): Promise<void> {
   await report.phase("own code in TypeScript: whet train", () => trainOwnCode("e2e-code"));
   await report.phase("audit of e2e-code", () => audit("e2e-code"));
   await report.phase("own code in TypeScript: whet eval", evaluateOwnCode);
+}
+
+async function inSandboxes(jobs: Jobs): Promise<void> {
+  await report.must("a pool of sandboxes", makeSandboxPool);
+  for (const kind of ["code", "swe"] as const) {
+    await report.phase(`${kind}: sandboxes killed while it trains`, () => trainInSandboxes(kind, jobs));
+    await report.phase(`audit of ${sandboxJob(kind)}`, () => audit(sandboxJob(kind)));
+  }
 }
 
 async function onDemand(jobs: Jobs): Promise<void> {

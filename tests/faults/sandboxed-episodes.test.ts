@@ -5,15 +5,12 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { JsonObject } from "@bufbuild/protobuf";
 import { JobPhase, JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
-import { ProcessBackend } from "@whetstone/sandbox";
-import { diffOf, LibraryStore, makeLibrary, makeTasks, reverseEdits } from "@whetstone/swe";
-import { SMALL_PIN, SMALL_TASK, smallSources } from "@whetstone/swe/test-support";
 import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
+import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** A multiple of 64, by a policy that knows the answers; a quarter as many by one that guesses. */
@@ -21,59 +18,6 @@ const EPISODES = Number(process.env["WHETSTONE_SANDBOXED_EPISODES"] ?? 64);
 const SOUND = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
 const GROUP = 4;
 const STEPS = 4;
-
-/** A task, and what a policy does turn by turn: with the answer, and without. */
-interface Scripted {
-  readonly id: string;
-  readonly payload: JsonObject & { readonly question?: string };
-  readonly told: string;
-  readonly oracle: readonly unknown[];
-  readonly random: readonly unknown[];
-}
-
-const program = (body: string): string => `\`\`\`python\n${body}\n\`\`\``;
-const bash = (command: string) => [{ name: "bash", argumentsJson: JSON.stringify({ command }) }];
-
-const SUMS: readonly Scripted[] = [2, 3, 5, 7].map((factor) => {
-  const question = `Print ${factor} times the number that is read.`;
-  const cases = [1, 4, 9].map((n) => ({ input: String(n), output: String(factor * n) }));
-  const tests: JsonObject = { kind: "stdin", cases };
-  return {
-    id: `times-${factor}`,
-    payload: { question, tests },
-    told: question,
-    oracle: [program(`print(${factor} * int(input()))`)],
-    random: [program("print(input())")],
-  };
-});
-
-/** The module of a policy that asks the model and does what its script says. */
-function policies(tasks: readonly Scripted[]): string {
-  const scripts = (name: "oracle" | "random"): string =>
-    JSON.stringify(Object.fromEntries(tasks.map((task) => [task.told, task[name]])));
-  return `
-import { BaseAgent, createStep, createTrajectory, defineAgent } from "@whetstone/sdk";
-class Scripted extends BaseAgent {
-  trajectory = createTrajectory();
-  chatCompletions = [];
-  turn = 0;
-  constructor(scripts) { super(); this.scripts = scripts; }
-  reset() {}
-  updateFromEnv(observation) {
-    if (observation?.question !== undefined) this.script = this.scripts[observation.question];
-    this.chatCompletions.push({ role: "user", content: "go on" });
-  }
-  updateFromModel(response) {
-    const action = this.script[this.turn++] ?? "done";
-    this.chatCompletions.push({ role: "assistant", content: response });
-    this.trajectory.steps.push(createStep({ modelResponse: response, action }));
-    return { action };
-  }
-}
-export const oracle = defineAgent({ kind: "oracle", create: () => new Scripted(${scripts("oracle")}) });
-export const random = defineAgent({ kind: "random", create: () => new Scripted(${scripts("random")}) });
-`;
-}
 
 describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are killed", () => {
   let runtime: LocalRuntime;
@@ -91,49 +35,11 @@ describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are kill
     rmSync(folder, { recursive: true, force: true });
   }, 30_000);
 
-  /** A library of our own, and repairs of it. */
-  async function repairs(): Promise<readonly Scripted[]> {
-    await using backend = await ProcessBackend.start();
-    await makeLibrary(SMALL_PIN, { folder, sources: smallSources, backend });
-    await using libraries = new LibraryStore(folder, backend);
-    const signal = new AbortController().signal;
-    const made = await makeTasks(await libraries.open(SMALL_TASK.library), {
-      ...{ backend, count: 4, pairs: 0, seed: 3, signal },
-    });
-    return made.map(({ id, payload }) => ({
-      id,
-      payload: { ...structuredClone(payload) },
-      told: payload.statement,
-      oracle: [bash("ls"), bash(`patch -p1 <<'END'\n${diffOf(reverseEdits(payload.edits))}END`)],
-      random: [bash("ls"), bash("sed -i s/0/1/ tally/core.py")],
-    }));
-  }
-
   /** @returns mean success of the episodes that were trained, and the audit */
-  async function played(
-    name: string,
-    { kind, args, tasks }: { kind: string; args: JsonObject; tasks: readonly Scripted[] },
-    policy: "oracle" | "random",
-    kills: readonly string[],
-  ) {
-    const file = join(folder, `${kind}.jsonl`);
-    writeFileSync(file, tasks.map(({ id, payload }) => `${JSON.stringify({ id, payload })}\n`).join(""));
-    writeFileSync(join(folder, `${kind}.ts`), policies(tasks));
+  async function played(name: string, use: ScriptedUse, policy: "oracle" | "random", kills: readonly string[]) {
     const episodes = policy === "oracle" ? EPISODES : EPISODES / 4;
-    const document: JsonObject = {
-      ...smallJob(name, runtime.model, { steps: STEPS, lag: 1, groups: episodes / STEPS / GROUP }),
-      agent: { kind: policy },
-      environment: { kind, args },
-      module: `./${kind}.ts`,
-      train: { jsonl: file, repeat: 1000 },
-      limits: {
-        maxSteps: 4,
-        maxPromptTokens: 256,
-        maxResponseTokens: 256,
-        episodeTimeout: "300s",
-        retryLimit: 4,
-      },
-    };
+    const groups = episodes / STEPS / GROUP;
+    const document = scriptedJob(folder, use, { name, model: runtime.model, policy, steps: STEPS, groups });
     const jobFile = join(folder, `${name}.json`);
     writeFileSync(jobFile, JSON.stringify(document));
     const submitted = runtime.whet("train", jobFile, "--no-watch");
@@ -156,7 +62,7 @@ describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are kill
 
   it.each([
     ["programs", () => Promise.resolve({ kind: "code", args: {}, tasks: SUMS })],
-    ["repairs", async () => ({ kind: "swe", args: { libraries: folder, maxSteps: 4 }, tasks: await repairs() })],
+    ["repairs", async () => ({ kind: "swe", args: { libraries: folder, maxSteps: 4 }, tasks: await repairs(folder) })],
   ] as const)(
     "%s: the right ones are paid, others are not, and nothing is lost or left",
     async (name, setUp) => {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs of code and of repairing a library whose sandboxes are pods, which are killed while it trains. Policies are scripted: all
+// that is played must be paid, whatever was killed. Their tasks and libraries reach the pods as artifacts.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+import type { JsonObject } from "@bufbuild/protobuf";
+import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+
+import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
+import { command, kubectl, ROOT } from "./cluster.ts";
+import { refuseReached } from "./isolation.ts";
+import { type Jobs, until } from "./jobs.ts";
+import { IMAGES, NAMESPACE } from "./release.ts";
+import { MODEL } from "./training.ts";
+import { whet } from "./whet.ts";
+
+const POOL = "e2e-sandboxes";
+const POOL_LABEL = `whetstone.dev/sandbox-pool=${POOL}`;
+/** Only claimed ones have it. */
+const CLAIM_LABEL = "whetstone.dev/sandbox-claim";
+const WARM = 3;
+const KILLS = 4;
+const BETWEEN_KILLS_MS = 1_500;
+const JOB_MS = 420_000;
+
+/** A pool whose image has Python, bash, and Node for the probe; waits until some are warm, and looks at what one reaches. */
+export async function makeSandboxPool(): Promise<string> {
+  const spec = { image: IMAGES.envRunner, warm: WARM, max: 8, memoryMiB: 1024, diskMiB: 512 };
+  const metadata = { name: POOL, namespace: NAMESPACE };
+  const pool = { apiVersion: "whetstone.dev/v1alpha1", kind: "SandboxPool", metadata, spec };
+  command("kubectl", ["apply", "-f", "-"], JSON.stringify(pool));
+  await until(`${WARM} warm sandboxes`, 120_000, () => warm() >= WARM);
+  return `${WARM} warm; ${refuseReached(POOL_LABEL)}`;
+}
+
+function warm(): number {
+  return Number(kubectl("-n", NAMESPACE, "get", `sandboxpool/${POOL}`, "-o", "jsonpath={.status.warm}") || 0);
+}
+
+export function sandboxJob(kind: ScriptedUse["kind"]): string {
+  return `e2e-sandboxed-${kind}`;
+}
+
+/** @throws when less than all was paid, or too few sandboxes could be killed */
+export async function trainInSandboxes(kind: ScriptedUse["kind"], jobs: Jobs): Promise<string> {
+  mkdirSync(join(ROOT, ".whetstone"), { recursive: true });
+  // Inside the repository, so that the SDK is found as it is in a project that has it installed.
+  const folder = mkdtempSync(join(ROOT, ".whetstone/e2e-"));
+  try {
+    const name = sandboxJob(kind);
+    submit(folder, name, await useOf(kind, folder));
+    const killed = await killSandboxes(name, jobs);
+    const job = await jobs.succeeds(name, JOB_MS);
+    const paid = await meanSuccess(name, jobs);
+    if (paid < 0.999) throw new Error(`a policy that knows every answer was paid for ${paid} of its episodes`);
+    return `${job.status?.step} steps, all of it paid, ${killed} sandboxes killed meanwhile`;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function useOf(kind: ScriptedUse["kind"], folder: string): Promise<ScriptedUse> {
+  const sandbox: JsonObject = { backend: "kubernetes", pool: POOL };
+  if (kind === "code") return { kind, args: { sandbox }, tasks: SUMS };
+  const tasks = await repairs(folder);
+  push("tasks", "e2e-library", folder);
+  return { kind, args: { sandbox, maxSteps: 4, libraries: "artifact://tasks/e2e-library" }, tasks };
+}
+
+function submit(folder: string, name: string, use: ScriptedUse): void {
+  const document = scriptedJob(folder, use, { name, model: MODEL, policy: "oracle", steps: 3, groups: 2 });
+  push("datasets", name, document.train.jsonl);
+  const file = join(folder, `${name}.json`);
+  // Pods have no user namespaces, so users' own code asks for no sandbox.
+  const module = { ...document.module, sandbox: { backend: "none" } };
+  const train = { jsonl: `artifact://datasets/${name}`, repeat: 1000 };
+  writeFileSync(file, JSON.stringify({ ...document, module, train }));
+  const { status, output } = whet("train", file, "--no-watch");
+  if (status !== 0) throw new Error(`whet train ended with ${status}: ${output}`);
+}
+
+function push(kind: "tasks" | "datasets", name: string, path: string): void {
+  const { status, output } = whet(kind, "push", name, path, "--json");
+  if (status !== 0) throw new Error(`whet ${kind} push ended with ${status}: ${output}`);
+}
+
+/** Deletes a claimed pod now and then until there were enough. */
+async function killSandboxes(name: string, jobs: Jobs): Promise<number> {
+  let killed = 0;
+  await until(`${KILLS} sandboxes to kill`, JOB_MS, async () => {
+    const [claimed] = kubectl("-n", NAMESPACE, "get", "pods", "-l", `${POOL_LABEL},${CLAIM_LABEL}`, "-o", "name").split(
+      "\n",
+    );
+    if (claimed) {
+      kubectl("-n", NAMESPACE, "delete", claimed, "--grace-period=0", "--force", "--wait=false", "--ignore-not-found");
+      killed += 1;
+      await delay(BETWEEN_KILLS_MS);
+    }
+    const phase = (await jobs.find(name))?.status?.phase;
+    if (phase === JobPhase.SUCCEEDED && killed < KILLS) throw new Error(`${name} ended after ${killed} kills`);
+    return killed >= KILLS;
+  });
+  return killed;
+}
+
+/** Of the episodes that were trained. */
+async function meanSuccess(name: string, jobs: Jobs): Promise<number> {
+  const rates: number[] = [];
+  for await (const { event } of jobs.client.streamMetrics({ name, follow: false }))
+    if (event.case === "step") rates.push(event.value.metrics["rollout/success"] ?? Number.NaN);
+  return rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+}
