@@ -113,9 +113,10 @@ bench-trainer: setup ## CPU and memory of a whole training step beside TRL's upd
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)
 
-bench-sandbox: setup ## Time to open, to fork and to run in sandboxes, and memory of 500 at once, one JSON line (BENCH="--at-once 50"); with KUBECONFIG another of warm pods
-	@node services/libs/sandbox/bench/bench-sandbox.ts $(BENCH)
-	@if [ -n "$$KUBECONFIG" ]; then node tests/load/sandbox-claims.ts; fi
+bench-sandbox: setup ## Time to open, to fork and to run in sandboxes beside SWE-ReX, 500 at once, episodes a minute, one JSON line (BENCH="--at-once 50"); with KUBECONFIG another of warm pods
+	@bash deploy/local/setup-swe-rex.sh .whetstone/swe-rex
+	@node tests/load/sandbox/bench-sandbox.ts --swe-rex .whetstone/swe-rex/bin/python $(BENCH)
+	@if [ -n "$$KUBECONFIG" ]; then node tests/load/sandbox/claims.ts; fi
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)

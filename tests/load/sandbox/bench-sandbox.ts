@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sandboxes cost, one JSON line: --opens 100, --forks 50, --at-once 500, --level A.
+// What sandboxes cost, one JSON line: --opens 100, --forks 50, --at-once 500, --level A; --episodes 64 of repairing a library, by a
+// script; --swe-rex PYTHON: beside SWE-ReX's local deployment, with a Python that has requirements-swe-rex.txt.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { LEVELS, type PreparedState, type Sandbox } from "../src/sandbox.ts";
-import { ProcessBackend } from "../src/process/process-backend.ts";
+import { LEVELS, type PreparedState, ProcessBackend, type Sandbox } from "@whetstone/sandbox";
+import { sweEpisodes } from "./swe-episodes.ts";
 
 const { values } = parseArgs({
   options: {
@@ -14,12 +15,15 @@ const { values } = parseArgs({
     forks: { type: "string", default: "50" },
     "at-once": { type: "string", default: "500" },
     level: { type: "string", default: "A" },
+    episodes: { type: "string", default: "64" },
+    "swe-rex": { type: "string" },
   },
 });
 const level = LEVELS.find((name) => name === values.level);
 const AT_A_TIME = 16;
 const FILES = 5000;
 const FILE_BYTES = 10_000;
+const SWE_REX_MS = 600_000;
 
 /** Milliseconds, one after the other. */
 async function times(count: number, work: () => Promise<unknown>): Promise<{ p50Ms: number; p99Ms: number }> {
@@ -67,6 +71,15 @@ async function many(count: number) {
   await Promise.all(sandboxes.map((sandbox) => sandbox.close()));
   const closeS = round((performance.now() - closingAt) / 1000);
   return { sandboxes: count, perSecond: round(count / seconds), ...each(count, { kernelToo, ofProcesses }), closeS };
+}
+
+/** The same of SWE-ReX, whose sessions are isolated from nothing. */
+function ofSweRex(python: string | undefined): unknown {
+  if (python === undefined) return undefined;
+  const args = [join(import.meta.dirname, "swe_rex.py"), values.opens, values["at-once"]];
+  const { status, stdout, stderr } = spawnSync(python, args, { encoding: "utf8", timeout: SWE_REX_MS });
+  if (status !== 0) throw new Error(`swe_rex.py ended with ${status}: ${stderr.slice(-2000)}`);
+  return JSON.parse(stdout);
 }
 
 /** What is no longer available, which is only right on a machine where nothing else goes on; and what the processes have. */
@@ -126,6 +139,8 @@ try {
       prepareMs,
     },
     atOnce: await many(Number(values["at-once"])),
+    sweEpisodes: await sweEpisodes(Number(values.episodes)),
+    sweRex: ofSweRex(values["swe-rex"]),
   };
   console.log(JSON.stringify(result));
 } finally {

@@ -2,7 +2,7 @@
 // What a warm pod costs its user, on the cluster of KUBECONFIG, one JSON line: --claims 50, --warm 8.
 import { parseArgs } from "node:util";
 import type { Sandbox } from "@whetstone/sandbox";
-import { openSandboxPools } from "../support/sandbox-pools.ts";
+import { openSandboxPools } from "../../support/sandbox-pools.ts";
 
 const { values } = parseArgs({
   options: { claims: { type: "string", default: "50" }, warm: { type: "string", default: "8" } },
