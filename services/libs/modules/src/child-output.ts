@@ -11,6 +11,8 @@ const PER_SECOND = 20;
 export class ChildOutput {
   /** The last line on stderr that looks like an error's. */
   lastError = "";
+  /** The last on stderr, whatever it looks like. */
+  lastLine = "";
   readonly #logger: Logger;
   #tokens = BURST;
   #filledAt = performance.now();
@@ -35,6 +37,7 @@ export class ChildOutput {
 
   #line(stream: "stdout" | "stderr", text: string): void {
     const line = text.slice(0, MAX_LINE_CHARACTERS);
+    if (stream === "stderr" && line.trim() !== "") this.lastLine = line;
     if (stream === "stderr" && /error/i.test(line) && !line.startsWith(" ")) this.lastError = line;
     if (line.trim() === "" || !this.#take()) return;
     this.#logger.info("module_output", { stream, line, ...(this.#dropped > 0 ? { linesDropped: this.#dropped } : {}) });

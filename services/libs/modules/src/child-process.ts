@@ -262,14 +262,17 @@ export class Child {
 
   /** @param how  a signal's name or an exit code */
   #endedBy(how: string | number | null): WhetstoneError {
-    const { lastError } = this.#output;
-    const said = lastError === "" ? "" : `: ${lastError}`;
-    const ended = `${typeof how === "number" ? "exit code" : "signal"} ${how}${said}`;
+    const { lastError, lastLine } = this.#output;
+    const ended = (said: string): string =>
+      `${typeof how === "number" ? "exit code" : "signal"} ${how}${said === "" ? "" : `: ${said}`}`;
     if (this.#launched.hasRunOutOfMemory()) return this.#tooLarge("has used up its memory");
     if (!this.#launched.hasBegun())
-      return new WhetstoneError("UNAVAILABLE", `the sandbox of ${this.#options.name} did not start: ${ended}`);
+      return new WhetstoneError(
+        "UNAVAILABLE",
+        `the sandbox of ${this.#options.name} did not start: ${ended(lastLine)}`,
+      );
     if (/heap out of memory/.test(lastError)) return this.#tooLarge("has no heap left");
-    return this.#crashed(`ended with ${ended}`);
+    return this.#crashed(`ended with ${ended(lastError)}`);
   }
 
   #end(cause: WhetstoneError): void {

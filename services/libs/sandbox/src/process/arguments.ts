@@ -3,6 +3,7 @@ import { lstatSync, readdirSync } from "node:fs";
 import { release } from "node:os";
 import type { SandboxLevel, SandboxLimits } from "../sandbox.ts";
 import type { Without } from "./guards.ts";
+import { bindSources, type ReadablePath } from "./readable.ts";
 
 // The command lines that make a sandbox. Its keeper holds all namespaces and the writable files, which lie on a tmpfs that only
 // the keeper's mount namespace has: nothing of it is on a disk, and all of it is gone when the keeper is. Each command is a
@@ -28,6 +29,9 @@ export interface KeeperArguments {
   readonly mountPoint: string;
   /** Of a prepared state. */
   readonly lower: string | undefined;
+  readonly readable: readonly ReadablePath[];
+  /** A folder of the host where what only root may enter is bound to, in the keeper's mount namespace only. */
+  readonly stage: string;
   readonly limits: SandboxLimits;
   readonly ttlMs: number;
   readonly ownProc: boolean;
@@ -48,6 +52,7 @@ export function keeperCommand(options: KeeperArguments): string[] {
     'exec timeout -s KILL "$3" cat',
   ].join(" && ");
   return [
+    ...bindSources(options.readable, options.stage),
     ...asUnprivileged(),
     "bwrap",
     "--unshare-user",
@@ -88,8 +93,7 @@ export interface CommandArguments {
   readonly cgroupProcs: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Files and folders of the host that can be read, at the same place. */
-  readonly readable: readonly string[];
+  readonly readable: readonly ReadablePath[];
   /** A folder of the host that is `SOCKETS` inside. */
   readonly sockets: string | undefined;
   /** The last descriptor that the command gets from us. */
@@ -149,7 +153,7 @@ function mounts({ mountPoint, readable, sockets, ownProc, without }: CommandArgu
     "--dev",
     "/dev",
     ...own,
-    ...readable.flatMap((path) => ["--ro-bind", path, path]),
+    ...readable.flatMap(({ path, source }) => ["--ro-bind", source, path]),
     ...(sockets === undefined ? [] : ["--ro-bind", sockets, SOCKETS]),
     ...only(without.has("root folder"), ...hostFolders()),
     ...readOnly,

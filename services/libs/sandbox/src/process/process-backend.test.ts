@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -47,6 +47,20 @@ describe.runIf(canHaveSandboxes)("a sandbox", { timeout: 60_000 }, () => {
   afterAll(async () => {
     await backend[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true });
+  });
+
+  it("shows what it is to, also in a folder that nobody else may enter, and nothing beside it", async () => {
+    const home = mkdtempSync(join(folder, "home-"), { encoding: "utf8" }); // Of mode 0700, as root's own is.
+    mkdirSync(join(home, "shown"));
+    for (const file of ["shown/code.js", "alone.js", "hidden.js"]) writeFileSync(join(home, file), file);
+    const readable = [join(home, "shown"), join(home, "alone.js")];
+    await using walled = await backend.openWalled({ readable });
+    const read = await walled.exec(["cat", join(home, "shown/code.js"), join(home, "alone.js")]).result;
+    expect(read).toMatchObject({ exitCode: 0, stdout: "shown/code.jsalone.js" });
+    const tried = await walled.exec(sh(`cat ${home}/hidden.js; ls ${home}; echo x >${home}/shown/code.js`)).result;
+    expect(tried).toMatchObject({ exitCode: 2, stdout: "alone.js\nshown\n" });
+    expect(readFileSync(join(home, "shown/code.js"), "utf8")).toBe("shown/code.js");
+    expect(readFileSync("/proc/self/mounts", "utf8")).not.toContain("/readable");
   });
 
   describe("runs commands", () => {

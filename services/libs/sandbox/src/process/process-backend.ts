@@ -24,6 +24,7 @@ import { makeLiteFolder } from "./lite-folder.ts";
 import { LiteSandbox } from "./lite-sandbox.ts";
 import { ownedName, reap } from "./owner.ts";
 import { ProcessSandbox } from "./process-sandbox.ts";
+import { readablePaths } from "./readable.ts";
 import { isFilterable, seccompFilter } from "./seccomp.ts";
 
 export interface ProcessBackendOptions {
@@ -36,7 +37,7 @@ export interface ProcessBackendOptions {
 }
 
 export interface ProcessOpenOptions extends OpenOptions {
-  /** Files and folders of this machine that can be read inside, at the same place. Whoever runs sandboxes must be able to. */
+  /** Files and folders of this machine that can be read inside, at the same place. All may read them, or whoever runs sandboxes where that is not root. */
   readonly readable?: readonly string[] | undefined;
   /** A folder with the sockets that can be connected to, `/run/sockets` inside. */
   readonly sockets?: string | undefined;
@@ -54,6 +55,8 @@ const run = promisify(execFile);
 export class ProcessBackend implements SandboxBackend {
   readonly level: SandboxLevel;
   readonly #mountPoint: string;
+  /** Of what only root may enter. */
+  readonly #stage: string;
   readonly #prepared: string;
   /** Of level C: its workspaces. */
   readonly #lite: string;
@@ -76,6 +79,7 @@ export class ProcessBackend implements SandboxBackend {
     this.level = LEVELS.find((level) => !(level in found.reasons)) ?? "C";
     const isRoot = process.getuid?.() === 0;
     this.#mountPoint = ownFolder(join(ownFolder(folder, 0o711), "mount"), 0o711);
+    this.#stage = ownFolder(join(folder, "readable"), 0o711);
     this.#prepared = ownFolder(join(folder, "prepared"), 0o700, isRoot ? SANDBOX_UID : undefined);
     this.#lite = ownFolder(join(folder, "lite"), 0o700, isRoot ? SANDBOX_UID : undefined);
     reap(found.hierarchies?.parents ?? [], [this.#prepared, this.#lite]);
@@ -176,15 +180,17 @@ export class ProcessBackend implements SandboxBackend {
   }
 
   async #startWalled(level: SandboxLevel, settings: Settings): Promise<ProcessSandbox> {
-    const { limits, network, prepared, ttlMs, files, signal, readable = [], sockets } = settings;
+    const { limits, network, prepared, ttlMs, files, signal, sockets } = settings;
     const without = this.#without;
     const mountPoint = this.#mountPoint;
+    const stage = this.#stage;
+    const readable = readablePaths(settings.readable ?? [], stage);
     await using undo = new AsyncDisposableStack();
     const id = ownedName();
     const cgroup = level === "A" && this.#hierarchies ? new Cgroup(this.#hierarchies, id, limits, without) : undefined;
     undo.defer(() => cgroup?.remove());
     const keeper = await Keeper.start(
-      { id, mountPoint, lower: prepared?.path, limits, ttlMs, ownProc: this.#ownProc, without },
+      { id, mountPoint, stage, readable, lower: prepared?.path, limits, ttlMs, ownProc: this.#ownProc, without },
       signal,
     );
     undo.defer(() => keeper.close());

@@ -15,6 +15,7 @@ import { CHANNEL_FD, innerCommand, STARTED_FD, WORKSPACE } from "./arguments.ts"
 import type { Cgroup } from "./cgroup.ts";
 import { type CommandEnd, ProcessExecution } from "./execution.ts";
 import type { Without } from "./guards.ts";
+import type { ReadablePath } from "./readable.ts";
 import { launchProgram, type Program, type ProgramOptions } from "./program.ts";
 import { type Keeper, startFailed, SYSTEM_PATH } from "./keeper.ts";
 
@@ -26,7 +27,7 @@ export interface ProcessSandboxOptions {
   readonly filter: Uint8Array;
   readonly keeper: Keeper;
   readonly cgroup: Cgroup | undefined;
-  readonly readable: readonly string[];
+  readonly readable: readonly ReadablePath[];
   readonly sockets: string | undefined;
   readonly ownProc: boolean;
   readonly without: Without;
