@@ -28,17 +28,19 @@ export const R2E_GYM_FIELDS = {
     .describe("the status that every test must have"),
 } as const;
 
+const unused = z.unknown().describe("column of the data set; not used");
+
 /** Columns that nothing here needs. */
 export const R2E_GYM_OTHER_COLUMNS = {
-  parsed_commit_content: z.unknown(),
-  execution_result_content: z.unknown(),
-  modified_files: z.unknown(),
-  modified_entity_summaries: z.unknown(),
-  relevant_files: z.unknown(),
-  num_non_test_files: z.unknown(),
-  num_non_test_func_methods: z.unknown(),
-  num_non_test_lines: z.unknown(),
-  prompt: z.unknown(),
+  parsed_commit_content: unused,
+  execution_result_content: unused,
+  modified_files: unused,
+  modified_entity_summaries: unused,
+  relevant_files: unused,
+  num_non_test_files: unused,
+  num_non_test_func_methods: unused,
+  num_non_test_lines: unused,
+  prompt: unused,
 } as const;
 
 export type R2eGymRow = z.output<z.ZodObject<typeof R2E_GYM_FIELDS>>;

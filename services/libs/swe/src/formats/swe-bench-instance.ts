@@ -41,14 +41,16 @@ export const SWE_BENCH_FIELDS = {
   test_patch: z.string().max(10_000_000).describe("the tests; the eval script applies it, the agent never sees it"),
 } as const;
 
+const unused = z.unknown().describe("column of the data set; not used");
+
 /** Columns that nothing here needs. */
 export const SWE_BENCH_OTHER_COLUMNS = {
-  base_commit: z.unknown(),
-  hints_text: z.unknown(),
-  created_at: z.unknown(),
-  version: z.unknown(),
-  environment_setup_commit: z.unknown(),
-  difficulty: z.unknown(),
+  base_commit: unused,
+  hints_text: unused,
+  created_at: unused,
+  version: unused,
+  environment_setup_commit: unused,
+  difficulty: unused,
 } as const;
 
 export type SweBenchRow = z.output<z.ZodObject<typeof SWE_BENCH_FIELDS>>;
