@@ -61,8 +61,15 @@ describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are kill
   }
 
   it.each([
-    ["programs", () => Promise.resolve({ kind: "code", args: {}, tasks: SUMS })],
-    ["repairs", async () => ({ kind: "swe", args: { libraries: folder, maxSteps: 4 }, tasks: await repairs(folder) })],
+    ["programs", async (): Promise<ScriptedUse> => ({ kind: "code", args: {}, tasks: SUMS })],
+    [
+      "repairs",
+      async (): Promise<ScriptedUse> => ({
+        kind: "swe",
+        args: { libraries: folder, maxSteps: 4 },
+        tasks: await repairs(folder),
+      }),
+    ],
   ] as const)(
     "%s: the right ones are paid, others are not, and nothing is lost or left",
     async (name, setUp) => {
