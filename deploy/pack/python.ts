@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The Python side of the command line's package: our packages, the generated contract, pinned requirements. */
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./workspaces.ts";
 
@@ -15,6 +15,8 @@ export function copyPython(folder: string, part: "all" | "environments" = "all")
   for (const source of [join(trainer, "src"), join(ROOT, "proto/gen/python")]) {
     cpSync(source, folder, { recursive: true, filter: isSource });
   }
+  const mathVerify = "math-verify-requirements.txt";
+  if (part === "all") copyFileSync(join(trainer, mathVerify), join(folder, mathVerify));
   const read = (name: string): string => readFileSync(join(trainer, name), "utf8");
   writeFileSync(
     join(folder, "requirements.txt"),

@@ -105,6 +105,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   "env-runner": {
     artifacts: [],
     environments: ["sandboxes"],
+    "math-verify": [],
     sandboxes: [],
     host: [".", "sessions"],
     sessions: [".", "artifacts", "host"],

@@ -81,6 +81,7 @@ function addProjectCommands(program: Command, context: CommandContext): void {
   command(program, "setup", "install what the local runtime needs beside Node: Python packages, PyTorch, nats-server")
     .option("--python <path>", "interpreter to build with, 3.11 or newer (default: PYTHON or python3)")
     .option("--torch-index <url>", "package index for PyTorch (default: TORCH_INDEX; its CPU builds without a GPU)")
+    .option("--math-verify", "install Math-Verify instead, for jobs with `grader: math-verify`")
     .action(async (flags: object) => (await import("./commands/setup.ts")).setup(flags, context));
 }
 

@@ -9,8 +9,10 @@ import { openTls } from "@whetstone/tls";
 import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
-import { math, mathRevise } from "./environments/math.ts";
+import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
+import type { Judge } from "./environments/graded.ts";
+import { MathVerify } from "./math-verify/math-verify.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
 import { sweEnvironment } from "./environments/swe.ts";
 import { toolEnvironment } from "./environments/tool.ts";
@@ -37,9 +39,10 @@ export interface AppDeps {
   readonly environments?: readonly RegisteredEnvironment[];
 }
 
-export function builtIn(sandboxes: Sandboxes): readonly RegisteredEnvironment[] {
-  const inSandboxes = [toolEnvironment, codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
-  return [frozenLake, math, mathRevise, ...inSandboxes.map((environment) => environment(sandboxes))];
+export function builtIn(sandboxes: Sandboxes, judge: Judge): readonly RegisteredEnvironment[] {
+  const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), toolEnvironment(sandboxes, judge)];
+  const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
+  return [frozenLake, ...graded, ...inSandboxes.map((environment) => environment(sandboxes))];
 }
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };
@@ -64,7 +67,11 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const source = address === undefined ? undefined : createClient(ArtifactService, address, controller);
   const pods = address === undefined ? undefined : createClient(SandboxService, address, controller);
   const sandboxes = new Sandboxes(pods);
-  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes));
+  const mathVerify = new MathVerify({
+    folder: config.mathVerifyPath,
+    backend: () => sandboxes.backend({ sandbox: { backend: "process" } }),
+  });
+  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes, mathVerify));
   const artifacts = new ArtifactCache({
     folder: config.artifactCachePath,
     maxBytes: config.artifactCacheBytes,
@@ -88,6 +95,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
+    await mathVerify[Symbol.asyncDispose]();
     await sandboxes[Symbol.asyncDispose]();
     await Promise.all([source?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();

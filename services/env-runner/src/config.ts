@@ -27,6 +27,8 @@ export const ConfigSchema = z.strictObject({
     .int()
     .min(1)
     .default(8 * 2 ** 30),
+  /** Folder with Math-Verify, as `whet setup --math-verify` makes it. Absent: jobs that want it are refused. */
+  mathVerifyPath: z.string().optional(),
   /** A job's process without an open session for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(300_000),
 });

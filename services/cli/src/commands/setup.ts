@@ -5,6 +5,7 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
 import { CliError } from "../cli-error.ts";
+import { setupMathVerify } from "../runtime/math-verify-setup.ts";
 import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
 import type { RunProgram } from "../runtime/python-setup.ts";
 import { setupPython } from "../runtime/python-setup.ts";
@@ -13,13 +14,20 @@ import type { CommandContext, CommonOptions } from "./context.ts";
 export interface SetupFlags extends CommonOptions {
   readonly python?: string;
   readonly torchIndex?: string;
+  readonly mathVerify?: boolean;
 }
 
 export async function setup(flags: SetupFlags, context: CommandContext): Promise<void> {
   const { environment, terminal } = context;
-  const folder = dataPaths(dataDirectory(flags.data, environment)).python;
+  const paths = dataPaths(dataDirectory(flags.data, environment));
+  const python = flags.python ?? environment["PYTHON"] ?? "python3";
+  if (flags.mathVerify === true) {
+    await mathVerify(flags, context, { python, folder: paths.mathVerify });
+    return;
+  }
+  const folder = paths.python;
   const plan = {
-    python: flags.python ?? environment["PYTHON"] ?? "python3",
+    python,
     folder,
     requirements: INSTALLATION.requirements,
     torchIndex: flags.torchIndex ?? (environment["TORCH_INDEX"] || undefined),
@@ -29,6 +37,16 @@ export async function setup(flags: SetupFlags, context: CommandContext): Promise
   await setupPython(plan, programs(context.signal, json), (line) => (json ? undefined : terminal.line(line)));
   if (json) terminal.json({ python: join(folder, "bin", "python") });
   else terminal.line(`the Python side is in ${folder}; \`whet doctor\` checks the rest`);
+}
+
+async function mathVerify(
+  { json = false }: SetupFlags,
+  { terminal, signal }: CommandContext,
+  where: { readonly python: string; readonly folder: string },
+): Promise<void> {
+  await setupMathVerify({ ...where, requirements: INSTALLATION.mathVerifyRequirements }, programs(signal, json));
+  if (json) terminal.json({ mathVerify: where.folder });
+  else terminal.line(`Math-Verify is in ${where.folder}; a runtime that is started now has it`);
 }
 
 /** What pip prints goes to stderr: stdout is the command's own. */

@@ -14,6 +14,8 @@ export interface Installation {
   readonly pythonSources: readonly string[];
   /** What the Python side needs beside PyTorch, pinned with hashes. */
   readonly requirements: string;
+  /** The same for Math-Verify alone. */
+  readonly mathVerifyRequirements: string;
   /** Projects that `whet init` copies. */
   readonly templates: string;
   /** Folder of the helm charts. */
@@ -41,6 +43,7 @@ function packaged(root: string): Installation {
     service: dist,
     pythonSources: [join(root, "python")],
     requirements: join(root, "python", "requirements.txt"),
+    mathVerifyRequirements: join(root, "python", "math-verify-requirements.txt"),
     templates: join(root, "templates"),
     charts: join(root, "charts"),
     virtualEnvironments: [],
@@ -57,6 +60,7 @@ function checkout(root: string): Installation {
     service: (folder) => join(root, "services", folder, "src", "main.ts"),
     pythonSources: [join(root, "python-trainer", "src"), join(root, "proto", "gen", "python")],
     requirements: join(root, "python-trainer", "requirements.txt"),
+    mathVerifyRequirements: join(root, "python-trainer", "math-verify-requirements.txt"),
     templates: join(root, "services", "cli", "templates"),
     charts: join(root, "charts"),
     virtualEnvironments: [join(root, ".venv")],

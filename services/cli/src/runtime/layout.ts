@@ -46,6 +46,8 @@ export interface DataPaths {
   readonly runs: string;
   /** The virtual environment that `whet setup` makes. */
   readonly python: string;
+  /** Math-Verify, from `whet setup --math-verify`. */
+  readonly mathVerify: string;
 }
 
 /** Files and folders of a data directory. `directory` is made absolute. */
@@ -60,6 +62,7 @@ export function dataPaths(directory: string): DataPaths {
     defaultModel: join(root, "models", "default"),
     runs: join(root, "runs"),
     python: join(root, "python"),
+    mathVerify: join(root, "math-verify"),
   };
 }
 

@@ -63,6 +63,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       settings: {
         WHETSTONE_ARTIFACT_ADDRESS: `${HOST}:${port("controller")}`,
         WHETSTONE_ARTIFACT_CACHE_PATH: join(options.paths.root, "artifact-cache"),
+        WHETSTONE_MATH_VERIFY_PATH: options.paths.mathVerify,
       },
     }),
     ...runners,

@@ -5,11 +5,15 @@ import { join } from "node:path";
 import type { StepResult } from "@whetstone/sdk";
 import { describe, expect, it } from "vitest";
 import { codeEnvironment } from "./code.ts";
-import { math, mathRevise } from "./math.ts";
+import { mathEnvironment, mathReviseEnvironment } from "./math.ts";
+import { MathVerify } from "../math-verify/math-verify.ts";
 import { Sandboxes } from "../sandboxes/sandboxes.ts";
 import { toolEnvironment } from "./tool.ts";
 
 const graded = { question: "2+2?", answer: 4 };
+
+const judge = new MathVerify({ folder: undefined, backend: () => Promise.reject(new Error("it is not asked")) });
+const [math, mathRevise] = [mathEnvironment(judge), mathReviseEnvironment(judge)];
 
 async function answer(environment: ReturnType<typeof math.create>, ...actions: unknown[]): Promise<StepResult> {
   await environment.reset({ seed: 1 });
@@ -35,6 +39,7 @@ describe("math", () => {
     [{ question: "2+2?" }, /args\.answer/],
     [{ ...graded, qestion: "?" }, /args\.qestion: unknown/],
     [{ ...graded, grader: "sympy" }, /args\.grader/],
+    [{ ...graded, grader: "math-verify" }, /args\.grader: this env-runner has no Math-Verify/],
     [{ ...graded, answer: [] }, /args\.answer/],
   ])("refuses %j", (args, message) => {
     expect(() => math.create(args)).toThrow(message);
@@ -47,7 +52,7 @@ describe("math", () => {
 });
 
 describe("tool", () => {
-  const tool = toolEnvironment(new Sandboxes());
+  const tool = toolEnvironment(new Sandboxes(), judge);
   const search = [{ id: "s", name: "search", argumentsJson: '{"query":"Seine"}' }];
   const documents = [{ id: "d1", text: "The Seine flows through Paris." }];
   const question = { question: "Which river?", answer: "Seine", grader: "exact" };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { exactMatchReward, f1Reward, mathReward } from "@whetstone/graders";
+import { ConfigError, parseOrThrow } from "@whetstone/core";
+import { exactMatchReward, f1Reward, type MathJudge, mathReward, mathVerifyReward } from "@whetstone/graders";
 import type { RewardFunction } from "@whetstone/sdk";
 import { z } from "zod";
 
@@ -10,9 +11,12 @@ export const GradedArgs = z.strictObject({
   question: z.string().min(1).max(100_000).describe("what the agent sees"),
   answer: z.union([Truth, z.array(Truth).min(1).max(100)]).describe("the truth, or several, each of them right"),
   grader: z
-    .enum(["math", "exact", "f1"])
+    .enum(["math", "math-verify", "exact", "f1"])
     .default("math")
-    .describe("math: the same number, formula, interval, …; exact: the same words; f1: reward is the words' F1"),
+    .describe(
+      "math: the same number, formula, interval, …; math-verify: the same, as the Python library Math-Verify says; " +
+        "exact: the same words; f1: reward is the words' F1",
+    ),
   extraction: z
     .enum(["marked", "lastNumber", "whole"])
     .optional()
@@ -25,10 +29,37 @@ export const GradedArgs = z.strictObject({
 
 export type Graded = z.output<typeof GradedArgs>;
 
-const REWARDS = { math: mathReward, exact: exactMatchReward, f1: f1Reward } as const;
+/** Math-Verify, which may not be installed. */
+export interface Judge extends MathJudge {
+  /** Why it cannot be asked. Undefined: it can. */
+  readonly missing: string | undefined;
+}
 
-export function rewardFunctionOf({ grader, extraction }: Pick<Graded, "grader" | "extraction">): RewardFunction {
-  return REWARDS[grader]({ extraction });
+/** @throws ConfigError, also where the grader that is wanted is not installed */
+export function parseGraded<Schema extends z.ZodType<Pick<Graded, "grader">>>(
+  schema: Schema,
+  args: unknown,
+  { missing }: Judge,
+): z.output<Schema> {
+  const parsed = parseOrThrow(schema, args, "");
+  if (parsed.grader !== "math-verify" || missing === undefined) return parsed;
+  throw new ConfigError([{ path: "grader", reason: missing }]);
+}
+
+export function rewardFunctionOf(
+  { grader, extraction }: Pick<Graded, "grader" | "extraction">,
+  judge: MathJudge,
+): RewardFunction {
+  switch (grader) {
+    case "math":
+      return mathReward({ extraction });
+    case "math-verify":
+      return mathVerifyReward(judge, { extraction });
+    case "exact":
+      return exactMatchReward({ extraction });
+    case "f1":
+      return f1Reward({ extraction });
+  }
 }
 
 /** What environment and reward function know of the task. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import { ConfigError, parseOrThrow } from "@whetstone/core";
+import { ConfigError } from "@whetstone/core";
 import type { SandboxBackend } from "@whetstone/sandbox";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { calculator, Corpus, CorpusCache, PythonTool, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
-import { GradedArgs, rewardFunctionOf, taskOf } from "./graded.ts";
+import { GradedArgs, type Judge, parseGraded, rewardFunctionOf, taskOf } from "./graded.ts";
 import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
 import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 
@@ -51,14 +51,14 @@ const PYTHON_MORE_MS = 5_000;
 /** What says that something was left out. */
 const CUT_MARK = 60;
 
-export function toolEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
+export function toolEnvironment(sandboxes: Sandboxes, judge: Judge): RegisteredEnvironment {
   return defineEnvironment<ToolArguments>({
     kind: "tool",
     description:
       "A question that may be answered with the help of tools: a calculator, a search over a corpus, Python.",
     seedable: true,
     parseArgs: (args) => {
-      const parsed = parseOrThrow(ToolArgs, args, "");
+      const parsed = parseGraded(ToolArgs, args, judge);
       if (!parsed.tools.includes("search") || parsed.corpus !== undefined) return parsed;
       throw new ConfigError([{ path: "corpus", reason: "search needs a corpus: a path or a list of documents" }]);
     },
@@ -67,7 +67,7 @@ export function toolEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
       new ToolEnvironment({
         task: taskOf(args),
         tools: () => openTools(args, sandboxes),
-        rewardFunction: rewardFunctionOf(args),
+        rewardFunction: rewardFunctionOf(args, judge),
         maxSteps: args.maxSteps,
         timeoutMs: args.toolTimeoutMs + (args.tools.includes("python") ? PYTHON_MORE_MS : 0),
         maxOutputCharacters: args.maxOutputCharacters,

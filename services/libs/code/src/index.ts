@@ -3,3 +3,4 @@ export { CodeEnvironment, type CodeEnvironmentOptions } from "./code-environment
 export { type CodeLimits, CodeTests, type Verdict } from "./code-task.ts";
 export { type CodeTask, fromApps, fromHumanEval, fromLiveCodeBench } from "./formats.ts";
 export { judgeProgram } from "./judge-program.ts";
+export { LineProcess } from "./line-process.ts";
