@@ -74,7 +74,7 @@ test-all: setup ## Run every test there is: KUBECONFIG, DOCKER_HOST, and E2E_LOA
 test-kube: setup ## Run the tests that need a cluster (KUBECONFIG); KUBE="services/libs/kube" for some of them
 	@vitest run --project kube --passWithNoTests $(KUBE)
 
-test-containers: setup ## Run the tests that need a container engine (DOCKER_HOST) and the images of `make images`
+test-containers: setup ## Run the tests that need a container engine (DOCKER_HOST), its base images and the images of `make images`
 	@vitest run --project containers --passWithNoTests
 
 check: setup ## Format, lint, types, generated code, contract and layering
@@ -113,9 +113,10 @@ bench-trainer: setup ## CPU and memory of a whole training step beside TRL's upd
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)
 
-bench-sandbox: setup ## Time to open, to fork and to run in sandboxes beside SWE-ReX, 500 at once, episodes a minute, one JSON line (BENCH="--at-once 50"); with KUBECONFIG another of warm pods
+bench-sandbox: setup ## Time to open, to fork and to run in sandboxes beside SWE-ReX, 500 at once, episodes a minute, one JSON line (BENCH="--at-once 50"); with DOCKER_HOST another of containers, with KUBECONFIG another of warm pods
 	@bash deploy/local/setup-swe-rex.sh .whetstone/swe-rex
 	@node tests/load/sandbox/bench-sandbox.ts --swe-rex .whetstone/swe-rex/bin/python $(BENCH)
+	@if [ -n "$$DOCKER_HOST" ]; then node tests/load/sandbox/containers.ts; fi
 	@if [ -n "$$KUBECONFIG" ]; then node tests/load/sandbox/claims.ts; fi
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")

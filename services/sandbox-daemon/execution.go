@@ -150,6 +150,9 @@ func (e *execution) judge(hasBegun bool, before counters) result {
 	if now.memoryKills > before.memoryKills {
 		return result{code, "MEMORY"}
 	}
+	if now.refusedForks > before.refusedForks {
+		return result{code, "PROCESSES"}
+	}
 	if isFull(workspace) {
 		return result{code, "DISK"}
 	}

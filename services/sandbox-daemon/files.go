@@ -4,6 +4,7 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -28,13 +29,22 @@ func (f *files) write(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, f.unpack(tar.NewReader(r.Body), false))
 }
 
-// prepare unpacks a compressed archive of ours, folders and links too.
+// prepare unpacks an archive of ours, compressed or not, folders and links too.
 func (f *files) prepare(w http.ResponseWriter, r *http.Request) {
-	plain, err := gzip.NewReader(r.Body)
+	plain, err := decompressed(r.Body)
 	if err == nil {
 		err = f.unpack(tar.NewReader(plain), true)
 	}
 	f.answer(w, err)
+}
+
+// decompressed tells by the first two bytes: no tar archive of ours begins with gzip's.
+func decompressed(body io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReaderSize(body, 64<<10)
+	if head, _ := buffered.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
+		return gzip.NewReader(buffered)
+	}
+	return buffered, nil
 }
 
 func (f *files) answer(w http.ResponseWriter, err error) {

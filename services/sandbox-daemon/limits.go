@@ -9,16 +9,25 @@ import (
 	"syscall"
 )
 
-// counters of this pod's cgroup, version 1 or 2. Where they cannot be read they stay zero, and an end by memory has no name.
-type counters struct{ memoryKills int }
+// counters of this pod's or container's cgroup, version 1 or 2. Where they cannot be read they stay zero, and an end by memory, or
+// for want of a process, has no name.
+type counters struct{ memoryKills, refusedForks int }
 
 func countersNow() counters {
-	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+	return counters{
+		memoryKills:  counter("oom_kill ", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"),
+		refusedForks: counter("max ", "/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"),
+	}
+}
+
+// counter reads the first of the files that is there.
+func counter(name string, paths ...string) int {
+	for _, path := range paths {
 		if text, err := os.ReadFile(path); err == nil {
-			return counters{memoryKills: numberAfter(string(text), "oom_kill ")}
+			return numberAfter(string(text), name)
 		}
 	}
-	return counters{}
+	return 0
 }
 
 func numberAfter(text, name string) int {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Program sandboxd runs in the pod of a sandbox: it starts commands, passes their output and files, and answers only to whom
-// the pod was given. It needs nothing of the image that it runs in.
+// Program sandboxd runs in the pod or container of a sandbox: it starts commands, passes their output and files, and answers only
+// to whom the sandbox was given. It needs nothing of the image that it runs in.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-const usage = "usage: sandboxd install FOLDER | serve | keep SETTINGS COMMAND... | enter SETTINGS COMMAND..."
+const usage = "usage: sandboxd install FOLDER | serve | serve-pipe TTL_MS | keep SETTINGS COMMAND... | enter SETTINGS COMMAND..."
 
 func main() {
 	if len(os.Args) < 2 {
@@ -20,6 +20,8 @@ func main() {
 		must(install(os.Args[2:]))
 	case "serve":
 		must(serve())
+	case "serve-pipe":
+		must(servePipe(os.Args[2:]))
 	case "keep":
 		os.Exit(keep(os.Args[2:]))
 	case "enter":

@@ -89,7 +89,15 @@ func (s *server) httpServer(certificate tls.Certificate) *http.Server {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /claim", s.only(s.isOwner, s.claim))
-	for pattern, handler := range map[string]http.HandlerFunc{
+	for pattern, handler := range s.calls() {
+		mux.HandleFunc(pattern, s.only(s.isEpisode, handler))
+	}
+	return mux
+}
+
+// calls of whom the sandbox was given to.
+func (s *server) calls() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
 		"GET /alive":               func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 		"POST /executions":         s.executions.start,
 		"GET /executions/{id}":     s.executions.follow,
@@ -98,10 +106,7 @@ func (s *server) routes() http.Handler {
 		"PUT /files":               s.files.write,
 		"PUT /prepared":            s.files.prepare,
 		"POST /files":              s.files.read,
-	} {
-		mux.HandleFunc(pattern, s.only(s.isEpisode, handler))
 	}
-	return mux
 }
 
 func (s *server) verify(state tls.ConnectionState) error {

@@ -112,6 +112,7 @@ export const ROTATING: readonly Stage[] = [
       `${CONTROLLER}/sandboxes`,
       `${OPERATOR}/sandbox-pool`,
       "services/env-runner/src/sandboxes",
+      "services/libs/sandbox/src/daemon",
       "services/libs/sandbox/src/kubernetes",
       "services/sandbox-daemon",
     ],
@@ -239,6 +240,23 @@ export const ROTATING: readonly Stage[] = [
     environment: { WHETSTONE_TASKS_SAMPLE: "24" },
     minutes: 6,
     paths: ["examples/swe/tasks", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
+  },
+  {
+    name: "containers: sandboxes",
+    project: "containers",
+    tests: [
+      "services/libs/sandbox/src/docker/docker-backend.containers.test.ts",
+      "services/libs/sandbox/src/docker/escape.containers.test.ts",
+      "tests/integration/container-episodes.containers.test.ts",
+    ],
+    minutes: 6,
+    paths: [
+      "services/env-runner/src/sandboxes",
+      "services/libs/sandbox/src/daemon",
+      "services/libs/sandbox/src/docker",
+      "services/libs/sandbox/test-support",
+      "services/sandbox-daemon",
+    ],
   },
   {
     name: "containers",

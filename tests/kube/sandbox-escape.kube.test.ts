@@ -6,6 +6,7 @@ import { PODS, SERVICES } from "@whetstone/kube";
 import type { KubernetesBackend, Sandbox } from "@whetstone/sandbox";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SANDBOX_LABELS } from "../../services/controller/src/operator/sandbox-pool/pods.ts";
+import { DAEMON_ATTACKS, type DaemonAttack } from "../../services/libs/sandbox/test-support/daemon-attacks.ts";
 import { openSandboxPools, type TestSandboxPools } from "../support/sandbox-pools.ts";
 
 const stack = new AsyncDisposableStack();
@@ -25,12 +26,7 @@ def reaches(host, port):
     except OSError: return False
 `;
 
-interface Attack {
-  readonly name: string;
-  readonly script: string;
-}
-
-const network: readonly Attack[] = [
+const network: readonly DaemonAttack[] = [
   { name: "connects to the API server", script: `escaped(reaches(T["api"], 443) or reaches(T["api"], 6443))` },
   { name: "connects to a server of the node's network", script: `escaped(reaches(T["host"], T["port"]))` },
   { name: "connects to the cloud's metadata", script: `escaped(reaches("169.254.169.254", 80))` },
@@ -51,29 +47,9 @@ except OSError: pass`,
   },
 ];
 
-const secrets: readonly Attack[] = [
+const secrets: readonly DaemonAttack[] = [
   { name: "reads a service account's token", script: `escaped(os.path.exists("/var/run/secrets"))` },
   { name: "reads the daemon's identity", script: `escaped(len(os.listdir("/whetstone/identity")) > 0)` },
-  { name: "reads the daemon's environment", script: `escaped(len(open("/proc/1/environ").read()) >= 0)` },
-  { name: "reads the daemon's memory", script: `open("/proc/1/mem", "rb"); escaped()` },
-  { name: "lists the daemon's open files", script: `os.listdir("/proc/1/fd"); escaped()` },
-  { name: "looks at the daemon's maps", script: `escaped(len(open("/proc/1/maps").read()) > 0)` },
-  {
-    name: "attaches to the daemon",
-    script: `
-libc = ctypes.CDLL(None, use_errno=True)
-escaped(libc.ptrace(16, 1, 0, 0) == 0)`,
-  },
-  { name: "reads its keeper's memory", script: `open(f"/proc/{os.getppid()}/mem", "rb"); escaped()` },
-  {
-    name: "finds a key in its environment",
-    script: `escaped(any("WHETSTONE" in n or "KUBERNETES" in n for n in os.environ))`,
-  },
-  {
-    name: "finds a key on the command lines",
-    script: `
-escaped(any(b"PRIVATE " + b"KEY" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))`,
-  },
   {
     name: "talks to the daemon from inside",
     script: `
@@ -81,50 +57,14 @@ s = socket.create_connection(("127.0.0.1", 7443), 3)
 context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
 context.wrap_socket(s).do_handshake(); escaped()`,
   },
-];
-
-const rights: readonly Attack[] = [
-  ...["TERM", "KILL", "STOP", "QUIT", "SEGV", "ABRT", "HUP"].map((name) => ({
-    name: `ends the daemon by SIG${name}`,
-    // Whether it was ended is seen by whether there is an answer.
-    script: `os.kill(1, signal.SIG${name}); time.sleep(0.3)`,
-  })),
-  {
-    name: "is root, or may become it",
-    script: `
-escaped(os.getuid() == 0)
-escaped(any(l.startswith("CapBnd") and int(l.split()[1], 16) for l in open("/proc/self/status")))
-escaped(any(l.startswith("NoNewPrivs") and l.split()[1] != "1" for l in open("/proc/self/status")))`,
-  },
-  {
-    name: "writes to the system",
-    script: `
-for path in ("/planted", "/etc/planted", "/usr/planted", "/whetstone/bin/planted"):
-    try: open(path, "w"); escaped()
-    except OSError: pass`,
-  },
-  { name: "replaces the daemon's program", script: `os.unlink("/whetstone/bin/sandboxd"); escaped()` },
-  {
-    name: "mounts",
-    script: `
-libc = ctypes.CDLL(None, use_errno=True)
-escaped(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0)`,
-  },
-  {
-    name: "makes a user namespace to mount in",
-    script: `
-libc = ctypes.CDLL(None, use_errno=True)
-escaped(libc.unshare(0x10000000 | 0x20000) == 0)`,
-  },
   {
     name: "sees processes of others",
     script: `
 escaped(any(b"kube" + b"let" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))`,
   },
-  { name: "changes the kernel's settings", script: `open("/proc/sys/kernel/hostname", "w").write("x"); escaped()` },
 ];
 
-async function outcome(attack: Attack, where: Sandbox): Promise<string> {
+async function outcome(attack: DaemonAttack, where: Sandbox): Promise<string> {
   const command = ["python3", "-c", PRELUDE + attack.script, JSON.stringify(targets)];
   const { stdout } = await where.exec(command, { stdin: "", deadlineMs: 20_000 }).result;
   return stdout + ((await where.exec(["echo", "well"]).result).stdout === "well\n" ? "" : "ESCAPED");
@@ -156,7 +96,7 @@ afterAll(async () => {
   await stack.disposeAsync();
 });
 
-describe.each([...network, ...secrets, ...rights])("a command in a pod that $name", (attack) => {
+describe.each([...network, ...secrets, ...DAEMON_ATTACKS])("a command in a pod that $name", (attack) => {
   it("is held", async () => {
     expect(await outcome(attack, sandbox)).not.toContain("ESCAPED");
   });

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sandboxes in pods: claimed, used, lost, expired, and gone afterwards.
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { PODS } from "@whetstone/kube";
 import type { KubernetesBackend, Sandbox } from "@whetstone/sandbox";
 import { waitFor } from "@whetstone/testkit";
@@ -12,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SANDBOX_LABELS } from "../../services/controller/src/operator/sandbox-pool/pods.ts";
 import { codeEnvironment } from "../../services/env-runner/src/environments/code.ts";
 import { Sandboxes } from "../../services/env-runner/src/sandboxes/sandboxes.ts";
+import { describePromises } from "../../services/libs/sandbox/test-support/promises.ts";
 import { openSandboxPools, type TestSandboxPools } from "../support/sandbox-pools.ts";
 
 const sh = (script: string): string[] => ["sh", "-c", script];
@@ -36,155 +34,32 @@ async function podOf(sandbox: Sandbox): Promise<string> {
 }
 
 describe("a sandbox in a pod", () => {
-  let sandbox: Sandbox;
-  beforeAll(async () => {
-    sandbox = await backend.open({ limits: { memoryMiB: 200, diskMiB: 60, processes: 40 } });
-  });
-  afterAll(async () => {
-    await sandbox.close();
-  });
-
-  describe("runs commands", () => {
-    it("with their output, input, variables and folder", async () => {
-      const command = sh('read x; echo "$x $V $(pwd)"; echo oops >&2; exit 3');
-      await sandbox.upload([{ path: "sub/a", content: "" }]);
-      const options = { stdin: "hi\n", env: { V: "there" }, cwd: "sub" };
-      expect(await sandbox.exec(command, options).result).toEqual({
-        exitCode: 3,
-        failure: undefined,
-        stdout: "hi there /workspace/sub\n",
-        stderr: "oops\n",
-        cutBytes: 0,
-      });
-    });
-
-    it("that talk", async () => {
-      const execution = sandbox.exec(sh("while read line; do echo got $line; done"));
-      const chunks = execution.chunks()[Symbol.asyncIterator]();
-      for (const word of ["a", "b"]) {
-        await execution.write(`${word}\n`);
-        expect(String(Buffer.from((await chunks.next()).value?.data as Uint8Array))).toBe(`got ${word}\n`);
-      }
-      execution.endInput();
-      expect((await execution.result).exitCode).toBe(0);
-    });
-
-    it("that do not exist: it is the command's failure, not ours", async () => {
-      expect(await sandbox.exec(["no-such-program"]).result).toMatchObject({ exitCode: 127, failure: undefined });
-    });
-
-    it("until their deadline, and all that they started", async () => {
-      const result = await sandbox.exec(sh("setsid sleep 4711 & sleep 4711"), { deadlineMs: 500 }).result;
-      expect(result).toMatchObject({ exitCode: 137, failure: "DEADLINE" });
-      await expectNone("4711");
-    });
-
-    it("until they are cancelled, or killed", async () => {
-      const stop = new AbortController();
-      const cancelled = sandbox.exec(sh("sleep 60"), { signal: stop.signal });
-      stop.abort(new Error("no longer wanted"));
-      await expect(cancelled.result).rejects.toThrow("no longer wanted");
-      const killed = sandbox.exec(sh("echo up; sleep 60"));
-      await killed.chunks()[Symbol.asyncIterator]().next();
-      killed.kill();
-      expect(await killed.result).toMatchObject({ exitCode: 137, failure: undefined });
-    });
-
-    it("whose daemons end with them, whatever they do to their keeper", async () => {
-      await sandbox.exec(sh("setsid sleep 4712 </dev/null >/dev/null 2>&1 & sleep 0.1")).result;
-      await expectNone("4712");
-      await sandbox.exec(sh("(setsid sleep 4713 </dev/null >/dev/null 2>&1 &); sleep 0.1; kill -9 $PPID; sleep 9"))
-        .result;
-      await expectNone("4713");
-    });
-
-    it("whose output is bounded: the middle is cut, and a flood ends them", async () => {
-      const long = await sandbox.exec(sh("seq 1 100000"), { maxOutputBytes: 1000 }).result;
-      expect(long.stdout).toMatch(/^1\n2\n[^]*\n… \d+ bytes of output left out …\n[^]*100000\n$/u);
-      const whole = await sandbox.exec(sh("seq 1 2000000 | md5sum; seq 1 2000000"), { maxOutputBytes: 64 << 20 })
-        .result;
-      expect(whole.stdout.length).toBeGreaterThan(14_000_000);
-      const flood = await sandbox.exec(["yes"], { maxTotalBytes: 1_000_000 }).result;
-      expect(flood.failure).toBe("OUTPUT");
-    });
-
-    async function expectNone(mark: string): Promise<void> {
-      const search = sh(
-        `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep [${mark[0]}]${mark.slice(1)}' || true`,
-      );
-      await waitFor(async () => (await sandbox.exec(search).result).stdout.trim() === "0", { what: "it to end" });
-    }
+  describePromises({
+    backend: () => backend,
+    limits: { memoryMiB: 200, diskMiB: 60, processes: 40 },
+    memory: () => ({ exitCode: 1, stderr: expect.stringContaining("MemoryError") as string }),
+    processes: () => "PROCESSES",
   });
 
-  describe("names the limit that a command ran into", () => {
-    it("memory", async () => {
-      const result = await sandbox.exec(["python3", "-c", "x = bytearray(400_000_000)"]).result;
-      expect(result).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("MemoryError") as string });
-      const many =
-        "import os\nfor i in range(4):\n if os.fork() == 0: x = bytearray(150_000_000); os.wait()\nos.wait(); os.abort()";
-      expect(await sandbox.exec(["python3", "-c", many]).result).toMatchObject({ failure: "MEMORY" });
-      expect((await sandbox.exec(["echo", "still there"]).result).stdout).toBe("still there\n");
-    });
-
-    it("processes", async () => {
-      const bomb = "import os, time\nfor i in range(100):\n if os.fork() == 0: time.sleep(9)";
-      expect((await sandbox.exec(["python3", "-c", bomb]).result).failure).toBe("PROCESSES");
-    });
-
-    it("disk, and files that do not fit are not ours to answer for", async () => {
-      const filled = sandbox.exec(sh("head -c 80000000 /dev/zero > big || exit 1"));
-      expect(await filled.result).toMatchObject({ failure: "DISK" });
-      const upload = sandbox.upload([{ path: "more", content: "x".repeat(1 << 20) }]);
-      await expect(upload).rejects.toMatchObject({ name: "LimitError", failure: "DISK" });
-      await sandbox.exec(["rm", "big"]).result;
-    });
+  it("says that all of a pod ran out of memory", async () => {
+    await using sandbox = await backend.open({ limits: { memoryMiB: 200 } });
+    const many =
+      "import os\nfor i in range(4):\n if os.fork() == 0: x = bytearray(150_000_000); os.wait()\nos.wait(); os.abort()";
+    expect(await sandbox.exec(["python3", "-c", many]).result).toMatchObject({ failure: "MEMORY" });
+    expect((await sandbox.exec(["echo", "still there"]).result).stdout).toBe("still there\n");
   });
 
-  describe("passes files", () => {
-    it("in and out, and only files", async () => {
-      await sandbox.upload([{ path: "d/x.sh", content: "echo x", executable: true }]);
-      await sandbox.exec(sh("ln -s /etc/passwd d/link; ln -s / d/root; mkfifo d/pipe; touch d/empty")).result;
-      const files = await sandbox.download(["d", "none"]);
-      expect(files.map(({ path, executable }) => [path, executable]).sort()).toEqual([
-        ["d/empty", false],
-        ["d/x.sh", true],
-      ]);
-    });
-
-    it("never through a link to the outside", async () => {
-      await sandbox.exec(sh("ln -s /tmp out; ln -s /proc/1 daemon; ln -s /tmp/planted file")).result;
-      await sandbox.upload([{ path: "file", content: "x" }]);
-      const upload = sandbox.upload([{ path: "out/planted", content: "x" }]);
-      await expect(upload).rejects.toMatchObject({ name: "FileConflictError" });
-      expect((await sandbox.exec(["ls", "/tmp"]).result).stdout).toBe("");
-      expect(await sandbox.download(["daemon/environ", "daemon", "out"])).toEqual([]);
-    });
-
-    it("within bounds", async () => {
-      await sandbox.exec(sh("truncate -s 1T sparse")).result;
-      const download = sandbox.download(["sparse"], { maxBytes: 1_000_000 });
-      await expect(download).rejects.toMatchObject({ name: "LimitError", failure: "OUTPUT" });
-      await expect(sandbox.download(["../x"])).rejects.toThrow(/^paths\[0\]: /u);
-    });
+  it("gives no file of its daemon's", async () => {
+    await using sandbox = await backend.open();
+    await sandbox.exec(sh("ln -s /tmp out; ln -s /proc/1 daemon")).result;
+    const upload = sandbox.upload([{ path: "out/planted", content: "x" }]);
+    await expect(upload).rejects.toMatchObject({ name: "FileConflictError" });
+    expect((await sandbox.exec(["ls", "/tmp"]).result).stdout).toBe("");
+    expect(await sandbox.download(["daemon/environ", "daemon", "out"])).toEqual([]);
   });
 });
 
 describe("a pool", () => {
-  it("begins sandboxes with a prepared state, which they do not share", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "whetstone-prepared-test-"));
-    writeFileSync(join(folder, "a"), "first");
-    symlinkSync("a", join(folder, "link"));
-    try {
-      await using prepared = await backend.prepare(folder);
-      await using one = await backend.open({ prepared });
-      await using other = await backend.open({ prepared });
-      await one.exec(sh("echo changed > a")).result;
-      expect((await other.exec(sh("cat link; ls")).result).stdout).toBe("firsta\nlink\n");
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
-
   it("deletes a pod when its sandbox is closed, with what runs in it, and makes another", async () => {
     const own = await backend.open();
     const name = await podOf(own);
@@ -286,7 +161,7 @@ describe("episodes of code", () => {
     { timeout: 240_000 },
     async () => {
       await pools.pool("episodes", { warm: 6, max: 12, memoryMiB: 1024, diskMiB: 512 });
-      await using sandboxes = new Sandboxes(pools.source);
+      await using sandboxes = new Sandboxes({ source: pools.source });
       const code = codeEnvironment(sandboxes);
       const outcomes = { right: 0, wrong: 0, ours: 0, why: new Set<string>() };
       let left = 12;

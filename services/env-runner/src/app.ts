@@ -66,7 +66,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const { artifactAddress: address } = config;
   const source = address === undefined ? undefined : createClient(ArtifactService, address, controller);
   const pods = address === undefined ? undefined : createClient(SandboxService, address, controller);
-  const sandboxes = new Sandboxes(pods);
+  const sandboxes = new Sandboxes({ source: pods, daemonPath: config.sandboxDaemonPath });
   const mathVerify = new MathVerify({
     folder: config.mathVerifyPath,
     backend: () => sandboxes.backend({ sandbox: { backend: "process" } }),

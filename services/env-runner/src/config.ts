@@ -29,6 +29,11 @@ export const ConfigSchema = z.strictObject({
     .default(8 * 2 ** 30),
   /** Folder with Math-Verify, as `whet setup --math-verify` makes it. Absent: jobs that want it are refused. */
   mathVerifyPath: z.string().optional(),
+  /**
+   * Path of the program `sandboxd`. With it jobs may have sandboxes that are containers of the engine of this machine (DOCKER_HOST),
+   * which is a right as large as root's. Absent: none may.
+   */
+  sandboxDaemonPath: z.string().min(1).optional(),
   /** A job's process without an open session for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(300_000),
 });

@@ -2,11 +2,12 @@
 // What sandboxes cost, one JSON line: --opens 100, --forks 50, --at-once 500, --level A; --episodes 64 of repairing a library, by a
 // script; --swe-rex PYTHON: beside SWE-ReX's local deployment, with a Python that has requirements-swe-rex.txt.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { LEVELS, type PreparedState, ProcessBackend, type Sandbox } from "@whetstone/sandbox";
+import { makeRepository, REPOSITORY_MB } from "./repository.ts";
 import { sweEpisodes } from "./swe-episodes.ts";
 
 const { values } = parseArgs({
@@ -21,8 +22,6 @@ const { values } = parseArgs({
 });
 const level = LEVELS.find((name) => name === values.level);
 const AT_A_TIME = 16;
-const FILES = 5000;
-const FILE_BYTES = 10_000;
 const SWE_REX_MS = 600_000;
 
 /** Milliseconds, one after the other. */
@@ -109,14 +108,6 @@ function availableMiB(): number {
   return Number(/MemAvailable: +(\d+)/u.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) / 1024;
 }
 
-function makeRepository(folder: string): void {
-  for (let i = 0; i < FILES; i += 1) {
-    const path = join(folder, `package${i % 50}`);
-    mkdirSync(path, { recursive: true });
-    writeFileSync(join(path, `module${i}.py`), "x".repeat(FILE_BYTES));
-  }
-}
-
 const BARE = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"];
 
 const folder = mkdtempSync(join(tmpdir(), "whetstone-bench-"));
@@ -135,7 +126,7 @@ try {
     exec: await times(Number(values.opens), () => warm.exec(["true"]).result),
     fork: {
       ...(await timesOfOpen(Number(values.forks), prepared)),
-      repositoryMB: (FILES * FILE_BYTES) / 1e6,
+      repositoryMB: REPOSITORY_MB,
       prepareMs,
     },
     atOnce: await many(Number(values["at-once"])),

@@ -92,4 +92,25 @@ describe("code", () => {
   ])("refuses %j", (args, message) => {
     expect(() => code.create(args)).toThrow(message);
   });
+
+  const tests = { kind: "stdin", cases: [{ input: "", output: "" }] };
+  const sandbox = { backend: "docker", image: "python:3.12" };
+
+  it("has containers only where its env-runner may use an engine, and there is one", async () => {
+    const play = async (sandboxes: Sandboxes) => {
+      const environment = codeEnvironment(sandboxes).create({ question: "?", tests, sandbox });
+      await environment.reset({ seed: 1 });
+      return await environment.step("```python\n1\n```", {});
+    };
+    await using without = new Sandboxes();
+    await expect(play(without)).rejects.toMatchObject({
+      failureClass: "INFRASTRUCTURE",
+      message: expect.stringContaining("WHETSTONE_SANDBOX_DAEMON_PATH") as string,
+    });
+    await using noDaemon = new Sandboxes({ daemonPath: "/nowhere/sandboxd" });
+    await expect(play(noDaemon)).rejects.toThrow("there is no program /nowhere/sandboxd");
+    expect(() => code.create({ question: "?", tests, sandbox: { ...sandbox, pull: "always" } })).toThrow(
+      /args\.sandbox\.pull/,
+    );
+  });
 });

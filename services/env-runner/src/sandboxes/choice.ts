@@ -9,9 +9,19 @@ export const SandboxChoice = z
   .discriminatedUnion("backend", [
     z.strictObject({ backend: z.literal("process") }),
     z.strictObject({ backend: z.literal("kubernetes"), pool: name.describe("name of a SandboxPool") }),
+    z.strictObject({
+      backend: z.literal("docker"),
+      image: z.string().min(1).max(500).optional().describe("name of the image, where tasks do not name theirs"),
+      pull: z
+        .enum(["never", "missing"])
+        .default("never")
+        .describe("never: an image that the engine does not have is refused; missing: it is pulled"),
+    }),
   ])
   .default({ backend: "process" })
-  .describe("process: on the env-runner's own machine; kubernetes: a pod each, claimed from a SandboxPool");
+  .describe(
+    "process: on the env-runner's own machine; docker: a container each of the engine on that machine; kubernetes: a pod each, claimed from a SandboxPool",
+  );
 
 export type SandboxChoice = z.output<typeof SandboxChoice>;
 

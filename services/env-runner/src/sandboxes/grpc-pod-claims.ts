@@ -4,7 +4,7 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sleep, WhetstoneError } from "@whetstone/core";
 import { SandboxFate, type SandboxService } from "@whetstone/proto/sandboxes/v1/sandboxes";
 import type { RpcClient } from "@whetstone/rpc";
-import { type ClaimedPod, type PodClaims, type PodFate, type PoolLimits, SandboxError } from "@whetstone/sandbox";
+import { type ClaimedPod, type HostFate, type PodClaims, type PoolLimits, SandboxError } from "@whetstone/sandbox";
 import { selfSigned } from "@whetstone/tls/issuer";
 
 export type SandboxSource = Pick<
@@ -73,13 +73,13 @@ export class GrpcPodClaims implements PodClaims {
     }
   }
 
-  async fate(claimId: string): Promise<PodFate> {
+  async fate(claimId: string): Promise<HostFate> {
     const { fate, message } = await this.#options.source.getSandbox({ claimId }, { deadlineMs: CALL_MS });
     return fateOf(fate, message);
   }
 }
 
-function fateOf(fate: SandboxFate, message: string): PodFate {
+function fateOf(fate: SandboxFate, message: string): HostFate {
   switch (fate) {
     case SandboxFate.MEMORY:
       return { kind: "limit", failure: "MEMORY" };

@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 import { hostname } from "node:os";
-import { KubernetesBackend, ProcessBackend, type SandboxBackend, SandboxError } from "@whetstone/sandbox";
+import {
+  DockerBackend,
+  KubernetesBackend,
+  LEVELS,
+  ProcessBackend,
+  type SandboxBackend,
+  SandboxError,
+  type SandboxLevel,
+} from "@whetstone/sandbox";
 import { EpisodeError } from "@whetstone/sdk";
 import { LibraryStore, StateStore } from "@whetstone/swe";
 import type { SandboxChoice, SandboxArguments } from "./choice.ts";
 import { GrpcPodClaims, type SandboxSource } from "./grpc-pod-claims.ts";
 
+export interface SandboxesOptions {
+  /** Who gives pods away. Absent: this env-runner was told of no controller. */
+  readonly source?: SandboxSource | undefined;
+  /** The daemon of containers. Absent: this env-runner may not use a container engine. */
+  readonly daemonPath?: string | undefined;
+}
+
 /** The sandboxes of this process's environments. Which there can be is found out when the first environment needs one. */
 export class Sandboxes implements AsyncDisposable {
-  readonly #source: SandboxSource | undefined;
+  readonly #options: SandboxesOptions;
   readonly #backends = new Map<string, Promise<SandboxBackend>>();
   /** By backend and folder: what is prepared in them is shared by all episodes. */
   readonly #libraries = new Map<string, LibraryStore>();
   readonly #states = new Map<string, StateStore>();
 
-  /** @param source  undefined: this env-runner was told of no controller */
-  constructor(source?: SandboxSource) {
-    this.#source = source;
+  constructor(options: SandboxesOptions = {}) {
+    this.#options = options;
   }
 
   /** @throws EpisodeError INFRASTRUCTURE that says what is missing; what was missing may be there the next time. */
   async backend({ sandbox, sandboxLevel: least }: SandboxArguments): Promise<SandboxBackend> {
     const backend = await this.#started(sandbox);
-    if (least === undefined || (backend.level !== "pod" && backend.level <= least)) return backend;
+    if (least === undefined || isAtLeast(backend.level, least)) return backend;
     const message = `sandboxLevel: ${least} is wanted at least, and here is only level ${backend.level}`;
     throw new EpisodeError("INFRASTRUCTURE", message, { code: "FAILED_PRECONDITION" });
   }
@@ -72,17 +86,46 @@ export class Sandboxes implements AsyncDisposable {
     for (const each of backends) if (each.status === "fulfilled") await each.value[Symbol.asyncDispose]();
   }
 
-  #start(choice: SandboxChoice): Promise<SandboxBackend> {
-    if (choice.backend === "process") return ProcessBackend.start();
-    const { pool } = choice;
-    const source = this.#source;
+  async #start(choice: SandboxChoice): Promise<SandboxBackend> {
+    switch (choice.backend) {
+      case "process":
+        return await ProcessBackend.start();
+      case "docker":
+        return await this.#startDocker(choice);
+      case "kubernetes":
+        return await this.#startKubernetes(choice);
+    }
+  }
+
+  async #startDocker({ image, pull }: Extract<SandboxChoice, { backend: "docker" }>): Promise<SandboxBackend> {
+    const { daemonPath } = this.#options;
+    if (daemonPath !== undefined) return await DockerBackend.start({ daemonPath, image, pull });
+    const why =
+      "sandbox.backend: docker: this env-runner may not use a container engine (WHETSTONE_SANDBOX_DAEMON_PATH)";
+    throw new SandboxError("UNAVAILABLE", why);
+  }
+
+  async #startKubernetes({ pool }: Extract<SandboxChoice, { backend: "kubernetes" }>): Promise<SandboxBackend> {
+    const { source } = this.#options;
     if (source !== undefined)
-      return KubernetesBackend.start({ pool, claims: new GrpcPodClaims({ source, pool, owner: hostname() }) });
+      return await KubernetesBackend.start({ pool, claims: new GrpcPodClaims({ source, pool, owner: hostname() }) });
     const why = `sandbox pool "${pool}": this env-runner knows no controller that could have one (WHETSTONE_ARTIFACT_ADDRESS)`;
-    return Promise.reject(new SandboxError("UNAVAILABLE", why));
+    throw new SandboxError("UNAVAILABLE", why);
   }
 }
 
+function isAtLeast(level: SandboxLevel, least: SandboxLevel): boolean {
+  const known: readonly SandboxLevel[] = LEVELS;
+  return known.includes(level) && level <= least;
+}
+
 function keyOf(choice: SandboxChoice): string {
-  return choice.backend === "process" ? "process" : `kubernetes/${choice.pool}`;
+  switch (choice.backend) {
+    case "process":
+      return "process";
+    case "docker":
+      return `docker/${choice.pull}/${choice.image ?? ""}`;
+    case "kubernetes":
+      return `kubernetes/${choice.pool}`;
+  }
 }

@@ -9,5 +9,7 @@ export type { Guard } from "./process/guards.ts";
 export { ProcessBackend, type ProcessBackendOptions, type ProcessOpenOptions } from "./process/process-backend.ts";
 export type { ProcessSandbox } from "./process/process-sandbox.ts";
 export type { Program } from "./process/program.ts";
+export type { HostFate } from "./daemon/daemon-link.ts";
+export { DockerBackend, type DockerBackendOptions } from "./docker/docker-backend.ts";
 export type * from "./kubernetes/claims.ts";
 export { KubernetesBackend, type KubernetesBackendOptions } from "./kubernetes/kubernetes-backend.ts";

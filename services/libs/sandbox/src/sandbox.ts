@@ -3,8 +3,8 @@ import type { PolicyFailure } from "./failure.ts";
 
 /** How strong the isolation is on a machine of ours; docs/sandboxes.md says what each level stops. */
 export const LEVELS = ["A", "B", "C"] as const;
-/** "pod": a pod of its own, as strong as its pool's runtime class. */
-export type SandboxLevel = (typeof LEVELS)[number] | "pod";
+/** "pod", "container": one of its own, as strong as its pool's runtime class, or the engine's runtime. */
+export type SandboxLevel = (typeof LEVELS)[number] | "pod" | "container";
 
 /** "none": Unix sockets only. "loopback": also IP, over a loopback interface of the sandbox's own. Neither leads out of it. */
 export type SandboxNetwork = "none" | "loopback";

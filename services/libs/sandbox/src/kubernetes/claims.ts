@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { PolicyFailure } from "../failure.ts";
+import type { HostFate } from "../daemon/daemon-link.ts";
 
 /** What a pod of a pool may take, all its commands together. */
 export interface PoolLimits {
@@ -20,13 +20,6 @@ export interface ClaimedPod {
   readonly key: string;
 }
 
-/** What has become of a pod: it is there; a command's limit has ended it; its time was over; or it is gone, whyever. */
-export type PodFate =
-  | { readonly kind: "there" }
-  | { readonly kind: "limit"; readonly failure: PolicyFailure }
-  | { readonly kind: "expired" }
-  | { readonly kind: "gone"; readonly why: string };
-
 /** Whoever gives pods away. All of it @throws SandboxError UNAVAILABLE, or what says that nobody answered. */
 export interface PodClaims {
   /** @throws SandboxError UNAVAILABLE naming the pools that there are */
@@ -34,5 +27,5 @@ export interface PodClaims {
   claim(options: { readonly ttlMs: number; readonly signal?: AbortSignal | undefined }): Promise<ClaimedPod>;
   /** Harmless twice. */
   release(id: string): Promise<void>;
-  fate(id: string): Promise<PodFate>;
+  fate(id: string): Promise<HostFate>;
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { WhetstoneError } from "@whetstone/core";
+import { DaemonLink } from "../daemon/daemon-link.ts";
+import { DaemonSandbox } from "../daemon/daemon-sandbox.ts";
+import { packState } from "../daemon/pack-state.ts";
 import { SandboxError } from "../failure.ts";
 import { openSettings } from "../open-settings.ts";
 import type { OpenOptions, PreparedState, Sandbox, SandboxBackend, SandboxLevel } from "../sandbox.ts";
 import type { PodClaims, PoolLimits } from "./claims.ts";
-import { Pod } from "./pod.ts";
-import { PodSandbox } from "./pod-sandbox.ts";
+import { TlsConnection } from "./tls-connection.ts";
 
 export interface KubernetesBackendOptions {
   readonly claims: PodClaims;
@@ -18,8 +14,7 @@ export interface KubernetesBackendOptions {
   readonly pool: string;
 }
 
-const PREPARE_MS = 600_000;
-const run = promisify(execFile);
+const MIB = 1024 * 1024;
 
 /** Sandboxes that are pods, each claimed from a pool for one episode and deleted after it. */
 export class KubernetesBackend implements SandboxBackend {
@@ -44,9 +39,20 @@ export class KubernetesBackend implements SandboxBackend {
     const { limits, ttlMs, files, prepared, signal } = openSettings(options);
     this.#requireRoom(options);
     const claimed = await this.#claims.claim({ ttlMs, signal });
-    const pod = new Pod(this.#claims, claimed, performance.now() + ttlMs);
+    const { id } = claimed;
+    const claims = this.#claims;
+    const connection = new TlsConnection(claimed);
+    const host = {
+      id,
+      what: "pod",
+      connection,
+      fate: () => claims.fate(id),
+      release: () => claims.release(id),
+    } as const;
+    const link = new DaemonLink(host, performance.now() + ttlMs);
     const onClose = (): unknown => this.#open.delete(sandbox);
-    const sandbox = new PodSandbox(pod, limits, onClose);
+    const processMemoryBytes = limits.memoryMiB * MIB;
+    const sandbox = new DaemonSandbox(link, { level: "pod", limits: { ...limits, processMemoryBytes }, onClose });
     this.#open.add(sandbox);
     try {
       if (prepared) await sandbox.begin(prepared.path, signal);
@@ -59,19 +65,8 @@ export class KubernetesBackend implements SandboxBackend {
   }
 
   /** Packed once; every sandbox that begins with it gets it over the network. */
-  async prepare(folder: string, signal?: AbortSignal): Promise<PreparedState> {
-    const own = await mkdtemp(join(tmpdir(), "whetstone-prepared-"));
-    const remove = (): Promise<void> => rm(own, { recursive: true, force: true });
-    const path = join(own, "state.tar.gz");
-    try {
-      const args = ["--create", "--gzip", "--format=gnu", "--file", path, "--directory", folder, "."];
-      await run("tar", args, { timeout: PREPARE_MS, ...(signal ? { signal } : {}) });
-    } catch (cause) {
-      await remove();
-      const why = WhetstoneError.from(cause).message;
-      throw new SandboxError("START", `${folder} could not be prepared: ${why}`, { cause });
-    }
-    return { path, [Symbol.asyncDispose]: remove };
+  prepare(folder: string, signal?: AbortSignal): Promise<PreparedState> {
+    return packState(folder, { isCompressed: true, signal });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The escape suite: every attack is held by the sandbox, and gets through when its guards are away.
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
-import { hostname, tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Attack } from "../../test-support/attack.ts";
 import { ATTACKS, PRELUDE, type Targets } from "../../test-support/attacks.ts";
+import { type HostTargets, openHostTargets } from "../../test-support/host-targets.ts";
 import { ENDED_AT_C, GUARDS_AT_C, NEIGHBOURS, NOT_STOPPED_AT_C } from "../../test-support/lite-attacks.ts";
 import { canHaveSandboxes } from "@whetstone/testkit";
 import type { ExecResult, SandboxLevel } from "../sandbox.ts";
@@ -17,51 +14,10 @@ import { GUARDS } from "./guards.ts";
 import { ProcessBackend } from "./process-backend.ts";
 
 const DOCS = readFileSync(join(import.meta.dirname, "../../../../../docs/sandboxes.md"), "utf8");
-const isRoot = process.getuid?.() === 0;
 const limits = { memoryMiB: 100, diskMiB: 20, diskFiles: 500, processes: 60, openFiles: 100 };
-const folder = mkdtempSync(join(tmpdir(), "whetstone-escape-"));
-const servers: Server[] = [];
 const backends = new Map<string, ProcessBackend>();
-const host = {
-  secret: join(folder, "tls.key"),
-  writable: join(folder, "writable"),
-  folder,
-  socket: join(folder, "service.sock"),
-  abstract: `whetstone-${process.pid}`,
-  port: 0,
-  shmKey: 0x5748_0000 + (process.pid & 0xffff),
-  prepared: "",
-  neighbour: "",
-  hostname: hostname(),
-};
-
-/** As the user that sandboxes have, so that nothing but its own process namespace keeps a sandbox from it. */
-async function startVictim(): Promise<ChildProcess> {
-  const uid = String(SANDBOX_UID);
-  const become = isRoot ? ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"] : [];
-  const [program = "", ...args] = [...become, "bash", "-c", "echo up; exec -a whetstone-victim sleep 60"];
-  const victim = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
-  await once(victim.stdout, "data");
-  return victim;
-}
-
-const SHARED_MEMORY = `
-import ctypes, sys
-libc = ctypes.CDLL(None)
-libc.shmat.restype = ctypes.c_void_p
-id = libc.shmget(int(sys.argv[1]), 4096, 0o1666)
-if sys.argv[2] == "make": ctypes.memmove(libc.shmat(id, None, 0), b"secret", 6)
-else: libc.shmctl(id, 0, None)`;
-
-const sharedMemory = (what: "make" | "remove"): unknown =>
-  execFileSync("/usr/bin/python3", ["-c", SHARED_MEMORY, String(host.shmKey), what]);
-
-async function listen(where: string | { port: number; host: string }): Promise<Server> {
-  const server = createServer((socket) => socket.destroy());
-  await new Promise<void>((resolve) => void server.listen(where, resolve));
-  servers.push(server);
-  return server;
-}
+let host: HostTargets;
+let [prepared, neighbour] = ["", ""];
 
 async function backendWithout(guards: readonly (typeof GUARDS)[number][]): Promise<ProcessBackend> {
   const key = guards.join();
@@ -75,10 +31,10 @@ async function outcome(attack: Attack, backend: ProcessBackend, level?: SandboxL
 }
 
 async function resultOf(attack: Attack, backend: ProcessBackend, level?: SandboxLevel): Promise<ExecResult> {
-  const victim = await startVictim();
+  const victim = await host.startVictim(SANDBOX_UID);
   try {
     await using sandbox = await backend.open({ limits, network: level === "C" ? "none" : attack.network, level });
-    const targets: Targets = { ...host, victim: victim.pid ?? 0 };
+    const targets: Targets = { ...host.targets, prepared, neighbour, victim: victim.pid ?? 0 };
     const program = PRELUDE + attack.script;
     const command = ["/usr/bin/python3", "-c", program, JSON.stringify(targets)];
     return await sandbox.exec(command, { stdin: "" }).result;
@@ -89,32 +45,16 @@ async function resultOf(attack: Attack, backend: ProcessBackend, level?: Sandbox
 
 describe.runIf(canHaveSandboxes && process.arch === "x64")("attacks", { timeout: 60_000 }, () => {
   beforeAll(async () => {
-    chmodSync(folder, 0o755);
-    writeFileSync(host.secret, "secret");
-    chmodSync(host.secret, 0o644);
-    writeFileSync(host.writable, "");
-    chmodSync(host.writable, 0o666);
-    await listen(host.socket);
-    chmodSync(host.socket, 0o777);
-    await listen(`\0${host.abstract}`);
-    const tcp = await listen({ port: 0, host: "127.0.0.1" });
-    host.port = (tcp.address() as { port: number }).port;
-    sharedMemory("make");
-    process.env["WHETSTONE_TEST_SECRET"] = "secret";
-    const prepared = await (await backendWithout([])).prepare(folder);
-    host.prepared = join(prepared.path, "tls.key");
-    const neighbour = await (
-      await backendWithout([])
-    ).open({ level: "C", files: [{ path: "secret", content: "secret" }] });
-    host.neighbour = neighbour.workspace;
+    host = await openHostTargets();
+    const backend = await backendWithout([]);
+    prepared = join((await backend.prepare(host.targets.folder)).path, "tls.key");
+    const other = await backend.open({ level: "C", files: [{ path: "secret", content: "secret" }] });
+    neighbour = other.workspace;
   }, 60_000);
 
   afterAll(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]();
-    for (const server of servers) server.close();
-    sharedMemory("remove");
-    delete process.env["WHETSTONE_TEST_SECRET"];
-    rmSync(folder, { recursive: true });
+    await host[Symbol.asyncDispose]();
   });
 
   it("are at least 40, and each guard has one that needs it", () => {

@@ -2,21 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-
-// What a process that was killed leaves behind carries its name: its id and the time it started, since ids are given again.
-
-const PREFIX = "whetstone-sandbox";
-const NAME = new RegExp(`^${PREFIX}-(\\d+)-(\\d+)-\\d+(-[0-9a-f]+)?$`, "mu");
+import { isAbandoned } from "../owned-name.ts";
 
 const OPEN_UP_MS = 60_000;
-
-let made = 0;
-
-/** A name for something of ours. */
-export function ownedName(): string {
-  made += 1;
-  return `${PREFIX}-${process.pid}-${startOf(process.pid)}-${made}`;
-}
 
 /**
  * Removes processes, cgroups and folders whose owner is gone. Processes end with their owner by the kernel's doing, but for
@@ -55,12 +43,6 @@ function abandonedProcesses(): number[] {
   return pids.filter((pid) => isAbandoned(commandOf(pid))).map(Number);
 }
 
-/** @param text  a name, or an argument a line */
-function isAbandoned(text: string): boolean {
-  const [, pid, start] = NAME.exec(text) ?? [];
-  return pid !== undefined && startOf(Number(pid)) !== start;
-}
-
 function commandOf(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", "\n");
@@ -74,15 +56,5 @@ function kill(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch {
     // It has just ended, or is somebody else's.
-  }
-}
-
-/** In clock ticks after the machine's start; undefined: there is no such process. */
-function startOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-  } catch {
-    return undefined;
   }
 }

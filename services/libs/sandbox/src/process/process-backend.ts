@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { Gate, WhetstoneError } from "@whetstone/core";
 import { SandboxError } from "../failure.ts";
 import { openSettings } from "../open-settings.ts";
+import { ownedName } from "../owned-name.ts";
 import {
   LEVELS,
   type OpenOptions,
@@ -22,7 +23,7 @@ import type { Without } from "./guards.ts";
 import { Keeper } from "./keeper.ts";
 import { makeLiteFolder } from "./lite-folder.ts";
 import { LiteSandbox } from "./lite-sandbox.ts";
-import { ownedName, reap } from "./owner.ts";
+import { reap } from "./owner.ts";
 import { ProcessSandbox } from "./process-sandbox.ts";
 import { readablePaths } from "./readable.ts";
 import { isFilterable, seccompFilter } from "./seccomp.ts";

@@ -4,23 +4,29 @@ import { abortReason, onAbort } from "@whetstone/core";
 import { LimitError, POLICY_FAILURES, type PolicyFailure, SandboxError } from "../failure.ts";
 import { OutputLog } from "../output-log.ts";
 import type { ExecOptions, ExecResult, Execution, OutputChunk, SandboxLimits } from "../sandbox.ts";
+import type { Reply } from "./connection.ts";
+import type { DaemonLink } from "./daemon-link.ts";
 import { FRAMES, readFrames } from "./frames.ts";
-import type { Pod } from "./pod.ts";
 
 const DEFAULT_OUTPUT_BYTES = 1024 * 1024;
 const DEFAULT_TOTAL_BYTES = 64 * 1024 * 1024;
 const KILLED = 137;
+
+/** What holds for each command, within what holds for the sandbox as a whole. */
+export interface CommandLimits extends Pick<SandboxLimits, "wallMs" | "processes" | "openFiles"> {
+  readonly processMemoryBytes: number;
+}
 
 interface End {
   readonly exitCode: number;
   readonly failure: PolicyFailure | undefined;
 }
 
-/** A command in a pod. Its output is followed by the number of its next byte, over as many connections as it takes. */
-export class PodExecution implements Execution {
+/** A command that a daemon runs. Its output is followed by the number of its next byte, over as many connections as it takes. */
+export class DaemonExecution implements Execution {
   readonly result: Promise<ExecResult>;
   readonly #id = randomUUID();
-  readonly #pod: Pod;
+  readonly #link: DaemonLink;
   readonly #log: OutputLog;
   readonly #request: string;
   /** Input goes one after the other. */
@@ -28,9 +34,9 @@ export class PodExecution implements Execution {
   #written: number;
   #began = Promise.withResolvers<void>();
 
-  constructor(pod: Pod, command: readonly string[], options: ExecOptions, limits: SandboxLimits) {
+  constructor(link: DaemonLink, command: readonly string[], options: ExecOptions, limits: CommandLimits) {
     const { maxOutputBytes = DEFAULT_OUTPUT_BYTES, stdin, signal } = options;
-    this.#pod = pod;
+    this.#link = link;
     this.#log = new OutputLog(maxOutputBytes);
     const input = stdin === undefined ? undefined : Buffer.from(stdin);
     this.#written = input?.length ?? 0;
@@ -44,7 +50,7 @@ export class PodExecution implements Execution {
       maxTotalBytes: options.maxTotalBytes ?? Math.max(DEFAULT_TOTAL_BYTES, maxOutputBytes),
       processes: limits.processes,
       openFiles: limits.openFiles,
-      memoryBytes: limits.memoryMiB * 1024 * 1024,
+      memoryBytes: limits.processMemoryBytes,
     });
     this.result = this.#run(signal);
     this.result.catch(() => undefined); // Whoever follows the output may not wait for the result.
@@ -89,9 +95,9 @@ export class PodExecution implements Execution {
 
   async #followToEnd(): Promise<End> {
     try {
-      return await this.#pod.reach(() => this.#follow());
+      return await this.#link.reach(() => this.#follow());
     } catch (error) {
-      // The pod as a whole ran into a limit while this ran, or before: no failure of ours.
+      // The sandbox as a whole ran into a limit while this ran, or before: no failure of ours.
       if (error instanceof LimitError) return { exitCode: KILLED, failure: error.failure };
       throw error;
     }
@@ -102,9 +108,9 @@ export class PodExecution implements Execution {
     const from = this.#log.totalBytes;
     const path = `/executions/${this.#id}?from=${from}`;
     const start = { method: "POST", path: "/executions", body: this.#request } as const;
-    const stream = await this.#pod.connection.open(from === 0 ? start : { method: "GET", path });
+    const stream = await this.#link.connection.open(from === 0 ? start : { method: "GET", path });
     try {
-      if (stream.statusCode !== 200) throw await refusal(stream);
+      if (stream.status !== 200) throw await refusal(stream);
       this.#began.resolve();
       for await (const { kind, data } of readFrames(stream)) {
         if (kind === FRAMES.end) return endOf(data);
@@ -124,7 +130,7 @@ export class PodExecution implements Execution {
     const path = `/executions/${this.#id}/in?at=${at}${isEnd ? "&end" : ""}`;
     const send = async (): Promise<unknown> => {
       await this.#began.promise;
-      return await this.#pod.reach(() => this.#pod.connection.call({ method: "POST", path, body: data }));
+      return await this.#link.reach(() => this.#link.connection.call({ method: "POST", path, body: data }));
     };
     // What it does not read is lost, as in a pipe whose reader has gone.
     this.#writing = this.#writing.then(send).catch(() => undefined);
@@ -134,15 +140,15 @@ export class PodExecution implements Execution {
   async #end(query: string): Promise<void> {
     const path = `/executions/${this.#id}${query}`;
     await this.#began.promise;
-    if (this.#pod.over) return;
-    await this.#pod.reach(() => this.#pod.connection.call({ method: "DELETE", path })).catch(() => undefined);
+    if (this.#link.over) return;
+    await this.#link.reach(() => this.#link.connection.call({ method: "DELETE", path })).catch(() => undefined);
   }
 }
 
-async function refusal(stream: AsyncIterable<unknown> & { statusCode?: number | undefined }): Promise<SandboxError> {
+async function refusal(stream: Reply): Promise<SandboxError> {
   let text = "";
   for await (const part of stream) text += String(part);
-  const why = `the command could not be started: ${stream.statusCode} ${text.slice(0, 500)}`;
+  const why = `the command could not be started: ${stream.status} ${text.slice(0, 500)}`;
   return new SandboxError("START", why);
 }
 

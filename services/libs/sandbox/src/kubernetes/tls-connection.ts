@@ -1,51 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Agent, request } from "node:https";
 import type { IncomingMessage } from "node:http";
-import type { Readable } from "node:stream";
+import { Agent, request } from "node:https";
 import { abortReason } from "@whetstone/core";
+import { type Call, DaemonConnection, type Reply, SILENCE_MS } from "../daemon/connection.ts";
 import type { ClaimedPod } from "./claims.ts";
 
-export interface Call {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  readonly path: string;
-  readonly body?: string | Uint8Array | Readable | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface Answer {
-  readonly status: number;
-  readonly body: Buffer;
-}
-
-/** Nothing comes for so long: whoever was there is not. The daemon says every 5 s that it is. */
-const SILENCE_MS = 20_000;
-
 /** Mutual TLS to the daemon of one pod: it has to show the very certificate that the claim told of. */
-export class PodConnection implements Disposable {
+export class TlsConnection extends DaemonConnection {
   readonly #agent: Agent;
   readonly #host: string;
   readonly #port: string;
 
   constructor({ address, serverCertificate: ca, certificate: cert, key }: ClaimedPod) {
+    super();
     [this.#host = "", this.#port = ""] = address.split(/:(?=\d+$)/u);
     // A name would say nothing: addresses of pods change hands. What counts is the certificate.
     const checkServerIdentity = (): undefined => undefined;
     this.#agent = new Agent({ keepAlive: true, ca, cert, key, checkServerIdentity, minVersion: "TLSv1.3" });
   }
 
-  async call(call: Call): Promise<Answer> {
-    const response = await this.open(call);
-    const parts: Buffer[] = [];
-    for await (const part of response) parts.push(part as Buffer);
-    return { status: response.statusCode ?? 0, body: Buffer.concat(parts) };
-  }
-
-  /** The answer's head; who reads the rest destroys it. */
-  open({ method, path, body, signal }: Call): Promise<IncomingMessage> {
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  open({ method, path, body, signal }: Call): Promise<Reply> {
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
     const [host, port, agent] = [this.#host, this.#port, this.#agent];
     const sent = request({ host, port, path, method, agent, timeout: SILENCE_MS, ...(signal && { signal }) });
-    sent.once("response", resolve);
+    sent.once("response", (response) => {
+      resolve(replyOf(response));
+    });
     sent.once("timeout", () => sent.destroy(new Error(`the sandbox said nothing for ${SILENCE_MS} ms`)));
     sent.on("error", (error) => {
       reject(signal?.aborted ? abortReason(signal) : error);
@@ -58,4 +38,12 @@ export class PodConnection implements Disposable {
   [Symbol.dispose](): void {
     this.#agent.destroy();
   }
+}
+
+function replyOf(response: IncomingMessage): Reply {
+  return {
+    status: response.statusCode ?? 0,
+    destroy: () => void response.destroy(),
+    [Symbol.asyncIterator]: () => response[Symbol.asyncIterator](),
+  };
 }

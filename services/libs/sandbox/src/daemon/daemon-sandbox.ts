@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createReadStream } from "node:fs";
 import { FileConflictError, LimitError, SandboxError } from "../failure.ts";
-import type {
-  DownloadOptions,
-  ExecOptions,
-  Execution,
-  Sandbox,
-  SandboxFile,
-  SandboxLevel,
-  SandboxLimits,
-} from "../sandbox.ts";
+import type { DownloadOptions, ExecOptions, Execution, Sandbox, SandboxFile, SandboxLevel } from "../sandbox.ts";
 import { checkPaths, readTar, writeTar } from "../tar.ts";
 import type { Answer } from "./connection.ts";
-import type { Pod } from "./pod.ts";
-import { PodExecution } from "./pod-execution.ts";
+import { type CommandLimits, DaemonExecution } from "./daemon-execution.ts";
+import type { DaemonLink } from "./daemon-link.ts";
 
 const MAX_DOWNLOAD_BYTES = 16 * 1024 * 1024;
 
-export class PodSandbox implements Sandbox {
-  readonly level: SandboxLevel = "pod";
+export interface DaemonSandboxOptions {
+  readonly level: SandboxLevel;
+  readonly limits: CommandLimits;
+  readonly onClose: () => void;
+}
+
+/** A pod or a container with a daemon of ours, which runs commands and passes files. */
+export class DaemonSandbox implements Sandbox {
+  readonly level: SandboxLevel;
   readonly workspace = "/workspace";
   readonly temporary = "/tmp";
-  readonly #pod: Pod;
-  readonly #limits: SandboxLimits;
+  readonly #link: DaemonLink;
+  readonly #limits: CommandLimits;
   readonly #onClose: () => void;
-  readonly #running = new Set<PodExecution>();
+  readonly #running = new Set<DaemonExecution>();
   #closing: Promise<void> | undefined;
 
-  constructor(pod: Pod, limits: SandboxLimits, onClose: () => void) {
-    this.#pod = pod;
+  constructor(link: DaemonLink, { level, limits, onClose }: DaemonSandboxOptions) {
+    this.level = level;
+    this.#link = link;
     this.#limits = limits;
     this.#onClose = onClose;
   }
 
   get id(): string {
-    return this.#pod.id;
+    return this.#link.id;
   }
 
   exec(command: readonly string[], options: ExecOptions = {}): Execution {
     const { cwd = "" } = options;
     if (cwd !== "") checkPaths([cwd], "cwd");
-    const { over } = this.#pod;
+    const { over } = this.#link;
     if (over instanceof SandboxError) throw over;
-    const execution = new PodExecution(this.#pod, command, options, this.#limits);
+    const execution = new DaemonExecution(this.#link, command, options, this.#limits);
     this.#running.add(execution);
     const forget = (): boolean => this.#running.delete(execution);
     execution.result.then(forget, forget);
@@ -57,9 +57,9 @@ export class PodSandbox implements Sandbox {
 
   /** The files of a prepared state, from its archive. */
   async begin(archive: string, signal?: AbortSignal): Promise<void> {
-    const { connection } = this.#pod;
+    const { connection } = this.#link;
     const put = () => connection.call({ method: "PUT", path: "/prepared", body: createReadStream(archive), signal });
-    expectWritten(await this.#pod.reach(put, signal));
+    expectWritten(await this.#link.reach(put, signal));
   }
 
   async download(paths: readonly string[], options: DownloadOptions = {}): Promise<SandboxFile[]> {
@@ -81,14 +81,14 @@ export class PodSandbox implements Sandbox {
     await this.close();
   }
 
-  #call(call: Parameters<Pod["connection"]["call"]>[0]): Promise<Answer> {
-    return this.#pod.reach(() => this.#pod.connection.call(call), call.signal);
+  #call(call: Parameters<DaemonLink["connection"]["call"]>[0]): Promise<Answer> {
+    return this.#link.reach(() => this.#link.connection.call(call), call.signal);
   }
 
   async #close(): Promise<void> {
-    this.#pod.end(new SandboxError("CLOSED", "the sandbox was closed"));
+    this.#link.end(new SandboxError("CLOSED", "the sandbox was closed"));
     try {
-      await this.#pod.release();
+      await this.#link.release();
       await Promise.allSettled([...this.#running].map(({ result }) => result));
     } finally {
       this.#onClose();
