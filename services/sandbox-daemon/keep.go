@@ -89,6 +89,9 @@ func enter(args []string) {
 	limit(syscall.RLIMIT_CORE, 0)
 	limit(syscall.RLIMIT_NOFILE, wanted.OpenFiles)
 	limit(syscall.RLIMIT_AS, wanted.Memory)
+	if err := ownCallsOnly(); err != nil {
+		fail(126, "no filter of system calls: "+err.Error())
+	}
 	fail(126, syscall.Exec(program, argv, environment).Error())
 }
 

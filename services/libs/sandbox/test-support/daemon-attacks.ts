@@ -38,6 +38,13 @@ const rights: readonly DaemonAttack[] = [
     // Whether it was ended is seen by whether there is an answer.
     script: `os.kill(1, signal.SIG${name}); time.sleep(0.3)`,
   })),
+  ...[
+    ["takes the daemon's open files away", "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))"],
+    ["takes its keeper's open files away", "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))"],
+    ["slows the daemon down", "os.setpriority(os.PRIO_PROCESS, 1, 19)"],
+    ["slows all processes of its user down", "os.setpriority(os.PRIO_USER, 0, 19)"],
+    ["binds the daemon to one core", "os.sched_setaffinity(1, {0})"],
+  ].map(([name = "", call]) => ({ name, script: `import resource\n${call}; escaped()` })),
   {
     name: "is root, or may become it",
     script: `
