@@ -13,6 +13,7 @@ const GUARDS_IN_CONTAINERS: Readonly<Record<string, readonly ContainerGuard[]>> 
   "writes beside its folders": ["read-only", "user"],
   "plants a device folder": ["user"],
   "replaces /etc": ["read-only", "user"],
+  "slows a process of the host down": [],
   "signals those that keep it": [],
   "reads the service's environment": [],
   "has capabilities": ["capabilities", "user"],

@@ -153,6 +153,8 @@ export class DockerBackend implements SandboxBackend {
     const engine = this.#engine;
     const { daemonPath, without = new Set(), hostFolder } = this.#options;
     const made = Date.now();
+    // Before the daemon's own clock begins, so that its end is not taken for a loss.
+    const endsAt = performance.now() + ttlMs;
     const own = { name, image, daemonPath, machine: this.#machine, limits, ttlMs, without, hostFolder };
     const id = await engine.create({ ...containerSettings({ ...own, ...this.#facts }), name });
     const { pipe, complaint } = attachedPipe(await engine.attach(id));
@@ -168,7 +170,7 @@ export class DockerBackend implements SandboxBackend {
     }
     const fate = () => engine.fate(id, made);
     const host = { id: name, what: "container", connection, fate, release: () => engine.remove(id) } as const;
-    return new DaemonLink(host, performance.now() + ttlMs);
+    return new DaemonLink(host, endsAt);
   }
 }
 

@@ -12,6 +12,8 @@ const PULL_MS = 1_800_000;
 const CREATIONS = 3;
 const REMOVALS = 100;
 const AGAIN_MS = 100;
+/** How late an engine may note what has ended a container. */
+const NOTED_MS = 300;
 
 /** What is asked of a container engine's machine. */
 export interface EngineFacts {
@@ -142,7 +144,7 @@ export class Engine {
   /** The engine tells what it has noted; a container that has been removed says nothing. */
   async #ranOutOfMemory(id: string, since: number): Promise<boolean> {
     const filters = { container: [id], event: ["oom"] };
-    const span = { since: Math.floor(since / 1000), until: Math.ceil(Date.now() / 1000) + 1 };
+    const span = { since: Math.floor(since / 1000), until: ((Date.now() + NOTED_MS) / 1000).toFixed(3) };
     return await timed(async () => {
       const events = await this.#api.getEvents({ ...span, filters });
       for await (const event of events) if (String(event).trim() !== "") return true;
