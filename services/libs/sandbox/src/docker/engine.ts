@@ -144,7 +144,7 @@ export class Engine {
   /** The engine tells what it has noted; a container that has been removed says nothing. */
   async #ranOutOfMemory(id: string, since: number): Promise<boolean> {
     const filters = { container: [id], event: ["oom"] };
-    const span = { since: Math.floor(since / 1000), until: ((Date.now() + NOTED_MS) / 1000).toFixed(3) };
+    const span = { since: Math.floor(since / 1000), until: (Date.now() + NOTED_MS) / 1000 };
     return await timed(async () => {
       const events = await this.#api.getEvents({ ...span, filters });
       for await (const event of events) if (String(event).trim() !== "") return true;
