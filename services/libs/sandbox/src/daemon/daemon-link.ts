@@ -67,7 +67,8 @@ export class DaemonLink {
         return await work();
       } catch (error) {
         if (isSettled(error) || signal?.aborted) throw error;
-        if (this.over) throw this.over;
+        const { over } = this;
+        if (over) throw over;
         // One that went on for long was well.
         if (failingSince === undefined || performance.now() - startedAt > PATIENCE_MS) failingSince = performance.now();
         await this.#ask(error, performance.now() - failingSince >= PATIENCE_MS);
