@@ -61,14 +61,13 @@ export class DaemonLink {
    */
   async reach<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (let failingSince: number | undefined; ;) {
-      if (this.over) throw this.over;
+      this.#requireThere();
       const startedAt = performance.now();
       try {
         return await work();
       } catch (error) {
         if (isSettled(error) || signal?.aborted) throw error;
-        const { over } = this;
-        if (over) throw over;
+        this.#requireThere();
         // One that went on for long was well.
         if (failingSince === undefined || performance.now() - startedAt > PATIENCE_MS) failingSince = performance.now();
         await this.#ask(error, performance.now() - failingSince >= PATIENCE_MS);
@@ -89,6 +88,10 @@ export class DaemonLink {
     if (fate.kind === "limit") this.end(this.#limited(fate.failure));
     if (fate.kind === "gone") this.end(this.#lost(fate.why, cause));
     if (fate.kind === "there" && isLate) this.end(this.#lost(WhetstoneError.from(cause).message, cause));
+    this.#requireThere();
+  }
+
+  #requireThere(): void {
     if (this.over) throw this.over;
   }
 
