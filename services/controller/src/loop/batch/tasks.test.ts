@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
-import { AdvantageEstimator, Purpose, TaskSchema } from "@whetstone/proto/types/v1/types";
+import { AdvantageEstimator, Purpose, SandboxBackend, TaskSchema } from "@whetstone/proto/types/v1/types";
 import { describe, expect, it } from "vitest";
 import { compileJob } from "../../jobs/compiled-job.ts";
 import { trainPlaces, trainTask, validationTask } from "./tasks.ts";
@@ -22,6 +22,16 @@ it("a task carries the job's roles, in training and validation", () => {
       ["judge", true],
       ["solver", false],
     ]);
+});
+
+it("a task says what the job's module is kept in, and leaves its code where it is", () => {
+  const sandbox = { backend: SandboxBackend.NONE, network: ["search.example:443"] };
+  const module = { digest: "a".repeat(64), code: new Uint8Array(9), sandbox };
+  const spec = create(JobSpecSchema, { name: "j", module });
+  const place = { group: 1, sample: 0, isBaseline: false, task: create(TaskSchema, { id: "t" }) };
+  const task = trainTask(spec, compileJob(spec), place);
+  expect(task.module).toMatchObject({ digest: module.digest, sandbox });
+  expect(task.module?.code).toHaveLength(0);
 });
 
 describe("a group with a baseline", () => {

@@ -83,7 +83,8 @@ function common(spec: JobSpec, job: CompiledJob, at: { group: string; sample: nu
     model: job.name,
     deadlinePolicy: job.deadlinePolicy,
     roles: spec.roles,
-    ...(spec.module && { module: { digest: spec.module.digest } }),
+    // Without its code, which whoever plays it fetches once.
+    ...(spec.module && { module: { digest: spec.module.digest, sandbox: spec.module.sandbox } }),
     ...(spec.agent && { agent: spec.agent }),
     ...(spec.environment && { environment: spec.environment }),
     ...(spec.limits && { limits: spec.limits }),
