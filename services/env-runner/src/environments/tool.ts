@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError } from "@whetstone/core";
-import type { SandboxBackend } from "@whetstone/sandbox";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
-import { calculator, Corpus, CorpusCache, PythonTool, searchTool, type Tool, ToolEnvironment } from "@whetstone/tools";
+import {
+  calculator,
+  Corpus,
+  CorpusCache,
+  type InterpreterToolOptions,
+  JavaScriptTool,
+  PythonTool,
+  searchTool,
+  type Tool,
+  ToolEnvironment,
+} from "@whetstone/tools";
 import { z } from "zod";
 import { GradedArgs, type Judge, parseGraded, rewardFunctionOf, taskOf } from "./graded.ts";
 import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
@@ -16,8 +25,8 @@ const Document = z.strictObject({
 
 const ToolArgs = GradedArgs.extend({
   tools: z
-    .array(z.enum(["calculator", "search", "python"]))
-    .max(3)
+    .array(z.enum(["calculator", "search", "python", "javascript"]))
+    .max(4)
     .default(["calculator"])
     .describe("what may be called"),
   corpus: z
@@ -36,6 +45,13 @@ const ToolArgs = GradedArgs.extend({
     .max(65_536)
     .default(512)
     .describe("of an episode's Python, its processes and files together"),
+  javascriptMemoryMiB: z
+    .number()
+    .int()
+    .min(128)
+    .max(65_536)
+    .default(2048)
+    .describe("the same of its JavaScript; at levels B and C Node needs 1,536, most of which it only reserves"),
   sandboxLevel: LeastLevel,
   sandbox: SandboxChoice,
   maxOutputCharacters: z.number().int().min(10).max(1_000_000).default(8_000).describe("of one call's output"),
@@ -47,7 +63,7 @@ type ToolArguments = z.output<typeof ToolArgs>;
 const corpora = new CorpusCache();
 
 /** Beyond the time that code has: for the sandbox to start, and for code to be ended. */
-const PYTHON_MORE_MS = 5_000;
+const CODE_MORE_MS = 5_000;
 /** What says that something was left out. */
 const CUT_MARK = 60;
 
@@ -55,7 +71,7 @@ export function toolEnvironment(sandboxes: Sandboxes, judge: Judge): RegisteredE
   return defineEnvironment<ToolArguments>({
     kind: "tool",
     description:
-      "A question that may be answered with the help of tools: a calculator, a search over a corpus, Python.",
+      "A question that may be answered with the help of tools: a calculator, a search over a corpus, Python, JavaScript.",
     seedable: true,
     parseArgs: (args) => {
       const parsed = parseGraded(ToolArgs, args, judge);
@@ -69,17 +85,24 @@ export function toolEnvironment(sandboxes: Sandboxes, judge: Judge): RegisteredE
         tools: () => openTools(args, sandboxes),
         rewardFunction: rewardFunctionOf(args, judge),
         maxSteps: args.maxSteps,
-        timeoutMs: args.toolTimeoutMs + (args.tools.includes("python") ? PYTHON_MORE_MS : 0),
+        timeoutMs: args.toolTimeoutMs + (runsCode(args) ? CODE_MORE_MS : 0),
         maxOutputCharacters: args.maxOutputCharacters,
       }),
   });
+}
+
+function runsCode({ tools }: ToolArguments): boolean {
+  return tools.includes("python") || tools.includes("javascript");
 }
 
 async function openTools(args: ToolArguments, sandboxes: Sandboxes): Promise<Tool[]> {
   const wanted = new Set(args.tools);
   const tools: Tool[] = wanted.has("calculator") ? [calculator] : [];
   if (wanted.has("search")) tools.push(searchTool(await corpusOf(args), { results: args.searchResults }));
-  if (wanted.has("python")) tools.push(openPython(args, await sandboxes.backend(args)));
+  if (!runsCode(args)) return tools;
+  const backend = await sandboxes.backend(args);
+  if (wanted.has("python")) tools.push(new PythonTool(backend, codeOptions(args, args.pythonMemoryMiB)));
+  if (wanted.has("javascript")) tools.push(new JavaScriptTool(backend, codeOptions(args, args.javascriptMemoryMiB)));
   return tools;
 }
 
@@ -87,10 +110,7 @@ async function corpusOf({ corpus = [] }: ToolArguments): Promise<Corpus> {
   return typeof corpus === "string" ? await corpora.get(corpus) : new Corpus(corpus);
 }
 
-function openPython(
-  { maxOutputCharacters, pythonMemoryMiB, toolTimeoutMs }: ToolArguments,
-  backend: SandboxBackend,
-): Tool {
+function codeOptions({ maxOutputCharacters, toolTimeoutMs }: ToolArguments, memoryMiB: number): InterpreterToolOptions {
   const maxOutputBytes = Math.max(maxOutputCharacters - CUT_MARK, CUT_MARK);
-  return new PythonTool(backend, { limits: { memoryMiB: pythonMemoryMiB }, maxOutputBytes, timeoutMs: toolTimeoutMs });
+  return { limits: { memoryMiB }, maxOutputBytes, timeoutMs: toolTimeoutMs };
 }

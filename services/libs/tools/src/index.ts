@@ -3,7 +3,9 @@ export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./tool-age
 export { FINISH, ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./tool-environment.ts";
 export { calculator } from "./calculator.ts";
 export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./corpus.ts";
-export { PythonTool, type PythonToolOptions } from "./python.ts";
+export { type InterpreterToolOptions } from "./interpreter-tool.ts";
+export { JavaScriptTool } from "./javascript.ts";
+export { PythonTool } from "./python.ts";
 export { searchTool, type SearchToolOptions } from "./search.ts";
 export { type ParsedAnswer, parseAnswer, parseToolCalls, renderTools } from "./tool-calls.ts";
 export { toolCallFormatReward } from "./tool-call-reward.ts";

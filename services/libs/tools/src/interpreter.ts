@@ -8,15 +8,27 @@ import {
   type PolicyFailure,
   type Sandbox,
   type SandboxBackend,
+  SandboxError,
   type SandboxLimits,
 } from "@whetstone/sandbox";
-import { PYTHON_DRIVER } from "./python-driver.ts";
 import { ToolError } from "./tool.ts";
 
 // P1: one call at a time, in the order they were made. P2: names are kept until the process ends; when it has, the model is told.
-// P3: a call ends at its deadline: at first within Python, which keeps the names; a second later with the process.
+// P3: a call ends at its deadline: at first within the language, which keeps the names; a second later with the process.
 
-export interface PythonInterpreterOptions {
+/** What runs a language's code. */
+export interface Language {
+  readonly program: string;
+  /**
+   * The driver: it reads a request a line, `{"code", "seconds", "end"}`, and writes what the code prints, the value of its last
+   * expression, then a line of `end` and "ok", or "deadline" where it has ended the code and kept the names.
+   */
+  readonly command: (memoryMiB: number) => readonly string[];
+  /** Ends with 0 where the driver can be run. Default: it always can. */
+  readonly probe?: (memoryMiB: number) => readonly string[];
+}
+
+export interface InterpreterOptions {
   readonly limits?: Partial<SandboxLimits> | undefined;
   /** Kept of one call's output: its beginning and its end. Default 8,000. */
   readonly maxOutputBytes?: number | undefined;
@@ -27,6 +39,10 @@ const MAX_CALL_BYTES = 16 * 1024 * 1024;
 const KILL_AFTER_MS = 1000;
 const STDOUT_BYTES = 256 * 1024;
 const WEEK_MS = 7 * 86_400_000;
+
+/** Where the limits do not say. */
+const MEMORY_MIB = 512;
+const PROBE_MS = 60_000;
 
 type Chunks = AsyncIterator<OutputChunk, undefined>;
 
@@ -45,18 +61,20 @@ const WHY = {
   OUTPUT: "it printed too much",
 } as const satisfies Record<PolicyFailure, string>;
 
-/** One Python process in a sandbox of its own, started by the first call. */
-export class PythonInterpreter implements AsyncDisposable {
+/** One process of a language in a sandbox of its own, started by the first call. */
+export class Interpreter implements AsyncDisposable {
   readonly #backend: SandboxBackend;
-  readonly #options: PythonInterpreterOptions;
+  readonly #language: Language;
+  readonly #options: InterpreterOptions;
   #sandbox: Promise<Sandbox> | undefined;
   #process: Process | undefined;
   /** The process before this one was ended: it may be that nobody was told, because the call had been given up. */
   #isAnew = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(backend: SandboxBackend, options: PythonInterpreterOptions = {}) {
+  constructor(backend: SandboxBackend, language: Language, options: InterpreterOptions = {}) {
     this.#backend = backend;
+    this.#language = language;
     this.#options = options;
   }
 
@@ -99,14 +117,30 @@ export class PythonInterpreter implements AsyncDisposable {
   }
 
   async #start(): Promise<Process> {
-    this.#sandbox ??= this.#backend.open({ limits: this.#options.limits });
+    this.#sandbox ??= this.#open();
     const sandbox = await this.#sandbox;
-    const execution = sandbox.exec(["python3", "-u", "-c", PYTHON_DRIVER], {
+    const execution = sandbox.exec(this.#language.command(this.#memoryMiB), {
       deadlineMs: WEEK_MS,
       maxOutputBytes: STDOUT_BYTES,
       maxTotalBytes: Number.MAX_SAFE_INTEGER,
     });
     return { execution, chunks: execution.chunks()[Symbol.asyncIterator]() };
+  }
+
+  /** @throws SandboxError, also where the language cannot be had in the sandbox */
+  async #open(): Promise<Sandbox> {
+    const { probe, program } = this.#language;
+    const sandbox = await this.#backend.open({ limits: this.#options.limits });
+    if (probe === undefined) return sandbox;
+    const { exitCode, stderr } = await sandbox.exec(probe(this.#memoryMiB), { deadlineMs: PROBE_MS }).result;
+    if (exitCode === 0) return sandbox;
+    await sandbox.close();
+    const why = `exit code ${exitCode}, ${stderr.trim().slice(0, 300) || "without a word"}`;
+    throw new SandboxError("UNAVAILABLE", `the sandbox cannot run ${program}: ${why}`);
+  }
+
+  get #memoryMiB(): number {
+    return this.#options.limits?.memoryMiB ?? MEMORY_MIB;
   }
 
   /** Up to the line that ends the call, or to the end of the process. */
