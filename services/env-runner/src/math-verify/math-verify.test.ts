@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, type RpcClient } from "@whetstone/rpc";
-import { ProcessBackend } from "@whetstone/sandbox";
+import { ProcessBackend, type SandboxBackend } from "@whetstone/sandbox";
 import { silentLogger } from "@whetstone/telemetry";
 import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -14,6 +14,7 @@ import { openSession, reset, step } from "../../test-support/session-client.ts";
 import { type EnvRunnerApp, startApp } from "../app.ts";
 import { ConfigSchema } from "../config.ts";
 import { ARITHMETIC_ONLY } from "./driver.ts";
+import { JudgeProcess } from "./judge-process.ts";
 
 interface Pair {
   readonly truth: string;
@@ -172,6 +173,19 @@ describe.runIf(canHaveSandboxes)("math-verify", { timeout: 300_000 }, () => {
     expect(error).toMatchObject({ code: "GRADER" });
     expect(error?.message).toMatch(/Math-Verify gave no verdict: [^]*No module named 'sympy'/u);
     rmSync(folder, { recursive: true });
+  });
+
+  it.each(["B", "C"] as const)("judges at level %s, too", async (level) => {
+    await using backend = await ProcessBackend.start();
+    const weaker: SandboxBackend = {
+      level,
+      prepare: (folder) => backend.prepare(folder),
+      open: (options) => backend.open({ ...options, level }),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
+    await using judge = await JudgeProcess.start(weaker, mathVerifyFolder(), 2);
+    expect(await judge.ask(["$(x+1)^2$"], "$x^2 + 2x + 1$")).toMatchObject({ isEqual: true });
+    expect(await judge.ask(["12345"], "$9^{9^{9^{9}}}$")).toMatchObject({ failure: "TIME", readTruths: true });
   });
 
   it("only arithmetic is run as Python", async () => {
