@@ -88,22 +88,32 @@ func (f *files) unpackOne(name string, header *tar.Header, content io.Reader, is
 	return nil
 }
 
-// writeFile replaces what has the name, unless it is a folder.
+// writeFile replaces what has the name, unless it is a folder. Most files are new, in a folder that is there.
 func (f *files) writeFile(name string, mode fs.FileMode, content io.Reader) error {
-	if err := f.root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	if info, err := f.root.Lstat(name); err == nil && !info.IsDir() {
-		if err := f.root.Remove(name); err != nil {
+	to, err := f.create(name, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := f.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
 		}
+		to, err = f.create(name, mode)
 	}
-	to, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := f.root.Lstat(name); err == nil && !info.IsDir() {
+			if err := f.root.Remove(name); err != nil {
+				return err
+			}
+		}
+		to, err = f.create(name, mode)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(to, content)
 	return errors.Join(err, to.Close())
+}
+
+func (f *files) create(name string, mode fs.FileMode) (*os.File, error) {
+	return f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 }
 
 type readRequest struct {
