@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { openSettings } from "../open-settings.ts";
 import { type ContainerOptions, containerSettings } from "./container-settings.ts";
+import { diedOfMemory } from "./engine.ts";
 import { isLeft } from "./reaper.ts";
 
 const base: ContainerOptions = {
@@ -65,5 +66,20 @@ describe("a container is left", () => {
     },
   ])("or not: $what", ({ name, machine, expiresAt, expected }) => {
     expect(isLeft({ name, machine, expiresAt }, "here", now)).toBe(expected);
+  });
+});
+
+describe("a container that has ended ran out of memory", () => {
+  const at = (Action: string, ms: number) => ({ Action, timeNano: ms * 1e6 });
+  it.each([
+    { events: [at("oom", 0), at("die", 500)], expected: true },
+    { events: [at("oom", 0), at("oom", 9000), at("die", 9500)], expected: true },
+    { events: [at("oom", 0), at("die", 9000)], expected: false },
+    { events: [at("oom", 0), at("kill", 400), at("die", 500)], expected: false },
+    { events: [at("die", 500)], expected: false },
+    { events: [at("oom", 500)], expected: false },
+    { events: [], expected: false },
+  ])("or not: $events", ({ events, expected }) => {
+    expect(diedOfMemory(events)).toBe(expected);
   });
 });

@@ -74,6 +74,32 @@ describe("a sandbox in a container", () => {
     expect(await own.exec(fill, { deadlineMs: 20_000 }).result).toMatchObject({ failure: "MEMORY" });
   });
 
+  describe.runIf(process.getuid?.() === 0)("whose first process is killed", () => {
+    const hog = ["python3", "-c", "x = bytearray(400_000_000)"];
+
+    /** What a command says whose sandbox was killed. */
+    async function outcome(runsOut: boolean, kill: (id: string) => void): Promise<unknown> {
+      await using own = await backend.open({ limits: { memoryMiB: 64 } });
+      if (runsOut) expect(await own.exec(hog).result).toMatchObject({ failure: "MEMORY" });
+      kill(own.id);
+      const { failure } = await own.exec(["true"]).result.catch((error: unknown) => error as { failure: unknown });
+      return failure;
+    }
+
+    /** As the kernel does where commands have left no other process to end. */
+    const byKernel = (id: string): unknown =>
+      process.kill(Number(docker("inspect", "--format", "{{.State.Pid}}", id)), "SIGKILL");
+
+    it("for want of memory is no loss of ours", async () => {
+      expect(await outcome(true, byKernel)).toBe("MEMORY");
+    });
+
+    it("for no such reason, or by somebody, is one", async () => {
+      expect(await outcome(false, byKernel)).toBe("LOST");
+      expect(await outcome(true, (id) => docker("kill", id))).toBe("LOST");
+    });
+  });
+
   it("whose time is over is gone though nobody asks", async () => {
     const own = await backend.open({ ttlMs: 1500 });
     await waitFor(() => !containers().includes(own.id), { what: "its container to go", timeoutMs: 20_000 });

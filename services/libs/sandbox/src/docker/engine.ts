@@ -14,6 +14,7 @@ const REMOVALS = 100;
 const AGAIN_MS = 100;
 /** How late an engine may note what has ended a container. */
 const NOTED_MS = 300;
+const OOM_TO_END_MS = 2000;
 
 /** What is asked of a container engine's machine. */
 export interface EngineFacts {
@@ -143,12 +144,13 @@ export class Engine {
 
   /** The engine tells what it has noted; a container that has been removed says nothing. */
   async #ranOutOfMemory(id: string, since: number): Promise<boolean> {
-    const filters = { container: [id], event: ["oom"] };
+    const filters = { container: [id], event: ["oom", "kill", "die"] };
     const span = { since: Math.floor(since / 1000), until: (Date.now() + NOTED_MS) / 1000 };
     return await timed(async () => {
-      const events = await this.#api.getEvents({ ...span, filters });
-      for await (const event of events) if (String(event).trim() !== "") return true;
-      return false;
+      let lines = "";
+      for await (const part of await this.#api.getEvents({ ...span, filters })) lines += String(part);
+      const events = lines.split("\n").filter((line) => line.trim() !== "");
+      return diedOfMemory(events.map((line) => JSON.parse(line) as EngineEvent));
     });
   }
 
@@ -164,6 +166,20 @@ export class Engine {
       throw unavailable(`${what}: ${WhetstoneError.from(error).message}`, error);
     }
   }
+}
+
+export interface EngineEvent {
+  readonly Action: string;
+  /** Nanoseconds since 1970. */
+  readonly timeNano: number;
+}
+
+/** It ended just after the kernel looked for something to end there, and nobody else asked for it. */
+export function diedOfMemory(events: readonly EngineEvent[]): boolean {
+  const last = (action: string): number => events.findLast(({ Action }) => Action === action)?.timeNano ?? -Infinity;
+  const isKilled = events.some(({ Action }) => Action === "kill");
+  const [died, ranOut] = [last("die"), last("oom")];
+  return !isKilled && died >= ranOut && died - ranOut < OOM_TO_END_MS * 1e6;
 }
 
 function timed<T>(work: () => Promise<T>, timeoutMs = CALL_MS, signal?: AbortSignal): Promise<T> {
