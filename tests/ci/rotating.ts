@@ -249,7 +249,7 @@ export const ROTATING: readonly Stage[] = [
       "services/libs/sandbox/src/docker/escape.containers.test.ts",
       "tests/integration/container-episodes.containers.test.ts",
     ],
-    minutes: 6,
+    minutes: 2,
     paths: [
       "services/env-runner/src/sandboxes",
       "services/libs/sandbox/src/daemon",

@@ -126,7 +126,8 @@ export class Engine {
   async fate(id: string, since: number): Promise<HostFate> {
     const found = await timed(() => absentAs(undefined, this.#api.getContainer(id).inspect()));
     if (found?.State.Running) return { kind: "there" };
-    if (found?.State.OOMKilled || (await this.#ranOutOfMemory(id, since))) return { kind: "limit", failure: "MEMORY" };
+    // Its own word, OOMKilled, says that a command was ended, at some time.
+    if (await this.#ranOutOfMemory(id, since)) return { kind: "limit", failure: "MEMORY" };
     return { kind: "gone", why: found === undefined ? "the container was removed" : "the container has ended" };
   }
 
