@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { PolicyFailure, SandboxBackend } from "@whetstone/sandbox";
+import { openTogether, type PolicyFailure, type SandboxBackend } from "@whetstone/sandbox";
 import { EpisodeError } from "@whetstone/sdk";
 import {
   CASE_FAILURES,
@@ -61,8 +61,10 @@ export async function judgeProgram(
   const total = tests.kind === "check" ? 1 : tests.cases.length;
   const deadlineMs = 1000 * Math.min(MAX_SECONDS, WALL_FACTOR * ((caseSeconds + 1) * total + 5) + START_SECONDS);
   const limits = { memoryMiB, diskMiB: memoryMiB, processes: PROGRAM_PROCESSES };
-  await using programSandbox = await backend.open({ limits, ttlMs: deadlineMs + TTL_MORE_MS, signal });
-  await using testsSandbox = await backend.open({ limits: TESTS_LIMITS, ttlMs: deadlineMs + TTL_MORE_MS, signal });
+  const ttlMs = deadlineMs + TTL_MORE_MS;
+  const both = await openTogether(backend, { limits, ttlMs }, { limits: TESTS_LIMITS, ttlMs }, signal);
+  await using programSandbox = both[0];
+  await using testsSandbox = both[1];
   const options = { deadlineMs, ...(signal && { signal }) };
   const asked = new LineProcess(programSandbox, PROGRAM_DRIVER, options);
   const asking = new LineProcess(testsSandbox, TESTS_DRIVER, options);

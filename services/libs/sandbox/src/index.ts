@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 export { FileConflictError, LimitError, type PlatformFailure, type PolicyFailure, SandboxError } from "./failure.ts";
+export { openTogether } from "./open-together.ts";
 export { OutputLog } from "./output-log.ts";
 export { LEVELS } from "./sandbox.ts";
 export type * from "./sandbox.ts";

@@ -25,7 +25,7 @@ describe.runIf(canHaveSandboxes)("a reward", { timeout: 120_000 }, () => {
   let backend: ProcessBackend;
   let libraries: LibraryStore;
   beforeAll(async () => {
-    backend = await ProcessBackend.start();
+    backend = await ProcessBackend.start({ maxSandboxes: 1 });
     await makeLibrary(SMALL_PIN, { folder, sources: smallSources, backend });
     libraries = new LibraryStore(folder, backend);
   }, 120_000);

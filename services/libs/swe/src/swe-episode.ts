@@ -53,7 +53,7 @@ export class SweEpisode {
     return toolsOf(toolset, workspace, { timeoutMs, maxOutputBytes });
   }
 
-  /** Judges what the agent has left so far. @throws EpisodeError */
+  /** Judges what the agent has left, and ends its sandbox. @throws EpisodeError */
   async grade({ signal }: StepOptions = {}): Promise<RewardOutput> {
     const verdict = await ofThePlatform(() => this.#judge(signal));
     const { resolved, dense, reason = "", failToPass, passToPass } = verdict;
@@ -65,6 +65,8 @@ export class SweEpisode {
     if (this.#opened === undefined) throw new WhetstoneError("FAILED_PRECONDITION", "the episode is not open yet");
     const { backend, workspace } = this.#opened;
     const change = await changeOf(workspace, signal);
+    // Before another is opened: where a pool is full, those who hold one and wait for one more would wait for ever.
+    await workspace[Symbol.asyncDispose]();
     if (change === undefined) return unresolved("the library cannot be read any more");
     if (change.written.size + change.deleted.length === 0) return unresolved("nothing of the library was changed");
     return gradeChange(backend, workspace.library, this.#options.task, { change, signal });

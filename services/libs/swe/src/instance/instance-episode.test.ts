@@ -45,7 +45,7 @@ describe.runIf(canHaveSandboxes)("a repository in the format of others", { timeo
   let backend: ProcessBackend;
   let states: StateStore;
   beforeAll(async () => {
-    backend = await ProcessBackend.start();
+    backend = await ProcessBackend.start({ maxSandboxes: 1 });
     states = new StateStore(folder, backend);
   });
   afterAll(async () => {

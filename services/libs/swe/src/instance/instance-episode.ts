@@ -53,7 +53,7 @@ export class InstanceEpisode {
     }
   }
 
-  /** Judges what the agent has left so far. @throws EpisodeError */
+  /** Judges what the agent has left, and ends its sandbox. @throws EpisodeError */
   async grade({ signal }: StepOptions = {}): Promise<RewardOutput> {
     const verdict = await ofThePlatform(() => this.#judge(signal));
     const { resolved, dense, failToPass, passToPass, reason = "", details = {} } = verdict;
@@ -66,6 +66,8 @@ export class InstanceEpisode {
     const { deps, shell, commit } = this.#opened;
     const { task, testTimeoutMs: timeoutMs } = this.#options;
     const change = await changeOf(shell, commit, signal);
+    // Before another is opened: where a pool is full, those who hold one and wait for one more would wait for ever.
+    await shell[Symbol.asyncDispose]();
     if (change === undefined) return unresolved("no patch can be had of what it has changed");
     if (change.length === 0) return unresolved("nothing of the repository was changed");
     await using clean = await this.#sandbox(deps, signal); // G1
