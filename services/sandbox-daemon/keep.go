@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // settings of a command, on the command line of those that keep it: nothing in them is secret.
@@ -85,14 +86,33 @@ func enter(args []string) {
 	}
 	// Whoever is in need of memory ends commands first, not what keeps them.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(1000)), 0)
-	environment, argv := os.Environ(), args[1:]
-	limit(syscall.RLIMIT_CORE, 0)
-	limit(syscall.RLIMIT_NOFILE, wanted.OpenFiles)
-	limit(syscall.RLIMIT_AS, wanted.Memory)
 	if err := ownCallsOnly(); err != nil {
 		fail(126, "no filter of system calls: "+err.Error())
 	}
-	fail(126, syscall.Exec(program, argv, environment).Error())
+	limit(syscall.RLIMIT_CORE, 0)
+	limit(syscall.RLIMIT_NOFILE, wanted.OpenFiles)
+	become(program, args[1:], wanted.Memory)
+}
+
+var cannotStart = []byte("sandboxd: the program could not be started\n")
+
+// become limits the memory and starts the program with nothing between them: what is left may be too little for Go to go on.
+func become(program string, args []string, memory uint64) {
+	path, err1 := syscall.BytePtrFromString(program)
+	argv, err2 := syscall.SlicePtrFromStrings(args)
+	environment, err3 := syscall.SlicePtrFromStrings(os.Environ())
+	if err := errors.Join(err1, err2, err3); err != nil {
+		fail(126, err.Error())
+	}
+	most := syscall.Rlimit{Cur: memory, Max: memory}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_AS, uintptr(unsafe.Pointer(&most)), 0, 0, 0)
+	if errno != 0 {
+		fail(125, errno.Error())
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])),
+		uintptr(unsafe.Pointer(&environment[0])))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, 2, uintptr(unsafe.Pointer(&cannotStart[0])), uintptr(len(cannotStart)))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 126, 0, 0)
 }
 
 func limit(what int, value uint64) {

@@ -77,6 +77,12 @@ export function describePromises({ backend, limits, memory, processes }: Promise
       expect(performance.now() - startedAt).toBeLessThan(4000 * 0.9);
     });
 
+    it("each with its own end, whatever little memory it may have", async () => {
+      const codes = new Set<number>();
+      for (let i = 0; i < 40; i += 1) codes.add((await sandbox.exec(sh("exit 3")).result).exitCode);
+      expect([...codes]).toEqual([3]);
+    });
+
     it("that do not exist: it is the command's failure, not ours", async () => {
       expect(await sandbox.exec(["no-such-program"]).result).toMatchObject({ exitCode: 127, failure: undefined });
     });
