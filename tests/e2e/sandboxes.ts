@@ -70,7 +70,7 @@ async function useOf(kind: ScriptedUse["kind"], folder: string): Promise<Scripte
 }
 
 function submit(folder: string, name: string, use: ScriptedUse): void {
-  const document = scriptedJob(folder, use, { name, model: MODEL, policy: "oracle", steps: 3, groups: 2 });
+  const document = scriptedJob(folder, use, { name, model: MODEL, policy: "oracle", steps: 4, groups: 1 });
   push("datasets", name, document.train.jsonl);
   const file = join(folder, `${name}.json`);
   // Pods have no user namespaces, so users' own code asks for no sandbox.

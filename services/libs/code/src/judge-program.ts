@@ -62,7 +62,7 @@ export async function judgeProgram(
   const deadlineMs = 1000 * Math.min(MAX_SECONDS, WALL_FACTOR * ((caseSeconds + 1) * total + 5) + START_SECONDS);
   const limits = { memoryMiB, diskMiB: memoryMiB, processes: PROGRAM_PROCESSES };
   const ttlMs = deadlineMs + TTL_MORE_MS;
-  const both = await openTogether(backend, { limits, ttlMs }, { limits: TESTS_LIMITS, ttlMs }, signal);
+  const both = await openTogether(backend, { limits, ttlMs }, { limits: TESTS_LIMITS, ttlMs }, { signal });
   await using programSandbox = both[0];
   await using testsSandbox = both[1];
   const options = { deadlineMs, ...(signal && { signal }) };

@@ -32,7 +32,7 @@ describe.runIf(canHaveSandboxes)("two sandboxes or none", () => {
     const gate = new Gate(2);
     const scarce = bounded(backend, gate);
     const use = async (): Promise<string> => {
-      const [one, other] = await openTogether(scarce, {}, {});
+      const [one, other] = await openTogether(scarce, {}, {}, { patienceMs: 500 });
       const { stdout } = await one.exec(["echo", "both"]).result;
       await Promise.all([one.close(), other.close()]);
       return stdout;
@@ -45,7 +45,7 @@ describe.runIf(canHaveSandboxes)("two sandboxes or none", () => {
     const gate = new Gate(1);
     const scarce = bounded(backend, gate);
     const signal = AbortSignal.timeout(300);
-    await expect(openTogether(scarce, {}, {}, signal)).rejects.toThrow("timeout");
+    await expect(openTogether(scarce, {}, {}, { signal })).rejects.toThrow("timeout");
     await expect(openTogether(backend, {}, { image: "none" })).rejects.toThrow("has no images");
     expect(gate.active).toBe(0);
   });

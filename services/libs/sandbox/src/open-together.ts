@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OpenOptions, Sandbox, SandboxBackend } from "./sandbox.ts";
 
-/** For the second; twice as long each time, since a pod of a new image may take minutes to start. */
-const FIRST_PATIENCE_MS = 5_000;
+/** For the second: longer than a pod takes to start. Twice as long each time, since one of a new image may take minutes. */
+const FIRST_PATIENCE_MS = 20_000;
 const LONGEST_PATIENCE_MS = 300_000;
 
 /**
@@ -14,10 +14,10 @@ export async function openTogether(
   backend: SandboxBackend,
   first: OpenOptions,
   second: OpenOptions,
-  signal?: AbortSignal,
+  { signal, patienceMs = FIRST_PATIENCE_MS }: { signal?: AbortSignal | undefined; patienceMs?: number } = {},
 ): Promise<readonly [Sandbox, Sandbox]> {
-  for (let patienceMs = FIRST_PATIENCE_MS; ; patienceMs = Math.min(2 * patienceMs, LONGEST_PATIENCE_MS)) {
-    const both = await tryOnce(backend, { first, second, signal, patienceMs: between(patienceMs) });
+  for (let wait = patienceMs; ; wait = Math.min(2 * wait, LONGEST_PATIENCE_MS)) {
+    const both = await tryOnce(backend, { first, second, signal, patienceMs: between(wait) });
     if (both !== undefined) return both;
   }
 }
