@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ProcessBackend } from "@whetstone/sandbox";
-import { diffOf, LibraryStore, makeLibrary, makeTasks, reverseEdits } from "@whetstone/swe";
+import { LibraryStore, makeLibrary, makeTasks, reverseEdits } from "@whetstone/swe";
 import { SMALL_PIN, SMALL_TASK, smallSources } from "@whetstone/swe/test-support";
 import { smallJob } from "./local-runtime.ts";
 
@@ -92,6 +92,20 @@ export const random = defineAgent({ kind: "random", create: () => new Scripted($
 `;
 }
 
+/** Images have Python where repairs are judged, and no `patch`. */
+function applied(edits: ReturnType<typeof reverseEdits>): string {
+  return `python3 - '${Buffer.from(JSON.stringify(edits)).toString("base64")}' <<'END'
+import base64, json, sys
+for edit in reversed(json.loads(base64.b64decode(sys.argv[1]))):
+    with open(edit["path"]) as file:
+        lines = file.readlines()
+    start = edit["line"] - 1
+    lines[start : start + len(edit["before"].splitlines())] = edit["after"].splitlines(True)
+    with open(edit["path"], "w") as file:
+        file.writelines(lines)
+END`;
+}
+
 /** A library of our own, which it makes in the folder, and repairs of it. */
 export async function repairs(folder: string): Promise<readonly Scripted[]> {
   await using backend = await ProcessBackend.start();
@@ -105,7 +119,7 @@ export async function repairs(folder: string): Promise<readonly Scripted[]> {
     id,
     payload: { ...structuredClone(payload) },
     told: payload.statement,
-    oracle: [bash("ls"), bash(`patch -p1 <<'END'\n${diffOf(reverseEdits(payload.edits))}END`)],
+    oracle: [bash("ls"), bash(applied(reverseEdits(payload.edits)))],
     random: [bash("ls"), bash("sed -i s/0/1/ tally/core.py")],
   }));
 }
