@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `whet envs try`: an episode at an env-runner without an agent, an engine or a job.
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { Readable } from "node:stream";
+import { json, text } from "node:stream/consumers";
 import { silentLogger } from "@whetstone/telemetry";
 import { canHaveSandboxes } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -29,7 +33,7 @@ beforeEach(() => void (terminal = fakeTerminal()));
 
 function attempt(kind: string, ...argv: string[]): Promise<number> {
   const { signal } = new AbortController();
-  const environment = { WHETSTONE_DATA: folder };
+  const environment = { WHETSTONE_DATA: folder, WHETSTONE_API_KEY: "secret" };
   return runCommand(["envs", "try", kind, ...argv], { terminal, environment, signal, force: signal });
 }
 
@@ -87,6 +91,33 @@ describe("whet envs try", () => {
     expect(said).toMatch(/the episode was left before its end\n$/u);
   });
 
+  it("lets a model of any server play, which sees the whole conversation", async () => {
+    const asked: { headers: IncomingHttpHeaders; messages: { role: string; content: string }[] }[] = [];
+    const server = createServer((request, response) => {
+      void json(request.method === "GET" ? Readable.from(["{}"]) : request).then((body) => {
+        const { messages = [] } = body as { messages?: { role: string; content: string }[] };
+        if (request.method === "POST") asked.push({ headers: request.headers, messages });
+        const choices = [{ index: 0, message: { role: "assistant", content: "Right" }, finish_reason: "stop" }];
+        const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+        response.setHeader("content-type", "application/json");
+        response.end(JSON.stringify(request.method === "GET" ? { data: [{ id: "m" }] } : { id: "c", choices, usage }));
+      });
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    const model = ["--server", url, "--system", "One word."];
+    expect(await attempt("frozenlake", ...at(), "--args", '{"size": 4, "maxSteps": 2}', "--seed", "7", ...model)).toBe(
+      0,
+    );
+    server.close();
+    expect(asked.map(({ messages }) => messages.map(({ role }) => role).join(" "))).toEqual([
+      "system user",
+      "system user assistant user",
+    ]);
+    expect(asked[0]?.headers.authorization).toBe("Bearer secret");
+    expect(terminal.out.join("\n")).toMatch(/^> Right$/mu);
+  });
+
   it("says that the episode was left when the actions end before it", async () => {
     const actions = file("one.txt", "Right");
     const args = ["--args", '{"size": 4}', "--actions", actions];
@@ -101,7 +132,9 @@ describe("whet envs try", () => {
       [["frozenlake", ...at(), "--args", "[1]"], /--args: must be a JSON object/],
       [["frozenlake", ...at(), "--seed", "x"], /--seed: must be a number/],
       [["frozenlake", ...at(), "--actions", join(folder, "none")], /--actions: .*no such file/],
-      [["frozenlake", ...at(), "--actions", "a", "--model"], /--model: has no effect beside --actions/],
+      [["frozenlake", ...at(), "--actions", "a", "--server", "x"], /--server: cannot be given beside --actions/],
+      [["frozenlake", ...at(), "--system", "x"], /--server: is needed for --model and --system/],
+      [["frozenlake", ...at(), "--server", "http://127.0.0.1:9/v1"], /--server: http:..127.0.0.1:9 does not answer/],
       [["frozenlake", ...at(), "--task", "1"], /--task: needs --dataset/],
       [
         ["math", ...at(), "--dataset", file("no.jsonl", '{"payload": {}}'), "--task", "3"],

@@ -36,7 +36,8 @@ export function addEnvironmentCommands(program: Command, context: CommandContext
     .option("--task <n>", "which of the dataset, from 0 (default: 0)")
     .option("--seed <n>", "of the episode, where the environment draws (default: 0)")
     .option("--actions <file>", "play these instead, a line each")
-    .option("--model", "let the runtime's model play: it sees the text, and its answer is the action")
+    .option("--server <url>", "let a model play, by OpenAI's chat API; a key is taken from WHETSTONE_API_KEY")
+    .option("--model <name>", "of that server (default: the first that it lists)")
     .option("--system <text>", "told to the model first")
     .option("--runner <host:port>", "of this env-runner (default: the running runtime's)")
     .action(async (kind: string, flags: object) =>

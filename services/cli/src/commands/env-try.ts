@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/** `whet envs try`: one episode played by hand, by a file of actions, or by the runtime's model. */
+/** `whet envs try`: one episode played by hand, by a file of actions, or by a model. */
 import type { JsonObject } from "@bufbuild/protobuf";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { RpcClient } from "@whetstone/rpc";
 
-import { badInput, CliError } from "../cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import { clientOf } from "../connect/clients.ts";
-import { runnerAddresses, runningRuntime } from "../connect/endpoint.ts";
+import { runnerAddresses } from "../connect/endpoint.ts";
 import { openDataset } from "../datasets/eval-dataset.ts";
 import { humanPlayer, modelPlayer, type OpenPlayer, scriptedPlayer, textOf } from "../environments/players.ts";
 import { isOver, type PlayedTurn, playTrial, type Trial, turnAsJson } from "../environments/trial.ts";
-import { HOST } from "../runtime/ports.ts";
-import { portOf } from "../runtime/state-file.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { numberOf } from "./number-of.ts";
@@ -22,18 +20,24 @@ export interface TrialFlags extends CommonOptions {
   readonly task?: string;
   readonly seed?: string;
   readonly actions?: string;
-  readonly model?: boolean;
+  readonly server?: string;
+  readonly model?: string;
   readonly system?: string;
   readonly runner?: string;
 }
 
 /** A person thinks long. */
 const DEADLINE_MS = 3_600_000;
+/** Of the server that `--server` names. */
+const KEY_VARIABLE = "WHETSTONE_API_KEY";
 const WHOLE = { least: 0, most: Number.MAX_SAFE_INTEGER, whole: true };
 
 export async function tryEnvironment(kind: string, flags: TrialFlags, context: CommandContext): Promise<void> {
-  if (flags.actions !== undefined && flags.model === true)
-    throw badInput([{ path: "--model", reason: "has no effect beside --actions: choose who plays" }]);
+  const { actions, server, model, system } = flags;
+  if (actions !== undefined && server !== undefined)
+    throw badInput([{ path: "--server", reason: "cannot be given beside --actions: choose who plays" }]);
+  if (server === undefined && (model ?? system) !== undefined)
+    throw badInput([{ path: "--server", reason: "is needed for --model and --system" }]);
   const seed = numberOf("--seed", flags.seed, 0, WHOLE);
   const args = { ...argsOf(flags.args), ...(await payloadOf(flags)) };
   const { terminal, signal } = context;
@@ -95,16 +99,14 @@ async function runnerOf(kind: string, { runner, data }: TrialFlags, context: Com
 
 async function playerOf(flags: TrialFlags, seed: number, context: CommandContext): Promise<OpenPlayer> {
   const { environment, signal, terminal } = context;
-  if (flags.actions !== undefined) return scriptedPlayer(flags.actions);
-  if (flags.model !== true) return humanPlayer(terminal.paint("cyan", "> "), signal);
-  const state = runningRuntime(flags.data, environment);
-  const port = state && portOf(state, "gateway", "http");
-  if (port === undefined) throw new CliError("NO_RUNTIME", "no runtime is running: start it with `whet up`");
-  return await modelPlayer({ baseUrl: `http://${HOST}:${port}`, system: flags.system, seed, signal });
+  const { actions, server, model, system } = flags;
+  if (actions !== undefined) return scriptedPlayer(actions);
+  if (server === undefined) return humanPlayer(terminal.paint("cyan", "> "), signal);
+  return await modelPlayer({ server, model, system, seed, signal, apiKey: environment[KEY_VARIABLE] });
 }
 
-function showTurn({ action, observation }: PlayedTurn, terminal: Terminal, { actions, model }: TrialFlags): void {
-  const typed = actions === undefined && model !== true;
+function showTurn({ action, observation }: PlayedTurn, terminal: Terminal, { actions, server }: TrialFlags): void {
+  const typed = actions === undefined && server === undefined;
   const said = typeof action === "string" ? action : JSON.stringify(action);
   if (action !== undefined && !typed) terminal.line(terminal.paint("cyan", `> ${said}`));
   if (textOf(observation) !== "") terminal.line(textOf(observation));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Who plays a trial: a person or a file, line by line, or the runtime's model. */
+/** Who plays a trial: a person or a file, line by line, or a model. */
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 
@@ -8,7 +8,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type ChatMessage, ChatClient } from "@whetstone/sdk";
 import type { Observation } from "@whetstone/proto/environments/v1/environments";
 
-import { badInput, CliError } from "../cli-error.ts";
+import { badInput } from "../cli-error.ts";
 import type { Action, Player } from "./trial.ts";
 
 export interface OpenPlayer extends AsyncDisposable {
@@ -64,24 +64,34 @@ const MOST_TOKENS = 512;
 const ANSWER_WITHIN_MS = 120_000;
 
 export interface ModelPlayerOptions {
-  /** Of the gateway: "http://127.0.0.1:8080". */
-  readonly baseUrl: string;
+  /** Of a server with OpenAI's chat API, with or without "/v1": "http://127.0.0.1:8000/v1". */
+  readonly server: string;
+  /** Absent: the first that the server lists. */
+  readonly model?: string | undefined;
+  readonly apiKey?: string | undefined;
   readonly system?: string | undefined;
   readonly seed: number;
   readonly signal: AbortSignal;
 }
 
 /** What it sees is a message to the model, and the model's answer is the action: text for text. */
-export async function modelPlayer({ baseUrl, system, seed, signal }: ModelPlayerOptions): Promise<OpenPlayer> {
-  const model = await servedModel(baseUrl, signal);
-  const client = new ChatClient({ baseUrl, model });
+export async function modelPlayer({
+  system,
+  seed,
+  signal,
+  apiKey,
+  ...options
+}: ModelPlayerOptions): Promise<OpenPlayer> {
+  const baseUrl = options.server.replace(/\/(v1\/?)?$/u, "");
+  const model = options.model ?? (await firstModel(baseUrl, apiKey, signal));
+  const client = new ChatClient({ baseUrl, model, apiKey });
   const messages: ChatMessage[] = system === undefined ? [] : [{ role: "system", content: system }];
-  const options = { maxTokens: MOST_TOKENS, remainingMs: ANSWER_WITHIN_MS, sampling: {}, seed, role: "trial" };
+  const asked = { maxTokens: MOST_TOKENS, remainingMs: ANSWER_WITHIN_MS, sampling: {}, seed, role: "trial" };
   return {
     play: async (observation) => {
       messages.push({ role: "user", content: textOf(observation) });
       const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
-      const { text } = await client.chat(messages, { ...options, signal: within });
+      const { text } = await client.chat(messages, { ...asked, signal: within });
       messages.push({ role: "assistant", content: text });
       return text;
     },
@@ -89,13 +99,16 @@ export async function modelPlayer({ baseUrl, system, seed, signal }: ModelPlayer
   };
 }
 
-/** The first that the gateway lists. @throws CliError when it serves none */
-async function servedModel(baseUrl: string, signal: AbortSignal): Promise<string> {
+/** @throws CliError when the server has none, or is not there */
+async function firstModel(baseUrl: string, apiKey: string | undefined, signal: AbortSignal): Promise<string> {
+  const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
-  const answer = await fetch(`${baseUrl}/v1/models`, { signal: within });
-  const { data = [] } = (await answer.json()) as { data?: { id: string }[] };
+  const answer = await fetch(`${baseUrl}/v1/models`, { headers, signal: within }).catch((error: unknown) => {
+    throw badInput([{ path: "--server", reason: `${baseUrl} does not answer: ${(error as Error).message}` }]);
+  });
+  const { data = [] } = (await answer.json().catch(() => ({}))) as { data?: { id: string }[] };
   if (data[0] !== undefined) return data[0].id;
-  throw new CliError("NO_MODEL", "the gateway serves no model yet: `whet fleet status` says what the engines do");
+  throw badInput([{ path: "--model", reason: `is needed: ${baseUrl}/v1/models lists none (status ${answer.status})` }]);
 }
 
 /** What a player sees: the observation's text, or its data where it has none. */
