@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { DockerBackend, type PreparedState } from "@whetstone/sandbox";
+import type { PreparedState } from "@whetstone/sandbox";
+import { DockerBackend } from "@whetstone/sandbox/docker";
 
 import { daemonProgram } from "../../../services/libs/sandbox/test-support/daemon-program.ts";
 import { makeRepository, REPOSITORY_MB } from "./repository.ts";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { hostname } from "node:os";
 import {
-  DockerBackend,
   KubernetesBackend,
   LEVELS,
   ProcessBackend,
@@ -9,6 +8,7 @@ import {
   SandboxError,
   type SandboxLevel,
 } from "@whetstone/sandbox";
+import { DockerBackend } from "@whetstone/sandbox/docker";
 import { EpisodeError } from "@whetstone/sdk";
 import { LibraryStore, StateStore } from "@whetstone/swe";
 import type { SandboxChoice, SandboxArguments } from "./choice.ts";

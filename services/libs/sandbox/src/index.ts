@@ -11,6 +11,6 @@ export { ProcessBackend, type ProcessBackendOptions, type ProcessOpenOptions } f
 export type { ProcessSandbox } from "./process/process-sandbox.ts";
 export type { Program } from "./process/program.ts";
 export type { HostFate } from "./daemon/daemon-link.ts";
-export { DockerBackend, type DockerBackendOptions } from "./docker/docker-backend.ts";
 export type * from "./kubernetes/claims.ts";
+// The backend `docker` is a way in of its own (./docker): whoever bundles agents that use sandboxes does not get a client of engines.
 export { KubernetesBackend, type KubernetesBackendOptions } from "./kubernetes/kubernetes-backend.ts";
