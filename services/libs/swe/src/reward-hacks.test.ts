@@ -97,9 +97,10 @@ describe.runIf(canHaveSandboxes)("a reward", { timeout: 120_000 }, () => {
     "is 0 for what outlasts the limit: %j",
     async (code) => {
       const library = await libraries.open(SMALL_TASK.library);
-      await using workspace = await Workspace.open(backend, library, SMALL_TASK);
+      const workspace = await Workspace.open(backend, library, SMALL_TASK);
       await workspace.run(`printf '${code}' >tally/__init__.py`, { timeoutMs: 60_000, maxOutputBytes: 1000 });
       const change = await workspace.change();
+      await workspace[Symbol.asyncDispose]();
       const verdict = await gradeChange(backend, library, SMALL_TASK, { change, testSeconds: 3 });
       expect(verdict).toMatchObject({
         resolved: false,
