@@ -53,7 +53,7 @@ learn: setup ## What each algorithm learns from the same start, a JSON line and 
 	@node examples/frozenlake/learn.ts $(LEARN)
 
 tasks-verify: setup ## Grade the repair, and nothing at all, of every task in examples/swe/tasks (VERIFY="--sample 20")
-	@whet tasks make swe --out examples/swe/tasks
+	@whet tasks make swe --out examples/swe/tasks --libraries "$$(ls examples/swe/tasks/libraries | sed 's/-[^-]*$$//' | paste -sd,)"
 	@whet tasks verify examples/swe/tasks --at-once 2 $(VERIFY)
 
 humaneval: setup ## Write HumanEval's problems as tasks of the environment `code`, for examples/code/job.yaml

@@ -234,14 +234,6 @@ export const ROTATING: readonly Stage[] = [
     paths: ["services/libs/sandbox/src", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
   },
   {
-    name: "one machine: a sample of the tasks graded",
-    project: "unit",
-    tests: ["tests/integration/swe-sample.test.ts"],
-    environment: { WHETSTONE_TASKS_SAMPLE: "24" },
-    minutes: 6,
-    paths: ["examples/swe/tasks", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
-  },
-  {
     name: "containers: sandboxes",
     project: "containers",
     tests: [

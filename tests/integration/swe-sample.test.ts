@@ -12,8 +12,10 @@ const SAMPLE = process.env["WHETSTONE_TASKS_SAMPLE"] ?? "0";
 
 describe.runIf(canHaveSandboxes && SAMPLE !== "0")("a sample of the tasks of repairing libraries", () => {
   it("is sound: others every day", { timeout: 900_000 }, () => {
-    expect(runWhet("tasks", "make", "swe", "--out", FOLDER)).toMatchObject({ status: 0 });
     const folders = readdirSync(join(FOLDER, "libraries"));
+    // Of these alone: more libraries are known, and tasks of them would be made.
+    const libraries = folders.map((name) => name.replace(/-[^-]*$/u, "")).join(",");
+    expect(runWhet("tasks", "make", "swe", "--out", FOLDER, "--libraries", libraries)).toMatchObject({ status: 0 });
     expect(folders.filter((name) => !existsSync(join(FOLDER, "libraries", name, "state.tar")))).toEqual([]);
     const seed = String(Math.floor(Date.now() / 86_400_000));
     const args = ["--sample", SAMPLE, "--seed", seed, "--at-once", "2", "--json"];
