@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each attack of a user's module is held by its sandbox, and gets through when the guard is away.
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { hostname, networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Guard, ProcessBackend } from "@whetstone/sandbox";
 import { silentLogger } from "@whetstone/telemetry";
-import { canHaveSandboxes } from "@whetstone/testkit";
+import { canHaveSandboxes, startVictim } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MODULE_ATTACKS, type ModuleAttack, PRELUDE, type Targets } from "../test-support/module-attacks.ts";
 import { HostProcess } from "./host-process.ts";
 import { Reach } from "./reach.ts";
 
-const SANDBOX_UID = "65533";
+const SANDBOX_UID = 65533;
 const ACT = `
 export async function act(script) {
   try {
@@ -38,17 +36,6 @@ const host = {
 };
 const closing = new AsyncDisposableStack();
 const hosts = new Map<string, HostProcess>();
-
-/** As the user that sandboxes have, with a secret in its environment. */
-async function startVictim(): Promise<ChildProcess> {
-  const become =
-    process.getuid?.() === 0 ? ["setpriv", "--reuid", SANDBOX_UID, "--regid", SANDBOX_UID, "--clear-groups"] : [];
-  const [program = "", ...args] = [...become, "bash", "-c", "echo up; exec -a whetstone-victim sleep 120"];
-  const env = { ...process.env, WHETSTONE_TEST_SECRET: "secret" };
-  const victim = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"], env });
-  await once(victim.stdout, "data");
-  return victim;
-}
 
 async function listen(where: string | { port: number; host: string }, answer = "host"): Promise<Server> {
   const server = createServer((socket: Socket) => {
@@ -84,7 +71,7 @@ function open(backend: ProcessBackend, sockets?: string): HostProcess {
 }
 
 async function outcome(attack: ModuleAttack, guards: readonly Guard[]): Promise<unknown> {
-  const victim = await startVictim();
+  const victim = await startVictim(SANDBOX_UID);
   try {
     const targets: Targets = { ...host, victim: victim.pid ?? 0 };
     const script = `const T = ${JSON.stringify(targets)};${PRELUDE}${attack.script}`;

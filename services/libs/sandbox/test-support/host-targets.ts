@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What there is to be had on the host: files, sockets, a process, shared memory.
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { startVictim } from "@whetstone/testkit";
 import type { Targets } from "./attacks.ts";
 
 export interface HostTargets extends AsyncDisposable {
@@ -58,15 +58,6 @@ export async function openHostTargets(): Promise<HostTargets> {
     startVictim,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
-}
-
-async function startVictim(uid: number): Promise<ChildProcess> {
-  const isRoot = process.getuid?.() === 0;
-  const become = isRoot ? ["setpriv", "--reuid", `${uid}`, "--regid", `${uid}`, "--clear-groups"] : [];
-  const [program = "", ...args] = [...become, "bash", "-c", "echo up; exec -a whetstone-victim sleep 60"];
-  const victim = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
-  await once(victim.stdout, "data");
-  return victim;
 }
 
 async function listen(where: string | { port: number; host: string }): Promise<Server> {

@@ -17,3 +17,4 @@ export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } 
 export { waitFor, type WaitOptions } from "./wait-for.ts";
 export { canHaveSandboxes } from "./can-have-sandboxes.ts";
 export { canMountVolumes, type SmallVolume, smallVolume } from "./small-volume.ts";
+export { startVictim } from "./start-victim.ts";
