@@ -12,7 +12,7 @@ export const WALL_FACTOR = 5;
  * answers only, and what is expected of them is not here.
  */
 export const PROGRAM_DRIVER = `
-import ast, json, os, resource, signal, sys, tempfile, time, traceback
+import ast, json, os, resource, signal, sys, time
 
 def limited(seconds, size):
     os.setpgid(0, 0)
@@ -65,6 +65,7 @@ def child(program, question, streams, limits):
             frames = error.__traceback__
             while frames is not None and frames.tb_frame.f_code.co_filename != "<program>":
                 frames = frames.tb_next
+            import traceback # Its own import takes longer than most programs.
             traceback.print_exception(type(error), error, frames)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -99,7 +100,7 @@ def failed(kind, errors):
     return {"failure": kind, "message": text(errors)[-2000:]}
 
 def ask(program, question, first):
-    streams = [tempfile.TemporaryFile() for _ in range(4)]
+    streams = [os.fdopen(os.memfd_create(name), "w+b") for name in ("stdin", "stdout", "stderr", "result")]
     stdin, output, errors, result = streams
     stdin.write(question.get("stdin", "").encode())
     stdin.seek(0)
