@@ -105,7 +105,11 @@ export const ROTATING: readonly Stage[] = [
   {
     name: "kube: sandboxes",
     project: "kube",
-    tests: ["tests/kube/sandbox-escape.kube.test.ts", "tests/kube/sandbox-pools.kube.test.ts"],
+    tests: [
+      "tests/kube/sandbox-escape.kube.test.ts",
+      "tests/kube/sandbox-pools.kube.test.ts",
+      "tests/kube/agent-sandbox.kube.test.ts",
+    ],
     minutes: 7,
     paths: [
       ...KUBE,

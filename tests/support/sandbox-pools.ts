@@ -32,7 +32,8 @@ export interface TestSandboxPools extends AsyncDisposable {
   pods(): Promise<string[]>;
 }
 
-export async function openSandboxPools(name: string): Promise<TestSandboxPools> {
+/** @param usual  of every pool that is made */
+export async function openSandboxPools(name: string, usual: Partial<SandboxPoolSpec> = {}): Promise<TestSandboxPools> {
   await using undo = new AsyncDisposableStack();
   installDefinitions("sandboxpools");
   const cluster = undo.use(await openTestCluster(name));
@@ -54,7 +55,7 @@ export async function openSandboxPools(name: string): Promise<TestSandboxPools> 
     cluster,
     source,
     async pool(pool: string, spec: Partial<SandboxPoolSpec> = {}): Promise<void> {
-      const whole = { image: IMAGE, warm: 1, max: 4, memoryMiB: 256, diskMiB: 64, ...spec };
+      const whole = { image: IMAGE, warm: 1, max: 4, memoryMiB: 256, diskMiB: 64, ...usual, ...spec };
       await kube.apply(SANDBOX_POOLS, { metadata: { name: pool }, spec: whole as SandboxPoolSpec });
       const isWarm = async () => ((await kube.get(SANDBOX_POOLS, pool))?.status?.warm ?? -1) >= whole.warm;
       await waitFor(isWarm, { what: `pool ${pool} to be warm`, timeoutMs: WARM_MS });

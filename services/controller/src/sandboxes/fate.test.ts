@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SandboxFate } from "@whetstone/proto/sandboxes/v1/sandboxes";
 import { describe, expect, it } from "vitest";
-import { SANDBOX_LABELS, sandboxFact } from "../operator/sandbox-pool/pods.ts";
+import { CLAIM_NOTES, SANDBOX_LABELS, sandboxFact } from "../operator/sandbox-pool/pods.ts";
 import { fateOf } from "./fate.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
@@ -16,6 +16,14 @@ function fate(status: object, metadata: object = {}): SandboxFate {
 const ended = (terminated: object) => ({ phase: "Failed", containerStatuses: [{ state: { terminated } }] });
 
 describe("the end of a pod", () => {
+  it("is not hidden by another that agent-sandbox makes in its place", () => {
+    const labels = { [SANDBOX_LABELS.pool]: "p" };
+    const until = new Date(NOW + 1000).toISOString();
+    const annotations = { [CLAIM_NOTES.claim]: "c", [CLAIM_NOTES.until]: until };
+    expect(fate({ phase: "Running" }, { labels, annotations })).toBe(SandboxFate.GONE);
+    expect(fate({ phase: "Running" }, { annotations })).toBe(SandboxFate.THERE);
+  });
+
   it("is the policy's only where that is sure", () => {
     expect(fate(ended({ reason: "OOMKilled", exitCode: 137 }))).toBe(SandboxFate.MEMORY);
     const eviction = {
@@ -33,9 +41,9 @@ describe("the end of a pod", () => {
   it("is by the clock where its daemon ended well, or Kubernetes' clock or ours says so", () => {
     expect(fate(ended({ reason: "Completed", exitCode: 0 }))).toBe(SandboxFate.EXPIRED);
     expect(fate({ phase: "Failed", reason: "DeadlineExceeded" })).toBe(SandboxFate.EXPIRED);
-    expect(fateOf({ ...sandboxOf(), claim: { id: "c", until: NOW, owner: "", instance: "" } }, NOW).fate).toBe(
-      SandboxFate.EXPIRED,
-    );
+    expect(
+      fateOf({ ...sandboxOf(), given: true, claim: { id: "c", until: NOW, owner: "", instance: "" } }, NOW).fate,
+    ).toBe(SandboxFate.EXPIRED);
     expect(fate({ phase: "Running" })).toBe(SandboxFate.THERE);
   });
 });

@@ -10,7 +10,8 @@ export interface Fate {
 /** What has become of a claimed pod. Whose fault an end is decides what an episode counts for (I6): only what is sure is the policy's. */
 export function fateOf(pod: SandboxPod | undefined, now: number): Fate {
   if (pod === undefined) return { fate: SandboxFate.GONE, message: "its pod was deleted" };
-  const { ended, claim, terminating, name } = pod;
+  const { ended, claim, given, terminating, name } = pod;
+  if (!given) return { fate: SandboxFate.GONE, message: `its pod was deleted; ${name} is another in its place` };
   if (ended) return fateOfEnd(ended, name);
   if (terminating) return { fate: SandboxFate.GONE, message: `pod ${name} was deleted` };
   const isOver = claim !== undefined && now >= claim.until;

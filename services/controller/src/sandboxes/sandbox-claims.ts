@@ -17,6 +17,7 @@ import {
   type SandboxPod,
 } from "../operator/sandbox-pool/pods.ts";
 import type { StoredSandboxPool } from "../operator/sandbox-pool/schema.ts";
+import { AgentSandboxClaims } from "./agent-sandbox-claims.ts";
 import { daemonAddress, handOver } from "./daemon.ts";
 import { PodCache } from "./pod-cache.ts";
 
@@ -56,6 +57,7 @@ const NEVER = /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/u;
 export class SandboxClaims implements Disposable {
   readonly #options: SandboxClaimsOptions;
   readonly #cache: PodCache;
+  readonly #agentSandbox: AgentSandboxClaims;
   /** Pods that were given away here, before the watch shows it, by uid. */
   readonly #taken = new Set<string>();
   /** Names of pods that are being made here, with their pools. */
@@ -68,6 +70,7 @@ export class SandboxClaims implements Disposable {
   constructor(options: SandboxClaimsOptions) {
     this.#options = options;
     this.#cache = new PodCache(options.kube);
+    this.#agentSandbox = new AgentSandboxClaims(options.kube);
     this.#seconds = options.metrics.histogram("sandbox_claim_seconds", "Time until a sandbox's pod was given away");
   }
 
@@ -104,15 +107,17 @@ export class SandboxClaims implements Disposable {
   async release(id: string): Promise<void> {
     const pod = await this.find(id);
     if (pod) await this.#delete(pod);
+    else if (this.#cache.pools.all().some(({ spec }) => spec.provider === "agentSandbox"))
+      await this.#agentSandbox.withdraw(id);
   }
 
   /** The pod of a claim, also when another replica gave it away just now. */
   async find(id: string): Promise<SandboxPod | undefined> {
     await this.#cache.synced();
     const seen = this.#cache.all().find(({ claim }) => claim?.id === id);
-    if (seen) return seen;
+    if (seen?.given) return seen;
     const [pod] = await this.#options.kube.list(PODS, { labels: `${SANDBOX_LABELS.claim}=${id}` });
-    return pod && sandboxFact(pod);
+    return (pod && sandboxFact(pod)) ?? seen;
   }
 
   [Symbol.dispose](): void {
@@ -141,6 +146,7 @@ export class SandboxClaims implements Disposable {
     const all = this.#cache.of(pool.metadata.name);
     const own = all.find((pod) => pod.claim?.id === claim.id && !pod.terminating);
     if (own) return this.#cache.stored(own.name);
+    if (pool.spec.provider === "agentSandbox") return await this.#agentSandbox.ask(pool, later(claim), all, signal);
     const warm = all.filter((pod) => isWarm(pod) && !this.#taken.has(pod.uid));
     for (const pod of warm) {
       const taken = await this.#mark(pod, claim, signal);
@@ -176,8 +182,7 @@ export class SandboxClaims implements Disposable {
   async #make(pool: StoredSandboxPool, claim: Claim, signal: AbortSignal): Promise<Stored<Pod> | undefined> {
     const { kube, daemonImage } = this.#options;
     const name = coldPodName(pool.metadata.name, claim.id);
-    const later = { ...claim, until: claim.until + START_MS };
-    const draft = sandboxPod(pool, { name, daemonImage, identity: makeIdentity(), claim: later });
+    const draft = sandboxPod(pool, { name, daemonImage, identity: makeIdentity(), claim: later(claim) });
     this.#making.set(name, pool.metadata.name);
     try {
       return await kube.create(PODS, draft, { signal });
@@ -197,6 +202,7 @@ export class SandboxClaims implements Disposable {
     using deadline = Deadline.after(HANDOVER_MS, signal);
     try {
       await handOver({ ip: pod.ip, identity, fingerprint, ttlMs }, deadline.signal);
+      if (pod.ofSandbox) await this.#agentSandbox.markGiven(pod, deadline.signal);
     } catch (error) {
       signal.throwIfAborted();
       this.#options.logger.warn("sandbox_not_given", { pod: pod.name, error });
@@ -227,11 +233,17 @@ export class SandboxClaims implements Disposable {
     return stored?.metadata.uid === uid ? sandboxFact(stored) : undefined;
   }
 
-  async #delete({ name, uid }: SandboxPod): Promise<void> {
+  async #delete({ name, uid, claim, ofSandbox }: SandboxPod): Promise<void> {
+    if (ofSandbox && claim) return await this.#agentSandbox.withdraw(claim.id);
     await this.#options.kube.delete(PODS, name, { uid }).catch(unlessOther);
     this.#taken.delete(uid);
     this.#making.delete(name);
   }
+}
+
+/** One whose pod has yet to be made. */
+function later(claim: Claim): Claim {
+  return { ...claim, until: claim.until + START_MS };
 }
 
 function isWarm({ ready, claim, terminating, ended, ip }: SandboxPod): boolean {

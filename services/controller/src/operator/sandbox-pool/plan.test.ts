@@ -19,6 +19,7 @@ function pod(name: string, more: Partial<SandboxPod> = {}): SandboxPod {
       startedAt: 0,
     },
     ...{ ready: true, terminating: false, ended: undefined, claim: undefined, trouble: "" },
+    ...{ given: false, ofSandbox: false },
     ...more,
   };
 }

@@ -9,11 +9,13 @@ export const SANDBOX_LABELS = {
   pool: "whetstone.dev/sandbox-pool",
   /** Hash of everything that a pod was made from. */
   template: "whetstone.dev/template",
-  /** The claim that it belongs to. */
+  /** The claim that it was given to. */
   claim: "whetstone.dev/sandbox-claim",
 } as const;
 
 export const CLAIM_NOTES = {
+  /** The claim that it was made or chosen for, where agent-sandbox did: it sets no labels of ours, only notes. */
+  claim: "whetstone.dev/sandbox-claim",
   until: "whetstone.dev/claimed-until",
   owner: "whetstone.dev/claim-owner",
   instance: "whetstone.dev/claim-instance",
@@ -54,6 +56,10 @@ export interface SandboxPod {
   readonly terminating: boolean;
   readonly ended: PodEnd | undefined;
   readonly claim: Claim | undefined;
+  /** It was handed over: a pod that agent-sandbox makes in the place of one that went was not. */
+  readonly given: boolean;
+  /** It belongs to an agent-sandbox's Sandbox, and is made anew when it alone is deleted. */
+  readonly ofSandbox: boolean;
   /** Why it will not be ready by itself. Empty: nothing. */
   readonly trouble: string;
 }
@@ -67,7 +73,7 @@ export interface PodEnd {
 }
 
 export function sandboxTemplateHash(spec: SandboxPoolSpec, daemonImage: string): string {
-  const { warm: _, max: _max, ttlSeconds: _ttl, egress, ...rest } = spec;
+  const { warm: _, max: _max, ttlSeconds: _ttl, provider: _provider, egress, ...rest } = spec;
   const text = JSON.stringify([rest, egress.length > 0, daemonImage]);
   return createHash("sha256").update(text).digest("hex").slice(0, 10);
 }
@@ -93,21 +99,23 @@ export function sandboxPod(
   pool: StoredSandboxPool,
   { name, daemonImage, identity, claim }: SandboxPodOptions,
 ): Draft<Pod> {
-  const { spec, metadata } = pool;
   return {
     metadata: {
       name,
-      labels: {
-        [SANDBOX_LABELS.managedBy]: "whetstone",
-        [SANDBOX_LABELS.pool]: metadata.name,
-        [SANDBOX_LABELS.template]: sandboxTemplateHash(spec, daemonImage),
-        ...(claim && claimLabels(claim)),
-      },
+      labels: { ...podLabels(pool, daemonImage), ...(claim && claimLabels(claim)) },
       annotations: { ...(claim && claimNotes(claim)) },
       ownerReferences: [ownedBy(pool, SANDBOX_POOLS)],
     },
-    spec: podSpec(spec, daemonImage, identity),
+    spec: podSpec(pool.spec, daemonImage, identity),
   } as Draft<Pod>;
+}
+
+export function podLabels({ metadata, spec }: StoredSandboxPool, daemonImage: string): Record<string, string> {
+  return {
+    [SANDBOX_LABELS.managedBy]: "whetstone",
+    [SANDBOX_LABELS.pool]: metadata.name,
+    [SANDBOX_LABELS.template]: sandboxTemplateHash(spec, daemonImage),
+  };
 }
 
 export function claimLabels({ id }: Claim): Record<string, string> {
@@ -128,7 +136,7 @@ const SECURITY = {
   capabilities: { drop: ["ALL"] },
 };
 
-function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: PodIdentity): object {
+export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: PodIdentity): object {
   const { image, imagePullPolicy, imagePullSecrets = [], egress, nodeSelector, tolerations, runtimeClassName } = spec;
   return {
     restartPolicy: "Never",
@@ -204,9 +212,13 @@ function resources(cpus: number, memoryMiB: number): object {
 }
 
 /** @throws Error for a pod that was not made here */
-export function identityOf(pod: Stored<Pod>): PodIdentity {
-  const text = pod.spec?.initContainers?.[0]?.env?.find(({ name }) => name === IDENTITY)?.value;
-  if (text === undefined) throw new Error(`${pod.metadata.name} has no identity`);
+export function identityOf({ metadata, spec }: Stored<Pod>): PodIdentity {
+  return identityIn(spec, metadata.name);
+}
+
+export function identityIn(spec: Pod["spec"], where: string): PodIdentity {
+  const text = spec?.initContainers?.[0]?.env?.find(({ name }) => name === IDENTITY)?.value;
+  if (text === undefined) throw new Error(`${where} has no identity`);
   return JSON.parse(text) as PodIdentity;
 }
 
@@ -226,12 +238,18 @@ export function sandboxFact(pod: Stored<Pod>): SandboxPod | undefined {
     terminating: deletionTimestamp !== undefined,
     ended: endOf(status, createdAt),
     claim: claimOf(pod),
+    given: labels[SANDBOX_LABELS.claim] !== undefined,
+    ofSandbox: isOfSandbox(pod),
     trouble: troubleOf(status),
   };
 }
 
+function isOfSandbox({ metadata: { ownerReferences = [] } }: Stored<Pod>): boolean {
+  return ownerReferences.some(({ apiVersion }) => apiVersion.startsWith("agents.x-k8s.io/"));
+}
+
 function claimOf({ metadata: { labels = {}, annotations = {} } }: Stored<Pod>): Claim | undefined {
-  const id = labels[SANDBOX_LABELS.claim];
+  const id = labels[SANDBOX_LABELS.claim] ?? annotations[CLAIM_NOTES.claim];
   if (id === undefined) return undefined;
   const { [CLAIM_NOTES.owner]: owner = "", [CLAIM_NOTES.instance]: instance = "" } = annotations;
   return { id, owner, instance, until: Date.parse(annotations[CLAIM_NOTES.until] ?? "") || 0 };

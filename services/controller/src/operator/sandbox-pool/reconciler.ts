@@ -2,15 +2,17 @@
 /** Reconciles SandboxPool: pods that wait to be claimed, the end of those whose claim is over, its network policy, its status. */
 import { WhetstoneError } from "@whetstone/core";
 import { type Pod, PODS, type Reflector } from "@whetstone/kube";
-import { unlessOther } from "../gone.ts";
+import { unlessGone, unlessOther } from "../gone.ts";
 import { type Look, ObjectReconciler } from "../object-reconciler.ts";
 import type { OperatorParts } from "../parts.ts";
 import { shortPass } from "../short-pass.ts";
+import { SANDBOX_CLAIMS, sandboxClaimName } from "./agent-sandbox.ts";
 import { makeIdentity } from "./identity.ts";
 import { poolPolicy } from "./network-policy.ts";
 import { planSandboxes, type SandboxPlan } from "./plan.ts";
 import { SANDBOX_LABELS, sandboxFact, sandboxPod, type SandboxPod, sandboxTemplateHash, warmPodName } from "./pods.ts";
 import { NETWORK_POLICIES, SANDBOX_POOLS, type SandboxPool, type StoredSandboxPool } from "./schema.ts";
+import { serveByAgentSandbox, type Served } from "./serve-by-agent-sandbox.ts";
 import { sandboxStatus } from "./status.ts";
 
 /** Without a change: claims end by the clock. */
@@ -71,8 +73,9 @@ class SandboxPools extends ObjectReconciler<SandboxPool> {
     const isThere = (owner: string): boolean => !gone.has(owner);
     const plan = planSandboxes(desired, { pods, isThere, now });
     const left = await shortPass(plan.remove, PASS, (pod) => this.#remove(pod, signal));
-    const refused = await this.#create(pool, plan, signal);
-    return { status: sandboxStatus(pool, plan, { refused, now }), requeueAfterMs: left > 0 ? GATHER_MS : LOOK_MS };
+    const served = await this.#serve(pool, plan, signal);
+    const status = sandboxStatus(pool, plan, { ...served, now });
+    return { status, requeueAfterMs: left > 0 ? GATHER_MS : LOOK_MS };
   }
 
   protected forget(name: string): Promise<void> {
@@ -98,10 +101,21 @@ class SandboxPools extends ObjectReconciler<SandboxPool> {
   }
 
   /** One that has been claimed since is another version, and stays. */
-  async #remove({ name, uid, resourceVersion, claim }: SandboxPod, signal: AbortSignal): Promise<void> {
+  async #remove({ name, uid, resourceVersion, claim, ofSandbox }: SandboxPod, signal: AbortSignal): Promise<void> {
     const which = claim === undefined ? { uid, resourceVersion } : { uid };
-    await this.parts.kube.delete(PODS, name, { ...which, signal }).catch(unlessOther);
+    const { kube } = this.parts;
+    if (!ofSandbox) await kube.delete(PODS, name, { ...which, signal }).catch(unlessOther);
+    else if (claim !== undefined)
+      await kube.delete(SANDBOX_CLAIMS, sandboxClaimName(claim.id), { signal }).catch(unlessGone);
+    // What is warm, and how much of it, agent-sandbox's warm pool decides.
     if (claim !== undefined) this.parts.logger.info("sandbox_reaped", { pod: name, claim: claim.id });
+  }
+
+  async #serve(pool: StoredSandboxPool, plan: SandboxPlan, signal: AbortSignal): Promise<Served> {
+    if (pool.spec.provider !== "agentSandbox")
+      return { refused: await this.#create(pool, plan, signal), isAbsent: false };
+    const wanted = { image: this.#image, claimed: plan.claimed.length };
+    return await serveByAgentSandbox(this.parts.kube, pool, wanted, signal);
   }
 
   /** @returns why one was refused; empty: none was */

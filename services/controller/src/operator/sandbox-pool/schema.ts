@@ -27,6 +27,7 @@ export const SANDBOX_POOL_REASONS = [
   "Warming",
   "AllInUse",
   "NoneKept",
+  "NoAgentSandbox",
   "Healthy",
   "PodsFailing",
   "PodsPending",
@@ -43,6 +44,12 @@ const spec = z
     image: name(1024).describe("What commands find: any Linux image, with glibc or musl."),
     imagePullPolicy: z.enum(["Always", "IfNotPresent", "Never"]).default("IfNotPresent"),
     imagePullSecrets: z.array(name()).max(20).optional().describe("Names of Secrets."),
+    provider: z
+      .enum(["pods", "agentSandbox"])
+      .default("pods")
+      .describe(
+        "Who makes the pods: the controller, or kubernetes-sigs/agent-sandbox, which the cluster then has to have.",
+      ),
     warm: int32(0, 1000).default(1).describe("Pods that wait, ready to be claimed."),
     max: int32(1, 10_000).default(10).describe("Pods in all, those that are claimed included."),
     ttlSeconds: int32(10, 604_800)
@@ -64,7 +71,16 @@ const spec = z
     nodeSelector: z.record(z.string(), z.string()).optional(),
     tolerations: z.array(passedOn()).max(20).optional(),
   })
-  .meta(rules({ rule: "self.warm <= self.max", message: "must not be above max", fieldPath: ".warm" }));
+  .meta(
+    rules(
+      { rule: "self.warm <= self.max", message: "must not be above max", fieldPath: ".warm" },
+      {
+        rule: "self.provider == oldSelf.provider",
+        message: "cannot be changed: make another pool",
+        fieldPath: ".provider",
+      },
+    ),
+  );
 
 /** What has a default is always there: the API server fills it in. */
 export type SandboxPoolSpec = z.output<typeof spec>;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the status of a sandbox pool says. Pure. */
 import { datedConditions } from "@whetstone/kube";
+import { NO_AGENT_SANDBOX } from "./agent-sandbox.ts";
 import type { SandboxPlan } from "./plan.ts";
 import type { SandboxConditionChange, SandboxPoolStatus, StoredSandboxPool } from "./schema.ts";
 
 export interface SandboxStatusFacts {
   /** Why the API server did not take a pod. Empty: it did. */
   readonly refused: string;
+  /** The pool is agent-sandbox's to serve, and the cluster does not have it. */
+  readonly isAbsent: boolean;
   readonly now: number;
 }
 
 export function sandboxStatus(
   pool: StoredSandboxPool,
   plan: SandboxPlan,
-  { refused, now }: SandboxStatusFacts,
+  { refused, isAbsent, now }: SandboxStatusFacts,
 ): SandboxPoolStatus {
   const { generation } = pool.metadata;
   return {
@@ -21,9 +24,13 @@ export function sandboxStatus(
     warm: plan.warm.length,
     starting: plan.starting.length + plan.create.length,
     claimed: plan.claimed.length,
-    conditions: datedConditions(pool, [readiness(pool, plan), degradation(plan, refused)], now),
+    conditions: datedConditions(pool, [isAbsent ? ABSENT : readiness(pool, plan), degradation(plan, refused)], now),
   };
 }
+
+const ABSENT: SandboxConditionChange = {
+  ...{ type: "Ready", status: false, reason: "NoAgentSandbox", message: NO_AGENT_SANDBOX },
+};
 
 function readiness({ spec }: StoredSandboxPool, { warm, claimed }: SandboxPlan): SandboxConditionChange {
   const type = "Ready";
