@@ -6,6 +6,7 @@ import { PODS, SERVICES } from "@whetstone/kube";
 import type { KubernetesBackend, Sandbox } from "@whetstone/sandbox";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SANDBOX_LABELS } from "../../services/controller/src/operator/sandbox-pool/pods.ts";
+import { COMMAND_LINES } from "../../services/libs/sandbox/test-support/attacks.ts";
 import { DAEMON_ATTACKS, type DaemonAttack } from "../../services/libs/sandbox/test-support/daemon-attacks.ts";
 import { openSandboxPools, type TestSandboxPools } from "../support/sandbox-pools.ts";
 
@@ -16,7 +17,7 @@ let sandbox: Sandbox;
 /** What there is to be had, by name. */
 const targets = { api: "", host: "", pod: "", port: 0 };
 
-const PRELUDE = `
+const PRELUDE = `${COMMAND_LINES}
 import ctypes, json, os, signal, socket, ssl, subprocess, sys, time
 T = json.loads(sys.argv[1])
 def escaped(yes=True):
@@ -59,8 +60,7 @@ context.wrap_socket(s).do_handshake(); escaped()`,
   },
   {
     name: "sees processes of others",
-    script: `
-escaped(any(b"kube" + b"let" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))`,
+    script: `escaped(any(b"kube" + b"let" in line for line in command_lines()))`,
   },
 ];
 

@@ -30,7 +30,8 @@ const reaches = (target) => new Promise((resolve) => {
   socket.on("error", () => resolve(false));
 });
 const statuses = (command, ...args) => cp.spawnSync(command, args).status;
-const commandLines = () => fs.readdirSync("/proc").filter((n) => /^[0-9]+$/.test(n)).map((n) => fs.readFileSync("/proc/" + n + "/cmdline", "latin1"));
+const commandLine = (pid) => { try { return fs.readFileSync("/proc/" + pid + "/cmdline", "latin1"); } catch { return ""; } };
+const commandLines = () => fs.readdirSync("/proc").map(commandLine);
 `;
 
 const files: ModuleAttack[] = [

@@ -19,7 +19,15 @@ export interface Targets {
   readonly hostname: string;
 }
 
-export const PRELUDE = `
+/** Of all processes that are seen; some end while they are looked at. */
+export const COMMAND_LINES = `
+def command_lines():
+    for pid in os.listdir("/proc"):
+        try: yield open(f"/proc/{pid}/cmdline", "rb").read()
+        except OSError: pass
+`;
+
+export const PRELUDE = `${COMMAND_LINES}
 import ctypes, json, os, socket, struct, subprocess, sys, time
 T = json.loads(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
@@ -125,7 +133,7 @@ const processes: Attack[] = [
   {
     name: "lists the host's processes",
     guards: ["process namespace"],
-    script: `escaped(any(b"whetstone-" + b"victim" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))`,
+    script: `escaped(any(b"whetstone-" + b"victim" in line for line in command_lines()))`,
   },
   { name: "signals those that keep it", guards: ["session"], script: `escaped(os.getpgid(0) == 0)` },
   {

@@ -25,8 +25,7 @@ escaped(libc.ptrace(16, 1, 0, 0) == 0)`,
   },
   {
     name: "finds a key on the command lines",
-    script: `
-escaped(any(b"PRIVATE " + b"KEY" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))`,
+    script: `escaped(any(b"PRIVATE " + b"KEY" in line for line in command_lines()))`,
   },
   { name: "reads what its keeper's caller says", script: `open("/proc/1/fd/0", "rb"); escaped()` },
   { name: "answers in its daemon's place", script: `open("/proc/1/fd/1", "wb"); escaped()` },

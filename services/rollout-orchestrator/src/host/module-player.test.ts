@@ -84,9 +84,18 @@ function isAlive(pid: number): boolean {
 function childrenOf(pid: number): number[] {
   const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return all.map(Number).filter((child) => {
-    const stat = isAlive(child) ? readFileSync(`/proc/${child}/stat`, "utf8") : "";
+    const stat = statOf(child);
     return Number(stat.slice(stat.lastIndexOf(")")).split(" ")[2]) === pid;
   });
+}
+
+/** "" where it has ended. */
+function statOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 function allBelow(pid: number): number[] {
