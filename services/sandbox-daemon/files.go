@@ -29,11 +29,22 @@ func (f *files) write(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, f.unpack(tar.NewReader(r.Body), false))
 }
 
-// prepare unpacks an archive of ours, compressed or not, folders and links too.
+// prepare unpacks an archive of ours, compressed or not, folders and links too: into the workspace, or into a folder of the image
+// that this sandbox may write.
 func (f *files) prepare(w http.ResponseWriter, r *http.Request) {
+	to := f
+	if folder := r.URL.Query().Get("folder"); folder != "" {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			f.answer(w, err)
+			return
+		}
+		defer root.Close()
+		to = &files{root: root}
+	}
 	plain, err := decompressed(r.Body)
 	if err == nil {
-		err = f.unpack(tar.NewReader(plain), true)
+		err = to.unpack(tar.NewReader(plain), true)
 	}
 	f.answer(w, err)
 }

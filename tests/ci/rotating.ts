@@ -244,6 +244,7 @@ export const ROTATING: readonly Stage[] = [
       "services/libs/sandbox/src/docker/docker-backend.containers.test.ts",
       "services/libs/sandbox/src/docker/escape.containers.test.ts",
       "tests/integration/container-episodes.containers.test.ts",
+      "tests/integration/container-repository.containers.test.ts",
     ],
     minutes: 2,
     paths: [

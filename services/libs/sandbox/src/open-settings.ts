@@ -15,11 +15,16 @@ const LIMITS = {
   wallMs: [30_000, 1, DAY_MS],
 } as const satisfies Record<keyof SandboxLimits, readonly [number, number, number]>;
 
+/** Where a sandbox has folders of its own, or the system has. */
+const NOT_OF_IMAGES = /^\/(workspace|tmp|proc|sys|dev|whetstone|etc)?(\/|$)/u;
+const PLAIN_PATH = /^(\/(?!\.{1,2}(\/|$))[^/:,\0]+)+$/u;
+const MOST_FOLDERS = 16;
+
 const TTL = [3_600_000, 1000, 7 * DAY_MS] as const;
 
 /** All that is not said is the default. @throws ConfigError that names each field which is out of its range. */
 export function openSettings(options: OpenOptions) {
-  const { files = [], network = "none", prepared, signal } = options;
+  const { files = [], network = "none", imageFolders = [], prepared, signal } = options;
   const names = Object.keys(LIMITS) as (keyof SandboxLimits)[];
   const values = names.map((name) => ({ name, value: options.limits?.[name] ?? LIMITS[name][0], range: LIMITS[name] }));
   const ttlMs = options.ttlMs ?? TTL[0];
@@ -29,8 +34,19 @@ export function openSettings(options: OpenOptions) {
   ];
   const violations = all
     .filter(({ value, range: [, least, most] }) => !(value >= least && value <= most))
-    .map(({ path, range: [, least, most] }) => ({ path, reason: `must be between ${least} and ${most}` }));
+    .map(({ path, range: [, least, most] }) => ({ path, reason: `must be between ${least} and ${most}` }))
+    .concat(wrongFolders(imageFolders));
   if (violations.length > 0) throw new ConfigError(violations);
   const limits = Object.fromEntries(values.map(({ name, value }) => [name, value])) as unknown as SandboxLimits;
-  return { limits, ttlMs, files, network, prepared, signal };
+  return { limits, ttlMs, files, network, imageFolders, prepared, signal };
+}
+
+function wrongFolders(folders: readonly string[]) {
+  const wrong = folders.flatMap((folder, index) =>
+    PLAIN_PATH.test(folder) && !NOT_OF_IMAGES.test(folder)
+      ? []
+      : [{ path: `imageFolders[${index}]`, reason: `${folder} is no folder of an image's own: say it as /testbed` }],
+  );
+  const tooMany = { path: "imageFolders", reason: `must be ${MOST_FOLDERS} at most` };
+  return folders.length > MOST_FOLDERS ? [...wrong, tooMany] : wrong;
 }

@@ -33,6 +33,8 @@ export interface OpenOptions {
   readonly prepared?: PreparedState | undefined;
   /** Container image that the sandbox begins with, for backends that have images. */
   readonly image?: string | undefined;
+  /** Folders of the image, absolute, that commands may write: each begins as a copy, within the limits of files. Default: none. */
+  readonly imageFolders?: readonly string[] | undefined;
   /** Put into `/workspace` on top. */
   readonly files?: readonly SandboxFile[] | undefined;
   readonly limits?: Partial<SandboxLimits> | undefined;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createReadStream } from "node:fs";
+import type { Readable } from "node:stream";
 import { FileConflictError, LimitError, SandboxError } from "../failure.ts";
 import type { DownloadOptions, ExecOptions, Execution, Sandbox, SandboxFile, SandboxLevel } from "../sandbox.ts";
 import { checkPaths, readTar, writeTar } from "../tar.ts";
@@ -56,9 +57,18 @@ export class DaemonSandbox implements Sandbox {
   }
 
   /** The files of a prepared state, from its archive. */
-  async begin(archive: string, signal?: AbortSignal): Promise<void> {
+  begin(archive: string, signal?: AbortSignal): Promise<void> {
+    return this.#unpack("/prepared", async () => createReadStream(archive), signal);
+  }
+
+  /** @param archive  of what a folder of its image holds; asked for again where a connection broke */
+  beginFolder(folder: string, archive: () => Promise<Readable>, signal?: AbortSignal): Promise<void> {
+    return this.#unpack(`/prepared?folder=${encodeURIComponent(folder)}`, archive, signal);
+  }
+
+  async #unpack(path: string, archive: () => Promise<Readable>, signal: AbortSignal | undefined): Promise<void> {
     const { connection } = this.#link;
-    const put = () => connection.call({ method: "PUT", path: "/prepared", body: createReadStream(archive), signal });
+    const put = async () => connection.call({ method: "PUT", path, body: await archive(), signal });
     expectWritten(await this.#link.reach(put, signal));
   }
 

@@ -12,6 +12,7 @@ const base: ContainerOptions = {
   machine: "here",
   limits: openSettings({ limits: { memoryMiB: 100, cpus: 8, processes: 20, diskMiB: 30, diskFiles: 40 } }).limits,
   ttlMs: 5000,
+  imageFolders: [],
   cores: 2,
   boundsSwap: true,
   without: new Set(),

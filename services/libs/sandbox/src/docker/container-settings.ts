@@ -29,6 +29,8 @@ export interface ContainerOptions {
   readonly machine: string;
   readonly limits: SandboxLimits;
   readonly ttlMs: number;
+  /** Of the image, which may be written here. */
+  readonly imageFolders: readonly string[];
   /** Of the engine's machine: more cannot be asked for. */
   readonly cores: number;
   /** Of the engine: without it there is no swap that could be bounded. */
@@ -90,7 +92,7 @@ function isolation({ daemonPath, without, hostFolder }: ContainerOptions): HostC
   };
 }
 
-function resources({ limits, without, cores, boundsSwap }: ContainerOptions): HostConfig {
+function resources({ limits, imageFolders, without, cores, boundsSwap }: ContainerOptions): HostConfig {
   const { memoryMiB, cpus, processes, openFiles, diskMiB } = limits;
   const memory = (memoryMiB + DAEMON_MIB) * MIB;
   const most = Math.max(openFiles, DAEMON_FILES);
@@ -105,7 +107,7 @@ function resources({ limits, without, cores, boundsSwap }: ContainerOptions): Ho
       { Name: "core", Soft: 0, Hard: 0 },
     ],
     ShmSize: disk,
-    Tmpfs: { "/workspace": folder, "/tmp": folder },
+    Tmpfs: Object.fromEntries(["/workspace", "/tmp", ...imageFolders].map((path) => [path, folder])),
   };
 }
 

@@ -130,11 +130,34 @@ export class DockerBackend implements SandboxBackend {
     const onClose = (): unknown => this.#open.delete(sandbox);
     const sandbox = new DaemonSandbox(link, { level: this.level, limits: this.#ofCommands(limits), onClose });
     undo.defer(() => sandbox.close());
+    for (const folder of settings.imageFolders) await this.#copyFolder(sandbox, image, folder, settings);
     if (prepared) await sandbox.begin(prepared.path, signal);
     await sandbox.upload(files, signal);
     undo.move();
     this.#open.add(sandbox);
     return sandbox;
+  }
+
+  /** From a container of the same image that is made for this and never starts. */
+  async #copyFolder(
+    to: DaemonSandbox,
+    image: string,
+    folder: string,
+    { limits, ttlMs, signal }: Settings,
+  ): Promise<void> {
+    const name = ownedName();
+    await using undo = new AsyncDisposableStack();
+    undo.defer(() => this.#engine.remove(name));
+    const own = this.#settings(name, image, { limits, ttlMs, imageFolders: [] });
+    const id = await this.#engine.create({ ...own, name });
+    await to.beginFolder(folder, () => this.#engine.folder(id, folder), signal);
+  }
+
+  #settings(name: string, image: string, own: Pick<Settings, "limits" | "ttlMs" | "imageFolders">) {
+    const { daemonPath, without = new Set(), hostFolder } = this.#options;
+    const { limits, ttlMs, imageFolders } = own;
+    const given = { name, image, daemonPath, machine: this.#machine, limits, ttlMs, imageFolders, without, hostFolder };
+    return containerSettings({ ...given, ...this.#facts });
   }
 
   #ofCommands({ wallMs, processes, openFiles }: SandboxLimits): CommandLimits {
@@ -149,14 +172,13 @@ export class DockerBackend implements SandboxBackend {
   }
 
   /** @returns when the container's daemon has answered */
-  async #link(name: string, image: string, { limits, ttlMs, signal }: Settings): Promise<DaemonLink> {
+  async #link(name: string, image: string, settings: Settings): Promise<DaemonLink> {
     const engine = this.#engine;
-    const { daemonPath, without = new Set(), hostFolder } = this.#options;
+    const { ttlMs, signal } = settings;
     const made = Date.now();
     // Before the daemon's own clock begins, so that its end is not taken for a loss.
     const endsAt = performance.now() + ttlMs;
-    const own = { name, image, daemonPath, machine: this.#machine, limits, ttlMs, without, hostFolder };
-    const id = await engine.create({ ...containerSettings({ ...own, ...this.#facts }), name });
+    const id = await engine.create({ ...this.#settings(name, image, settings), name });
     const { pipe, complaint } = attachedPipe(await engine.attach(id));
     const connection = new PipeConnection(pipe);
     try {

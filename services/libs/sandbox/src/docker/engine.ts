@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
-import type { Duplex } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 import type Dockerode from "dockerode";
 import { raceSignal, sleep, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { HostFate } from "../daemon/daemon-link.ts";
@@ -93,6 +93,12 @@ export class Engine {
       }
       await sleep(attempt * AGAIN_MS);
     }
+  }
+
+  /** What a folder of a container's image holds, as an archive. The container is not to be started: the answer would wait for its end. */
+  async folder(id: string, folder: string): Promise<Readable> {
+    const read = () => this.#api.getContainer(id).getArchive({ path: `${folder}/.` });
+    return (await this.#ask(`the image's folder ${folder} could not be read`, read)) as Readable;
   }
 
   /** Before it starts, so that nothing is missed. */

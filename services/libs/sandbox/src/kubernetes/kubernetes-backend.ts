@@ -74,7 +74,9 @@ export class KubernetesBackend implements SandboxBackend {
   }
 
   /** What is asked for by name, and the pool does not have, is refused by name. */
-  #requireRoom({ level, limits = {} }: OpenOptions): void {
+  #requireRoom({ level, imageFolders: [folder] = [], limits = {} }: OpenOptions): void {
+    if (folder !== undefined)
+      throw unavailable(`${folder} of the image is to be written, and pods have only /workspace and /tmp for that`);
     if (level !== undefined && level !== this.level)
       throw unavailable(`level ${level} is of sandboxes on the env-runner's own machine`);
     const [name, wanted, most] =

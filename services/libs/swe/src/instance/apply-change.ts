@@ -34,7 +34,8 @@ export async function applyChange(
   const [patch, stamp] = [PATCH, STAMP].map((name) => quoted(`${shell.sandbox.workspace}/${name}`)) as [string, string];
   const run = (command: string): Promise<ExecResult> => shell.run(command, { ...OWN, signal });
   const list = async (command: string): Promise<string[]> => namesOf(await run(command));
-  const begun = await run(`git rev-parse HEAD && touch -d '2 seconds ago' ${stamp}`);
+  // A prepared repository may be only just written. The kernel's clock of files ticks every few milliseconds.
+  const begun = await run(`git rev-parse HEAD && sleep 0.1 && touch ${stamp} && sleep 0.1`);
   if (begun.exitCode !== 0)
     throw new EpisodeError("TASK", `there is no repository in ${shell.root}: ${begun.stderr.trim().slice(-500)}`);
   const besideBefore = new Set(await list("git ls-files -z --others"));

@@ -16,6 +16,8 @@ export interface RepositoryOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+const IN_WORKSPACE = /^\/workspace(?=\/|$)/u;
+
 /** Git looks at a repository whatever user it belongs to, and asks for nobody's name. */
 const GIT = {
   GIT_CONFIG_COUNT: "4",
@@ -42,14 +44,14 @@ export class RepositorySandbox implements AgentShell {
   private constructor(sandbox: Sandbox, source: Source, { root, environment }: RepositoryOptions) {
     this.sandbox = sandbox;
     this.#source = source;
-    this.root = root.replace(/^\/workspace(?=\/|$)/u, sandbox.workspace);
+    this.root = root.replace(IN_WORKSPACE, sandbox.workspace);
     this.#environment = environment;
   }
 
   /** @throws SandboxError */
   static async open(backend: SandboxBackend, source: Source, options: RepositoryOptions): Promise<RepositorySandbox> {
     const { limits, ttlMs, signal } = options;
-    const from = "image" in source ? source : { prepared: source.state };
+    const from = "image" in source ? fromImage(source.image, options) : { prepared: source.state };
     try {
       return new RepositorySandbox(await backend.open({ ...from, limits, ttlMs, signal }), source, options);
     } catch (error) {
@@ -71,6 +73,11 @@ export class RepositorySandbox implements AgentShell {
     if (!this.#isClosed) await giveBack(this.#source);
     this.#isClosed = true;
   }
+}
+
+/** An image has its repository where the image was made, as /testbed. */
+function fromImage(image: string, { root }: RepositoryOptions): Pick<OpenOptions, "image" | "imageFolders"> {
+  return { image, ...(!IN_WORKSPACE.test(root) && { imageFolders: [root] }) };
 }
 
 async function giveBack(source: Source): Promise<void> {
