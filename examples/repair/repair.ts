@@ -22,7 +22,7 @@ export default defineJob({
   algorithm: grpo({
     groupSize: 8,
     lossDenominator: "signal",
-    entropyCoefficient: 0.02,
+    entropyCoefficient: 0.03,
     learningRate: 0.0005,
     beta2: 0.95,
     warmupSteps: 4,
@@ -31,7 +31,7 @@ export default defineJob({
     epochs: 2,
     clipHigh: 0.28,
   }),
-  loop: { steps: 20, batchGroups: 64, maxPolicyLag: 1, checkpointsKept: 2 },
+  loop: { steps: 14, batchGroups: 32, maxPolicyLag: 1, checkpointsKept: 2 },
   sampling,
   limits: { maxSteps: 1, maxPromptTokens: 128, maxResponseTokens: 8, episodeTimeout: "120s" },
 });

@@ -8,7 +8,7 @@ import random
 import re
 import sys
 
-HELD_OUT, TRAIN, EDITS, WRITINGS = 200, 4000, 3072, 2048
+HELD_OUT, TRAIN, EDITS, WRITINGS = 128, 1024, 3072, 2048
 COMPARE, ARITHMETIC = ("<", ">", "<=", ">=", "==", "!="), ("+", "-", "*")
 OPERATOR = re.compile(r" (<=|>=|==|!=|<|>|\+|-|\*) ")
 FUNCTIONS = [
@@ -25,15 +25,6 @@ FUNCTIONS = [
     "def maximum(s):\n m = s[0]\n for x in s:\n  if x > m:\n   m = x\n return m",
     "def minimum(s):\n m = s[0]\n for x in s:\n  if x < m:\n   m = x\n return m",
     "def above(s, a):\n n = 0\n for x in s:\n  if x > a:\n   n = n + 1\n return n",
-    "def below(s, a):\n n = 0\n for x in s:\n  if x < a:\n   n = n + 1\n return n",
-    "def equal(s, a):\n n = 0\n for x in s:\n  if x == a:\n   n = n + 1\n return n",
-    "def other(s, a):\n n = 0\n for x in s:\n  if x != a:\n   n = n + 1\n return n",
-    "def sum_above(s, a):\n t = 0\n for x in s:\n  if x > a:\n   t = t + x\n return t",
-    "def sum_below(s, a):\n t = 0\n for x in s:\n  if x < a:\n   t = t + x\n return t",
-    "def even(s):\n n = 0\n for x in s:\n  if x % 2 == 0:\n   n = n + 1\n return n",
-    "def odd(s):\n n = 0\n for x in s:\n  if x % 2 != 0:\n   n = n + 1\n return n",
-    "def has(s, a):\n for x in s:\n  if x == a:\n   return 1\n return 0",
-    "def without(s, a):\n t = []\n for x in s:\n  if x != a:\n   t = t + [x]\n return t",
 ]
 
 
@@ -78,7 +69,7 @@ def results(text: str, inputs: list[list]) -> list:
     return given
 
 
-def inputs_of(text: str, rng: random.Random, count: int = 12) -> list[list]:
+def inputs_of(text: str, rng: random.Random, count: int = 8) -> list[list]:
     """Numbers, and a list for the name that a loop goes over."""
     lists = re.findall(r"in (\w):", text)
     names = text[text.index("(") + 1 : text.index(")")].split(", ")
