@@ -36,7 +36,7 @@ export interface InterpreterOptions {
 
 /** Output after which a call is ended. */
 const MAX_CALL_BYTES = 16 * 1024 * 1024;
-const KILL_AFTER_MS = 1000;
+const KILL_AFTER_MS = 3000;
 const STDOUT_BYTES = 256 * 1024;
 const WEEK_MS = 7 * 86_400_000;
 
