@@ -106,7 +106,8 @@ export class Lines implements Disposable {
 function dispatcherOf(options: DispatcherOptions): Dispatcher {
   // A half-open connection must not hold a watch for ever: keep-alive probes, and the caller's own silence limit.
   const keepAlive = { keepAlive: true, keepAliveInitialDelay: 30_000, timeout: 10_000 };
-  const shared = { keepAliveTimeout: 20_000, pipelining: 1 };
+  // Over HTTP/2 undici 8.12 lets the error of a call that was just given up reach nobody, and so the process, when its connection ends.
+  const shared = { keepAliveTimeout: 20_000, pipelining: 1, allowH2: false };
   if (options.type === "none") return new Agent({ ...shared, connect: keepAlive });
   if (options.type === "agent") return new Agent({ ...shared, connect: { ...own(options.connect), ...keepAlive } });
   if (options.type === "proxy")
