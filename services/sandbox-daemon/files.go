@@ -17,7 +17,8 @@ import (
 	"syscall"
 )
 
-// F1: nothing is read or written outside the workspace, whatever links a command has made (os.Root). F2: only regular files are
+// F1: nothing is read or written outside the workspace, or the folder of the image that its owner names before any command has
+// run, whatever links a command has made (os.Root). F2: only regular files are
 // given out, none of them followed through a link, and no more than was asked for.
 
 const maxFiles = 100_000
