@@ -69,12 +69,13 @@ export function describePromises({ backend, limits, memory, processes }: Promise
     });
 
     it("several at a time", async () => {
-      const startedAt = performance.now();
-      const all = Array.from({ length: 8 }, (_, i) => sandbox.exec(sh(`seq 1 2000; sleep 0.5; exit ${i}`)).result);
+      const all = Array.from({ length: 8 }, (_, i) => {
+        const meet = `mkdir -p met; touch met/${i}; until [ "$(ls met | wc -l)" = 8 ]; do sleep 0.05; done`;
+        return sandbox.exec(sh(`seq 1 2000; ${meet}; exit ${i}`), { deadlineMs: 60_000 }).result;
+      });
       const results = await Promise.all(all);
       expect(results.map(({ exitCode }) => exitCode)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
       expect(new Set(results.map(({ stdout }) => stdout)).size).toBe(1);
-      expect(performance.now() - startedAt).toBeLessThan(4000 * 0.9);
     });
 
     it("each with its own end, whatever little memory it may have", async () => {
