@@ -30,8 +30,10 @@ export default defineConfig({
   test: {
     pool: "forks",
     maxWorkers: 2,
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    // Long, as every wait of a test: they end what hangs. A machine that is busy for half a minute is no fault of the code.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     reporters: process.env["WHETSTONE_TEST_REPORT"] ? ["default", "json"] : ["default"],
     // Set to a path to get the counts as JSON: numTotalTests, numPassedTests, numFailedTests.
     outputFile: process.env["WHETSTONE_TEST_REPORT"] ? { json: process.env["WHETSTONE_TEST_REPORT"] } : {},

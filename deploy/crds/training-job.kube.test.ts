@@ -16,7 +16,7 @@ beforeAll(async () => {
   installDefinitions();
   cluster = await openTestCluster("crd");
   expect((await create(BASE)).text).toContain("created");
-}, 60_000);
+});
 afterAll(() => cluster[Symbol.asyncDispose]());
 
 type Json = Record<string, unknown>;

@@ -22,7 +22,7 @@ describe("the newest checkpoint is damaged while the trainer is away", () => {
   afterAll(async () => {
     await jobs[Symbol.asyncDispose]();
     await runtime[Symbol.asyncDispose]();
-  }, 30_000);
+  });
 
   it.each([
     ["optimizer-gone", "optimizer.pt is gone", (path: string) => rmSync(path), /optimizer\.pt is missing/],

@@ -21,7 +21,7 @@ describe("kill -9 while training", () => {
   afterAll(async () => {
     await jobs[Symbol.asyncDispose]();
     await runtime[Symbol.asyncDispose]();
-  }, 30_000);
+  });
 
   it.each(SERVICES)(
     "%s: training ends, nothing lost, duplicated, stale or unlabelled",

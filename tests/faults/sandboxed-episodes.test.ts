@@ -33,7 +33,7 @@ describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are kill
   afterAll(async () => {
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   /** @returns mean success of the episodes that were trained, and the audit */
   async function played(name: string, use: ScriptedUse, policy: "oracle" | "random", kills: readonly string[]) {

@@ -146,7 +146,7 @@ describe("whet models", () => {
     expect(line.cuts).toBe(3);
     await json("models", "pull", "tiny", join(folder, "back"));
     expect(treeOf(join(folder, "back"))).toEqual(treeOf(modelFolder()));
-  }, 60_000);
+  });
 
   it("goes on with the same command where the first was killed", async () => {
     const environment = { ...process.env, WHETSTONE_ENDPOINT: `127.0.0.1:${line.port}` };
@@ -156,7 +156,7 @@ describe("whet models", () => {
     expect(leftOnDisk()).toHaveLength(1);
     const { sent } = (await json("models", "push", "tiny", modelFolder())) as { sent: number };
     expect(sent).toBeLessThan(5 * MIB);
-  }, 60_000);
+  });
 
   it("takes back what it sent when it is interrupted", async () => {
     const interrupt = new AbortController();

@@ -22,7 +22,7 @@ describe("whet train with a bad job", () => {
   afterAll(async () => {
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   it.each<[string, () => JsonObject, string, RegExp]>([
     [

@@ -82,7 +82,7 @@ describe("whet envs try", () => {
     expect((terminal.documents.at(-1) as Tried).turns.at(-1)?.observation).toMatchObject({ reward: 1 });
   });
 
-  it("reads what a person types, until the input ends", { timeout: 60_000 }, async () => {
+  it("reads what a person types, until the input ends", async () => {
     const argv = [WHET, "envs", "try", "frozenlake", ...at(), "--args", '{"size": 4}'];
     const child = spawn(process.execPath, argv, { stdio: ["pipe", "pipe", "inherit"], timeout: 30_000 });
     child.stdin.end("Right\nDown\n");

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await runtime[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 const words = (...more: string[]): string[] => [
   ...["eval", "--job", join(folder, "job.json"), "--name", "judged", "--tasks", `1:${TASKS}`],
@@ -108,4 +108,4 @@ it("a registered CSV file is played with its ids and sources, and filtered by wh
   const by = ["--eval", join(folder, "lakes/report.json"), "--as", "played"];
   expect(runtime.whet("datasets", "filter", "lakes", ...by).json).toMatchObject({ rows: 3 });
   vi.unstubAllEnvs();
-}, 60_000);
+});

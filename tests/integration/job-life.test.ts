@@ -24,7 +24,7 @@ describe("a job's life", () => {
     await jobs[Symbol.asyncDispose]();
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   const submit = (job: JsonObject) => jobs.submitJob({ spec: fromJson(JobSpecSchema, job) });
   const get = async (name: string): Promise<Job> => (await jobs.getJob({ name })).job as Job;
@@ -51,7 +51,7 @@ describe("a job's life", () => {
     expect(replayed.output.trim().split("\n")).toHaveLength(4);
     expect(replayed).toMatchObject({ status: 0 });
     expect(replayed.output).not.toContain('"same":false');
-  }, 60_000);
+  });
 
   it("its books, counted by the controller, are those that lie in streams and checkpoint", async () => {
     const counted = await jobs.auditJob({ name: "twice" });
@@ -61,7 +61,7 @@ describe("a job's life", () => {
     delete process.env["WHETSTONE_ENDPOINT"];
     expect(remote).toEqual(runtime.whet("jobs", "audit", "twice").json);
     await expect(jobs.auditJob({ name: "nobody" })).rejects.toMatchObject({ code: "NOT_FOUND" });
-  }, 60_000);
+  });
 
   it("suspended it frees the engines and keeps its books; resumed it goes on to its last step", async () => {
     await submit(smallJob("paused", runtime.model, { steps: 1000, lag: 1 }));

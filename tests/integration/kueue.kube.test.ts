@@ -64,7 +64,7 @@ describe("a job in Kueue's queue", () => {
     await goesOn("first");
     await isSaid("first", "PodsReady", "True/Started");
     expect(await kueue().reserved()).toBe(CPUS);
-  }, 120_000);
+  });
 
   it("makes place for one of higher priority, and goes on when that has ended", async () => {
     const { name } = kueue();
@@ -115,13 +115,13 @@ describe("a job in Kueue's queue", () => {
     const audit = await jobs.client.auditJob({ name: "first" });
     expect(audit.trained).toBeGreaterThan(0n);
     expect(audit).toMatchObject({ lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n });
-  }, 120_000);
+  });
 
   it("with a class that is not there says so", async () => {
     await jobs.apply("classless", 2, { ...queued(), priorityClassName: "nobody" });
     await jobs.is("classless", "Accepted=Unknown/CannotCheck");
     expect((await jobs.get("classless"))?.status?.message).toContain('no "nobody"');
-  }, 60_000);
+  });
 
   it("has a Ray cluster only while it is admitted, where its flavor is", async ({ skip }) => {
     await using real = await borrowReal(jobs.cluster.kube, RAY_CLUSTERS);

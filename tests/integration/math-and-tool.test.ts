@@ -104,7 +104,7 @@ describe("math and tool agents", () => {
     await jobs[Symbol.asyncDispose]();
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   it.each(["math", "math-revise"])(
     "the environment %s trains on sums",

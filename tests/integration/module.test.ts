@@ -88,7 +88,7 @@ describe("user code", () => {
   afterAll(async () => {
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   it("of a job in TypeScript trains two steps, and every episode is accounted for", () => {
     const { status, output } = runtime.whet("train", write("job.ts", JOB), "--set", "name=in-code");

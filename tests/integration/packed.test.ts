@@ -78,17 +78,17 @@ describe("the packages, outside the repository", () => {
   it("the new project's own `npm install` finds our packages, which are in no registry", () => {
     const { status, output } = outside.run(project, "npm", "install", "--dry-run", "--no-audit", "--no-fund");
     expect(status, output).toBe(0);
-  }, 60_000);
+  });
 
   it("the new project's own test passes, without a runtime", () => {
     const { status, output } = outside.run(project, "npm", "test");
     expect([status, /pass 2\b/.test(output)], output).toEqual([0, true]);
-  }, 60_000);
+  });
 
   it("the new project's types hold against the packed declarations", () => {
     const { status, output } = outside.run(project, "npm", "run", "check");
     expect(status, output).toBe(0);
-  }, 60_000);
+  });
 
   it("the new project trains for three steps, and nothing is left running", () => {
     const args = ["train", "src/job.ts", "--set", "loop.steps=3", "--json"];

@@ -49,7 +49,7 @@ describe("PPO", () => {
   afterAll(async () => {
     await jobs[Symbol.asyncDispose]();
     await runtime[Symbol.asyncDispose]();
-  }, 30_000);
+  });
 
   it("trains policy and critic, and every episode is accounted for", async () => {
     const jsonl = join(runtime.data, "demonstrations.jsonl");

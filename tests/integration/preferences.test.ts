@@ -39,7 +39,7 @@ describe("preferences and held-out demonstrations", () => {
   afterAll(async () => {
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 60_000);
+  });
 
   /** `whet train` with a job file. */
   async function train(name: string, algorithm: object, tasks: (seed: number) => object): Promise<Job> {

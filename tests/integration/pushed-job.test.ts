@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await runtime[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 function whet(...args: string[]): Record<string, unknown> {
   const { status, json, output } = runtime.whet(...args);

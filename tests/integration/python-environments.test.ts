@@ -51,7 +51,7 @@ describe("a job with an environment in Python", () => {
     delete process.env["WHETSTONE_CALL_TIMEOUT_MS"];
     await runtime[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   it("trains as the example says, and every episode is accounted for", () => {
     const short = ["loop.steps=3", "loop.batchGroups=4"].flatMap((setting) => ["--set", setting]);
@@ -98,5 +98,5 @@ describe("a job with an environment in Python", () => {
   it("has a pool that is shown", () => {
     const { json } = runtime.whet("pools", "ls");
     expect(JSON.stringify(json)).toMatch(/"name":"default".*"name":"python"/);
-  }, 20_000);
+  });
 });

@@ -66,7 +66,7 @@ describe("with TLS between all services", () => {
       tls: as("engine").to("env-runner"),
     });
     await expect(runner.describe({})).rejects.toThrow(/engine may not call/);
-  }, 30_000);
+  });
 
   it("an env-runner reads artifacts by digest, and neither their names nor anything else of the controller's", async () => {
     const tls = as("env-runner").to("controller");
@@ -79,7 +79,7 @@ describe("with TLS between all services", () => {
     await expect(artifacts.abortPush({ digest })).rejects.toThrow(/env-runner may not call/);
     await using jobs = createClient(JobService, runtime.address("controller"), { tls });
     await expect(jobs.listJobs({})).rejects.toThrow(/env-runner may not call/);
-  }, 30_000);
+  });
 
   it("a caller without a certificate reaches nothing", async () => {
     await using jobs = createClient(JobService, runtime.address("controller"), { deadlineMs: 2_000 });
@@ -93,7 +93,7 @@ describe("with TLS between all services", () => {
       timeoutMs: 2_000,
     });
     await expect(plain).rejects.toThrow(/cannot connect/);
-  }, 30_000);
+  });
 
   it("an engine obeys the controller only, and samples for the gateway", async () => {
     const ask = async (role: Role, path: string): Promise<number> => {
@@ -106,7 +106,7 @@ describe("with TLS between all services", () => {
     expect(await ask("gateway", "/v1/models")).toBe(200);
     expect(await ask("env-runner", "/v1/models")).toBe(403);
     expect(await ask("client", "/v1/models")).toBe(403);
-  }, 30_000);
+  });
 
   it("NATS knows who publishes, and env-runners not at all", async () => {
     await expect(connectAs("env-runner")).rejects.toThrow(/cannot connect/);
@@ -122,7 +122,7 @@ describe("with TLS between all services", () => {
     const streams = await openStreams(client, { logger });
     expect(streams).toBeDefined();
     expect(await refusal(client, () => client.publish("$KV.ws-jobs.tls"))).toMatch(/violation/i);
-  }, 30_000);
+  });
 });
 
 /** What the server says to a message. */

@@ -110,7 +110,7 @@ describe("a job as an object", () => {
       expect.arrayContaining(["NAME", "STATE", "STEP", "POLICY", "LAG", "ENVS", "RESTARTS", "AGE"]),
     );
     expect(text).toMatch(/applied\s+Succeeded\s+3\/3\s+3/);
-  }, 90_000);
+  });
 
   it("made by gRPC it is the same object, and made again by kubectl nothing new", async () => {
     const job = textOf("twin", { steps: 1 });
@@ -123,7 +123,7 @@ describe("a job as an object", () => {
     await isIn("twin", "Succeeded");
     expect((await objectOf("twin"))?.metadata.uid).toBe(object?.metadata.uid);
     await expect(submit("twin", { ...job, seed: "4" })).rejects.toMatchObject({ code: "ALREADY_EXISTS" });
-  }, 90_000);
+  });
 
   it("that cannot run says which field and why, and never does", async () => {
     await apply("wrong", { ...textOf("wrong"), environment: { kind: "frozenlake", args: { size: -1 } } });
@@ -136,7 +136,7 @@ describe("a job as an object", () => {
     expect(object?.status?.message).toContain("spec.job.environment.");
     await expect(record("wrong")).rejects.toMatchObject({ code: "NOT_FOUND" });
     await remove("wrong");
-  }, 60_000);
+  });
 
   it("waits for a model folder that is not there, and goes on when it is", async () => {
     const path = join(suite.folder, "late-model");
@@ -147,7 +147,7 @@ describe("a job as an object", () => {
     cpSync(runtime.model, path, { recursive: true });
     await isIn("late", "Succeeded");
     await remove("late");
-  }, 120_000);
+  });
 
   it("waits for a module that is not in the store, and goes on when it was pushed", async () => {
     const code = new TextEncoder().encode("export const nothing = 1;");
@@ -158,14 +158,14 @@ describe("a job as an object", () => {
     expect((await jobs.pushModule({ moduleCode: code })).digest).toBe(digest);
     await has("moduled", "Accepted", "True/Accepted");
     await remove("moduled");
-  }, 90_000);
+  });
 
   it("names what the cluster lacks", async ({ skip }) => {
     skip(await cluster.kube.has(RAY_CLUSTERS), "KubeRay is on this cluster");
     await apply("ray", textOf("ray"), { trainer: { backend: "verl" } });
     await has("ray", "Accepted", "False/KubeRayMissing");
     await remove("ray");
-  }, 60_000);
+  });
 });
 
 describe("what a job has to become", () => {
@@ -198,7 +198,7 @@ describe("what a job has to become", () => {
     await isIn("called", "Cancelled");
     expect((await objectOf("called"))?.spec).toMatchObject({ suspend: false, cancel: true });
     expect(condition(await objectOf("called"), "Failed")).toBe("True/Cancelled");
-  }, 120_000);
+  });
 
   it("ends at its deadline, and vanishes after its time to live", async () => {
     const spec = {
@@ -211,7 +211,7 @@ describe("what a job has to become", () => {
     await waitFor(async () => (await objectOf("late")) === undefined, LONG);
     expect(await rests("late")).toEqual([]);
     expect(existsSync(join(runtime.data, "runs", uid))).toBe(false);
-  }, 90_000);
+  });
 
   it("a second job waits, and obeys while the first one runs", async () => {
     await apply("front", textOf("front", { steps: 200 }));
@@ -223,7 +223,7 @@ describe("what a job has to become", () => {
     await remove("back");
     expect(await state("front")).toBe("Running");
     await remove("front");
-  }, 90_000);
+  });
 });
 
 /** Its part is played here, so that it is tested where Kueue is not; kueue.kube.test.ts is for where it runs. */
@@ -265,7 +265,7 @@ describe("Kueue", () => {
       podSets: [{ name: "all", count: 1 }],
     });
     expect(await state("queued")).toBe("Queued");
-  }, 90_000);
+  });
 
   it("admits, evicts and gets its quota back, admits again, and hears of the end", async () => {
     const workload = (await workloadOf("queued"))?.metadata.name ?? "";
@@ -307,7 +307,7 @@ describe("deletion", () => {
     await promisify(execFile)(process.execPath, [main, "delete-jobs"], { env });
     expect(await cluster.kube.list(TRAINING_JOBS)).toEqual([]);
     expect(await rests("doomed")).toEqual([]);
-  }, 90_000);
+  });
 
   it("of a running job leaves neither stream nor key, and the name can be used again", async () => {
     await apply("again", textOf("again", { steps: 200 }));

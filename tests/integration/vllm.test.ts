@@ -41,7 +41,7 @@ describe.skipIf(NO_VLLM)(title, () => {
   afterAll(async () => {
     await vllm?.[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
-  }, 30_000);
+  });
 
   it("speaks the engine protocol: the suite passes through the proxy's control port", async () => {
     const files = ["data_plane", "control", "weights"].map((name) => `tests/engine/test_${name}.py`);

@@ -40,11 +40,11 @@ beforeAll(async () => {
   if (!isThere) return;
   await pools.pool("python");
   backend = stack.use(await pools.backend("python"));
-}, 120_000);
+});
 
 afterAll(async () => {
   await stack.disposeAsync();
-}, 120_000);
+});
 
 async function podOf({ id }: Pick<Sandbox, "id">): Promise<string> {
   const [pod] = await pools.cluster.kube.list(PODS, { labels: `${SANDBOX_LABELS.claim}=${id}` });

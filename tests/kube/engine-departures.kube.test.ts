@@ -89,7 +89,7 @@ describe("engines of a fleet", () => {
     const asked = { id: "leaving/leaving-1", drainMs: 7_000, podIsThere: true };
     expect(removals).toEqual([asked, asked]);
     expect([...known.keys()]).toEqual(["leaving/leaving-0"]);
-  }, 90_000);
+  });
 
   it("are forgotten when their fleet goes, and a pod of somebody else's is left alone", async () => {
     const foreign = {
@@ -106,5 +106,5 @@ describe("engines of a fleet", () => {
     await soon(() => known.size === 0);
     expect(removals.at(-1)).toMatchObject({ id: "leaving/leaving-0", drainMs: 2_000 });
     expect(await kube.get(PODS, "other-0")).toBeDefined();
-  }, 60_000);
+  });
 });

@@ -40,7 +40,7 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
     jobs = createClient(JobService, controller.address);
     gateway = createClient(FleetService, `127.0.0.1:${stage.port("gateway", "grpc")}`);
     await kube.apply(INFERENCE_FLEETS, { metadata: { name: "f" }, spec: fleetSpec(stage) });
-  }, 120_000);
+  });
   afterAll(async () => {
     await kube.delete(NAMESPACES, namespace);
     // The controller has to let go of the job.

@@ -71,7 +71,7 @@ describe("a queued job's engines and trainer", () => {
     await waitFor(async () => (await stage.get("queued"))?.status?.message?.includes(kueue().name), LONG);
     expect(await stage.pods()).toEqual([]);
     expect(await kueue().reserved()).toBe("0");
-  }, 120_000);
+  });
 
   it("come when it is, where its quota is, and are counted once", async () => {
     await kueue().release();

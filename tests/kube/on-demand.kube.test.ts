@@ -35,7 +35,7 @@ describe("engines and trainer on demand", () => {
     await waitFor(async () => (await fleetState()) === "NotNeeded", LONG);
     expect(await stage.pods()).toEqual([]);
     expect(await stage.kube.list(DEPLOYMENTS)).toEqual([]);
-  }, 60_000);
+  });
 
   it("come for a job, which waits for them, stay for the next one, and go with the last", async () => {
     await stage.apply("first", 3);

@@ -81,7 +81,7 @@ describe("pods of a pool", () => {
     clearInterval(told);
     expect(await marksOf("web")).toEqual(["true", "false"]);
     expect((await podsOf("web"))[1]?.metadata.resourceVersion).toBe(version);
-  }, 90_000);
+  });
 
   it("keep what the pool's template says of it", async () => {
     await makePool("own", 1, { [SAFE_TO_EVICT]: "false" });
@@ -96,5 +96,5 @@ describe("pods of a pool", () => {
       await to(replicas);
       await waitFor(async () => (await podsOf("web")).length === replicas, { timeoutMs: 30_000 });
     }
-  }, 90_000);
+  });
 });

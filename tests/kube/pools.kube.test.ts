@@ -141,5 +141,5 @@ describe("training", () => {
 
   it("is refused for a pool that is not there", async () => {
     await expect(submit("lost", "nowhere", { steps: 1, lag: 0 })).rejects.toThrow(/environment.pool.*auto, default/);
-  }, 60_000);
+  });
 });

@@ -43,7 +43,7 @@ describe("docs/from-rllm.md", () => {
       symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
     exported = new Map(symbols.map((symbol) => [symbol.name, real(symbol)]));
     jobOptions = checker.getDeclaredTypeOfSymbol(exported.get("JobOptions") as ts.Symbol);
-  }, 60_000);
+  });
 
   it("has a place for every row, or says why there is none", () => {
     expect(rows.length).toBeGreaterThan(150);

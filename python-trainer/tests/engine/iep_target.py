@@ -150,7 +150,7 @@ async def start_stream(
         return chunks
 
     task = asyncio.create_task(collect())
-    await asyncio.wait_for(first.wait(), 5)
+    await asyncio.wait_for(first.wait(), 60)
     return task
 
 

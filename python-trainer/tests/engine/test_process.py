@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +50,6 @@ async def test_full_queue_answers_429_and_sigterm_does_not_wait_for_them(
             api = Api(session, url)
             reply = await api.generate([65, 66], max_tokens=3)
             assert len(logprobs(reply)) == len(choice(reply)["token_ids"]) == 3
-            started = time.monotonic()
-            await api.generate([65, 66], max_tokens=900)
-            completion_s = time.monotonic() - started
             await api.post("/pause")
             body = generate_body([65, 66], None, max_tokens=900)
             queued = [asyncio.create_task(api.post("/inference/v1/generate", body)) for _ in range(3)]
@@ -62,11 +58,8 @@ async def test_full_queue_answers_429_and_sigterm_does_not_wait_for_them(
             assert (status, refused["error"]["code"]) == (429, 429)
             await api.post("/resume")
             await asyncio.sleep(0.1)
-            started = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, 60) == 0
-            # Two at once, then the third, would take twice as long as one did.
-            assert time.monotonic() - started < 2 * completion_s
             replies = await asyncio.gather(*queued, return_exceptions=True)
             assert not [reply for reply in replies if isinstance(reply, tuple) and is_complete(reply[1])], replies
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]

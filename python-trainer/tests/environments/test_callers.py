@@ -27,7 +27,7 @@ async def statuses(port: int, folder: Path) -> list[grpc.StatusCode]:
         f"127.0.0.1:{port}", grpc.ssl_channel_credentials(ca, key, cert), options
     ) as channel:
         stub = rpc.EnvironmentServiceStub(channel)
-        session = stub.Session(timeout=10)
+        session = stub.Session(timeout=60)
         await session.done_writing()
         found = [stub.Describe(wire.DescribeRequest()), session, stub.Drain(wire.DrainRequest(undo=True))]
         return [await call.code() for call in found]

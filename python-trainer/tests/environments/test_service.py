@@ -69,7 +69,7 @@ class Service:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end, "never became true"
         await asyncio.sleep(0.02)

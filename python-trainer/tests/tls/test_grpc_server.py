@@ -63,7 +63,7 @@ async def call(endpoint: Endpoint, folder: Path) -> grpc.StatusCode:
     credentials = grpc.ssl_channel_credentials(ca, key, cert)
     async with grpc.aio.secure_channel(f"127.0.0.1:{endpoint.port}", credentials, options) as channel:
         try:
-            await trainer_pb2_grpc.TrainerServiceStub(channel).Status(trainer_pb2.StatusRequest(), timeout=3)
+            await trainer_pb2_grpc.TrainerServiceStub(channel).Status(trainer_pb2.StatusRequest(), timeout=30)
             return grpc.StatusCode.OK
         except grpc.aio.AioRpcError as error:
             return error.code()

@@ -180,7 +180,7 @@ async def test_watching_takes_a_change_by_itself(endpoint: Endpoint, first: Auth
     before = endpoint.identity.material
     watching = asyncio.create_task(endpoint.identity.watch(0.01))
     first.issue(endpoint.identity.folder, SERVER)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while endpoint.identity.material is before:
             await asyncio.sleep(0.01)
     watching.cancel()

@@ -193,7 +193,7 @@ async def test_a_step_that_waits_for_space_can_be_stopped(
         while (await call.read()).progress.phase != "waiting":
             pass
         other = configure_request(grpo_spec(model_path), tmp_path / "other", uid="uid-2")
-        await asyncio.wait_for(until_configured(trainer.stub, other), 5)
+        await asyncio.wait_for(until_configured(trainer.stub, other), 60)
         assert await call.code() == grpc.StatusCode.ABORTED
 
 

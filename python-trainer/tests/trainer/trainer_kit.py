@@ -229,7 +229,7 @@ async def until_configured(stub: rpc.TrainerServiceStub, request: wire.Configure
     return answer
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.02)

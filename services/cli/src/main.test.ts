@@ -23,7 +23,7 @@ let interrupt: AbortController;
 
 beforeAll(async () => {
   await modelsTool(["init", model, "--preset", "tiny", "--seed", "0"], "model");
-}, 60_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -187,7 +187,7 @@ describe("train", () => {
   it("detaches on an interrupt and says how to watch again", async () => {
     controller.end = JobPhase.RUNNING;
     const running = whet("train", jobFile());
-    await expect.poll(() => terminal.out.some((line) => line.includes("RUNNING")), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => terminal.out.some((line) => line.includes("RUNNING"))).toBe(true);
     interrupt.abort();
     expect(await running).toBe(0);
     expect(terminal.out.at(-1)).toContain("whet jobs watch lake");

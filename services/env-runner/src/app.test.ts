@@ -81,7 +81,7 @@ describe("sessions", () => {
     expect(there).toEqual(here);
     expect(new Set(here.map((transcript) => transcript[0])).size).toBeGreaterThan(900);
     await expect.poll(() => app.openSessions).toBe(0);
-  }, 60_000);
+  });
 
   it.each(["a cancel", "the call's end"])("tell a running step of %s, then close its environment", async (how) => {
     const folder = mkdtempSync(join(tmpdir(), "whetstone-odd-"));

@@ -97,7 +97,7 @@ export function conforms(name: string, serve: Serve): void {
       const session = await opened({ signal: cancel.signal, ...(how === "deadline" ? { deadlineMs: 1_000 } : {}) });
       if (how === "end of the requests") await session.end();
       if (how === "cancelled call") cancel.abort();
-      await expect.poll(async () => [closings(), await used()], { timeout: 5_000 }).toEqual([1, 0]);
+      await expect.poll(async () => [closings(), await used()]).toEqual([1, 0]);
     });
 
     it("stops a running step when asked, with CANCELLED", async () => {

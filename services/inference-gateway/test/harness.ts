@@ -166,7 +166,7 @@ export function assistant(content: string): Message {
 }
 
 /** Waits until something holds. */
-export async function eventually(holds: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
+export async function eventually(holds: () => boolean | Promise<boolean>, withinMs = 30_000): Promise<void> {
   for (const end = Date.now() + withinMs; !(await holds());) {
     if (Date.now() > end) throw new Error(`not within ${withinMs} ms: ${String(holds)}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -153,7 +153,7 @@ describe("delivery", () => {
     expect(episode).toMatchObject({ id: `${job}/g0/s0`, attempt: 2, seed: 100n });
     expect(setup.gateway.seen[1]?.body.seed).toBe(setup.gateway.seen[0]?.body.seed);
     expect(setup.gateway.seen[1]?.session).not.toBe(setup.gateway.seen[0]?.session);
-  }, 60_000);
+  });
 
   it("hands tasks back at once when it is stopped", async () => {
     const job = await setup.newJob();
@@ -163,7 +163,7 @@ describe("delivery", () => {
     await waitFor(() => setup.gateway.seen.length === 1);
     const startedAt = performance.now();
     await app.close();
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
     setup.script = () => ({ text: "?" });
     await setup.start({ ackWaitMs: 60_000 });
     expect((await setup.sealed(job, 0)).episode.attempt).toBe(2);
@@ -208,7 +208,7 @@ describe("delivery", () => {
     const { episode } = await setup.sealed(job, 0, 15_000);
     expect(episode).toMatchObject({ attempt: 2, failure: { failureClass: FailureClass.INFRASTRUCTURE } });
     expect(setup.gateway.seen.length).toBe(1);
-  }, 60_000);
+  });
 
   it("waits while the EPISODE stream is full", async () => {
     await setup.start();

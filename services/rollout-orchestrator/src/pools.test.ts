@@ -73,7 +73,7 @@ describe("a pool", () => {
     await setup.send(job, 99, once());
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(await setup.find(job, 99)).toBeUndefined();
-  }, 40_000);
+  });
 
   it("has its sessions spread, never more than its slots, and the orchestrator tells of them", async () => {
     const [a, b] = [await startRunner(2), await startRunner(6)];
@@ -87,7 +87,7 @@ describe("a pool", () => {
     await full;
     expect(app.inFlight).toBe(8);
     await expectSound(job, 24);
-  }, 40_000);
+  });
 
   it("is shared with another orchestrator by what each tells", async () => {
     const runner = await startRunner(8);
@@ -98,7 +98,7 @@ describe("a pool", () => {
     await sendMany(job, 60);
     await waitFor(() => one.inFlight + other.inFlight > 0);
     await expectSound(job, 60);
-  }, 40_000);
+  });
 
   it("loses a runner that drains: it finishes what it has, the rest plays elsewhere", async () => {
     const [a, b] = [await startRunner(4), await startRunner(4)];
@@ -115,7 +115,7 @@ describe("a pool", () => {
     await setup.setPool(pool, [listed("b", b, 4)]);
     await a.kill(); // Nothing is open there.
     await expectSound(job, 40);
-  }, 40_000);
+  });
 
   it("hands back what a runner has that must go at once: same id, no try, no delivery used", async () => {
     const [a, b] = [await startRunner(8), await startRunner(8)];
@@ -128,7 +128,7 @@ describe("a pool", () => {
     await a[Symbol.asyncDispose](); // SIGTERM, with no time to finish.
     await setup.setPool(pool, [listed("b", b, 8)]);
     await expectSound(job, 8);
-  }, 40_000);
+  });
 
   it("of a list that is out of date costs nothing but a moment", async () => {
     const [gone, there] = [await startRunner(8), await startRunner(8)];
@@ -138,7 +138,7 @@ describe("a pool", () => {
     const job = await newJob();
     await sendMany(job, 10);
     await expectSound(job, 10);
-  }, 60_000);
+  });
 
   it("is not told anything by a leader that was replaced", async () => {
     const runner = await startRunner(8);

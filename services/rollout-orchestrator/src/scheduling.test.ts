@@ -62,7 +62,7 @@ describe("two jobs", () => {
     expect(await allSealed(small, 200)).toBe(false);
     await waitFor(() => app.inFlight === SLOTS);
     await waitFor(() => allSealed(small, 200), { timeoutMs: 20_000 });
-  }, 60_000);
+  });
 
   it("a job that comes later is not kept waiting by one that has everything", async () => {
     const first = await setup.newJob();
@@ -74,7 +74,7 @@ describe("two jobs", () => {
     await sendMany(second, 4);
     for (const sample of [0, 1, 2, 3]) await setup.sealed(second, sample);
     expect(await setup.tasksLeft(first)).toBeGreaterThan(60);
-  }, 30_000);
+  });
 
   it("take few tasks ahead: what cannot be played yet stays in the stream", async () => {
     const job = await setup.newJob();
@@ -102,7 +102,7 @@ describe("back pressure", () => {
     for (let sample = 0; sample < 30; sample += 1)
       expect((await setup.sealed(job, sample)).summary).toMatchObject({ failureClass: FailureClass.NONE, attempt: 1 });
     expect(peak).toBe(3);
-  }, 30_000);
+  });
 
   it("follows the engines' queue down and up again", async () => {
     setup.gateway.load = { serving: 1, running: 8, waiting: 500, kv_use: 0.2 };
@@ -117,7 +117,7 @@ describe("back pressure", () => {
     setup.gateway.load = { serving: 1, running: 8, waiting: 0, kv_use: 0.2 };
     await waitFor(() => app.inFlight > 24);
     await waitFor(() => allSealed(job, 100), { timeoutMs: 20_000 });
-  }, 30_000);
+  });
 
   it("leaves the slots alone when nobody knows the load", async () => {
     const app = await setup.start({ maxEpisodes: 64, loadIntervalMs: 10 });

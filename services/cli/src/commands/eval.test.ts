@@ -137,7 +137,7 @@ describe("whet eval", () => {
   it("the same name again is the same job; an interrupt says how to go on", async () => {
     controller.end = JobPhase.RUNNING;
     const running = evaluate(...TASKS);
-    await expect.poll(() => terminal.out.some((line) => line.includes("RUNNING")), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => terminal.out.some((line) => line.includes("RUNNING"))).toBe(true);
     interrupt.abort();
     expect(await running).toBe(0);
     expect(terminal.out.at(-1)).toContain("--name e");

@@ -6,7 +6,7 @@ function read(text: string, options: ReadOptions = {}) {
   return readJobModule({ code: new TextEncoder().encode(text), folder: "/jobs", path: "job.ts" }, options);
 }
 
-describe("reading a job's module", { timeout: 60_000 }, () => {
+describe("reading a job's module", () => {
   it("ends a module with an endless loop at its top level, and says so", async () => {
     await expect(read("for (;;);", { timeoutMs: 2_000 })).rejects.toMatchObject({
       exitCode: 2,

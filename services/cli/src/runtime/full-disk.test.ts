@@ -39,10 +39,10 @@ needsMounts("the runtime lives on a full disk, and writes its state once there i
     const pid = runtime.states()[0]?.pid ?? 0;
     process.kill(pid, "SIGKILL");
     const isBack = (): boolean => runtime.states()[0]?.phase === "ready" && runtime.states()[0]?.pid !== pid;
-    await waitFor(isBack, { timeoutMs: 10_000 });
+    await waitFor(isBack);
     expect(readState(paths.state)?.services[0]?.crashes).toBe(0);
     volume.free();
-    await waitFor(() => readState(paths.state)?.services[0]?.crashes === 1, { timeoutMs: 5_000 });
+    await waitFor(() => readState(paths.state)?.services[0]?.crashes === 1);
   } finally {
     await runtime.stop();
   }

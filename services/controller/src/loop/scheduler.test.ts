@@ -138,7 +138,7 @@ describe("Scheduler", () => {
     endings = [{ phase: JobPhase.QUEUED, reason: "Restarting", message: "boom" }];
     letGo.resolve();
     add("phoenix", 9);
-    await waitFor(() => isFinished(status("phoenix")?.phase ?? JobPhase.QUEUED), { timeoutMs: 10_000 });
+    await waitFor(() => isFinished(status("phoenix")?.phase ?? JobPhase.QUEUED));
     expect(started).toEqual(["phoenix", "phoenix"]);
     expect(status("phoenix")?.restarts).toBe(1);
   });

@@ -35,7 +35,7 @@ it.skipIf(!canMountVolumes()).each(["a monitoring port", "writes of its own"])(
     await expect(
       streams.publish(eventSubject("fl-1", "step"), JobEventSchema, event, { msgId: "a", timeoutMs: 500 }),
     ).rejects.toThrow();
-    await waitFor(() => watch.refusal !== undefined, { timeoutMs: 10_000 });
+    await waitFor(() => watch.refusal !== undefined);
     expect(watch.overlay(jobIn(JobPhase.RUNNING)).status).toMatchObject({
       reason: "NatsRefusesWrites",
       message: expect.stringMatching(/^NATS refuses writes: .+ Free space on its volume/) as string,
@@ -44,7 +44,7 @@ it.skipIf(!canMountVolumes()).each(["a monitoring port", "writes of its own"])(
 
     volume.free();
     await nats.restart();
-    await waitFor(() => watch.refusal === undefined, { timeoutMs: 10_000 });
+    await waitFor(() => watch.refusal === undefined);
     expect(watch.overlay(jobIn(JobPhase.RUNNING)).status?.reason).toBe("Training");
     end.abort();
     await watching;

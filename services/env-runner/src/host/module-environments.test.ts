@@ -110,7 +110,7 @@ async function opened(fields: ResetFields = {}): Promise<Opened> {
 
 const pids = (): readonly number[] => app.modulePids;
 
-describe("a module's environment", { timeout: 60_000 }, () => {
+describe("a module's environment", () => {
   it("plays as one that is built in, graded at its end", async () => {
     const session = openSession();
     const first = await session.ask(reset({ args: { from: 1 } }));
@@ -201,7 +201,7 @@ describe("a module's environment", { timeout: 60_000 }, () => {
     const [pid = 0] = pids();
     process.kill(pid, "SIGKILL");
     // What is inside the sandbox ends a moment after what keeps it, and may answer until then.
-    await expect.poll(() => pids(), { timeout: 10_000 }).not.toContain(pid);
+    await expect.poll(() => pids()).not.toContain(pid);
     expect(await session.step("")).toMatchObject({ value: { code: "CRASHED" } });
     expect(await (await opened()).step("")).toMatchObject({ value: { text: "1" } });
   });
@@ -224,7 +224,7 @@ describe("a module's environment", { timeout: 60_000 }, () => {
     await delay(500);
     expect(pids()).toEqual([pid]);
     await session.end();
-    await expect.poll(() => pids(), { timeout: 5_000 }).toEqual([]);
+    await expect.poll(() => pids()).toEqual([]);
     await opened();
     const [last] = pids();
     await app.close();

@@ -32,7 +32,7 @@ describe.runIf(canHaveSandboxes)("a program is judged", { timeout: 120_000 }, ()
   let backend: ProcessBackend;
   beforeAll(async () => {
     backend = await ProcessBackend.start();
-  }, 60_000);
+  });
   afterAll(async () => {
     await backend[Symbol.asyncDispose]();
   });

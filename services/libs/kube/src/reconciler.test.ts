@@ -12,7 +12,7 @@ function start(options: Partial<ReconcilerOptions> & Pick<ReconcilerOptions, "re
   return reconciler;
 }
 
-const eventually = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 5000, interval: 5 });
+const eventually = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 30_000, interval: 5 });
 
 describe("reconciler", () => {
   it("works on many keys at once, on one key never twice at once, and loses no change", async () => {
@@ -130,7 +130,7 @@ describe("reconciler", () => {
       const text = await metrics.render();
       expect(text).toMatch(/reconcile_seconds_count\{[^}]*result="failed"[^}]*\} 1/);
       expect(text).toMatch(/reconcile_seconds_count\{[^}]*result="done"[^}]*\} 1/);
-    });
+    }, 30_000);
   });
 });
 

@@ -54,7 +54,7 @@ needsMounts(
     await expect(publish("a", 1000)).rejects.toThrow();
     // A job that reads its books then waits as well; it does not fail.
     await expect(ledger.keys("fl-1")).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    await waitFor(() => said.length > 0, { timeoutMs: 5000 });
+    await waitFor(() => said.length > 0);
     expect(said[0]?.why).toMatch(/WS_EVENT.*no space left on device/);
     expect(said[0]?.freeBytes).toBeLessThan(said[0]?.neededBytes ?? 0);
     expect(await failedWrite(nc)).toContain("ws-ledger");

@@ -83,7 +83,7 @@ it("loses, skips and repeats nothing over server crashes: publish, pull, tail an
   expect(ids).toHaveLength(total);
   expect(sequences).toEqual(Array.from({ length: total }, (_, i) => i + 1));
   expect(changes.at(-1)).toMatchObject({ kind: "put", key: `${JOB}.epoch`, value: { epoch: 7n } });
-}, 60_000);
+});
 
 it("fails clearly at the first connection", async () => {
   const connecting = connectNats({ servers: "nats://127.0.0.1:1", name: "t", logger: silentLogger });
@@ -107,5 +107,5 @@ it("closes in time when the server is away", async () => {
   await nats.kill();
   const startedAt = performance.now();
   await nc[Symbol.asyncDispose]();
-  expect(performance.now() - startedAt).toBeLessThan(4_000);
+  expect(performance.now() - startedAt).toBeLessThan(15_000);
 });

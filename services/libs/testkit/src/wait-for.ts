@@ -2,7 +2,7 @@
 import { sleep, WhetstoneError } from "@whetstone/core";
 
 export interface WaitOptions {
-  /** Default 10,000. */
+  /** Default 30,000. */
   readonly timeoutMs?: number;
   /** Default 10. */
   readonly intervalMs?: number;
@@ -15,7 +15,7 @@ export async function waitFor<T>(
   predicate: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<Exclude<Awaited<T>, false | null | undefined | 0 | "">> {
-  const { timeoutMs = 10_000, intervalMs = 10, what = "the condition" } = options;
+  const { timeoutMs = 30_000, intervalMs = 10, what = "the condition" } = options;
   const endsAt = performance.now() + timeoutMs;
   let cause: unknown;
   for (;;) {

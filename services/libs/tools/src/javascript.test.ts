@@ -28,11 +28,11 @@ async function opened(backend: SandboxBackend, timeoutMs = 20_000, limits = LIMI
   return { environment, run, [Symbol.asyncDispose]: () => environment.close() };
 }
 
-describe.runIf(canHaveSandboxes)("javascript", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("javascript", () => {
   let backend: ProcessBackend;
   beforeAll(async () => {
     backend = await ProcessBackend.start();
-  }, 60_000);
+  });
   afterAll(async () => {
     await backend[Symbol.asyncDispose]();
   });

@@ -5,11 +5,11 @@ import { canHaveSandboxes } from "@whetstone/testkit";
 import { PythonTool } from "./python.ts";
 import { ToolEnvironment, type ToolOutputs } from "./tool-environment.ts";
 
-describe.runIf(canHaveSandboxes)("python", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("python", () => {
   let backend: ProcessBackend;
   beforeAll(async () => {
     backend = await ProcessBackend.start();
-  }, 60_000);
+  });
   afterAll(async () => {
     await backend[Symbol.asyncDispose]();
   });

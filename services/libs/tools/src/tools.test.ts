@@ -67,10 +67,8 @@ describe("a registry", () => {
   });
 
   it("ends a call at its deadline, though the tool never does", async () => {
-    const startedAt = performance.now();
     const output = await registry.run(call("waits", {}), undefined, { timeoutMs: 40 });
     expect(output).toMatchObject({ isError: true, output: "Error: waits took longer than 40 ms." });
-    expect(performance.now() - startedAt).toBeLessThan(5000);
   });
 
   it("throws the caller's own abort", async () => {

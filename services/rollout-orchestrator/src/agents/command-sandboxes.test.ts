@@ -61,7 +61,7 @@ const reading = (readable: string[]): Partial<SandboxedCommand> => ({
   sandbox: { backend: "process", network: [], readable },
 });
 
-describe.runIf(canHaveSandboxes)("a command in a sandbox", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("a command in a sandbox", () => {
   it("reaches the gateway by the URL it is told, and leaves its result", async () => {
     const { end, result } = await run(command(ASKS));
     expect(end).toMatchObject({ exitCode: 0, stderr: "" });

@@ -66,9 +66,9 @@ describe("the runners of a pool", () => {
     const { set } = setOf(...Array.from({ length: 5_000 }, (_, i) => runner(`r${i}`, { slots: 1 })));
     const addresses = set.lease()?.addresses ?? [];
     expect(new Set(addresses).size).toBe(4);
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     for (let i = 0; i < 4_999; i += 1) set.lease();
     expect([...set.ours.values()].every((count) => count === 1)).toBe(true);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(process.cpuUsage(before).user).toBeLessThan(4_000_000); // µs of CPU: the machine may be busy.
   });
 });

@@ -109,7 +109,7 @@ function expectSound({ episode }: Sealed): void {
   expect(episode.reward).toBe(1.5);
 }
 
-describe("a job's own code", { timeout: 60_000 }, () => {
+describe("a job's own code", () => {
   it("plays in a process of its own, in orchestrator and env-runner, and beside other jobs", async () => {
     const app = await start();
     const [own, plain] = [await setup.newJob(), await setup.newJob()];
@@ -131,7 +131,7 @@ describe("a job's own code", { timeout: 60_000 }, () => {
     expect(kinds).toMatchObject([{ kind: "doer", description: "Does.", form: 1 }]);
     const unknown = { digest: "0".repeat(64) };
     await expect(rollouts.describeAgents({ module: unknown })).rejects.toMatchObject({ code: "NOT_FOUND" });
-    await waitFor(() => app.modulePids.length === 0, { timeoutMs: 10_000 });
+    await waitFor(() => app.modulePids.length === 0);
   });
 
   /** One job for each harm, six episodes each, of which one does it; all at the same time, and beside a job that does none. */
@@ -192,7 +192,7 @@ describe("a job's own code", { timeout: 60_000 }, () => {
     const job = await setup.newJob();
     setup.script = () => ({ text: "a", delayMs: 100 });
     for (let i = 0; i < 4; i += 1) await setup.send(job, i, task());
-    await waitFor(() => setup.gateway.seen.length >= 2, { timeoutMs: 10_000 });
+    await waitFor(() => setup.gateway.seen.length >= 2);
     process.kill(app.modulePids[0] as number, "SIGKILL");
     for (let i = 0; i < 4; i += 1) expectSound(await setup.sealed(job, i, 30_000));
   });
@@ -218,8 +218,8 @@ describe("a job's own code", { timeout: 60_000 }, () => {
     await waitFor(asked, { timeoutMs: 15_000 });
     const aborted = setup.gateway.aborted;
     await setup.setPhase(cancelled, JobPhase.CANCELLED);
-    await waitFor(() => setup.gateway.aborted > aborted, { timeoutMs: 10_000 });
-    await waitFor(async () => (await setup.tasksLeft(cancelled)) === 0, { timeoutMs: 10_000 });
+    await waitFor(() => setup.gateway.aborted > aborted);
+    await waitFor(async () => (await setup.tasksLeft(cancelled)) === 0);
   });
 
   it("leaves no process when the orchestrator closes, or is killed, though it loops", async () => {
@@ -237,6 +237,6 @@ describe("a job's own code", { timeout: 60_000 }, () => {
     const below = allBelow(replica.pid);
     expect(below.length).toBeGreaterThan(0);
     await replica.kill();
-    await waitFor(() => !below.some(isAlive), { timeoutMs: 5_000 });
+    await waitFor(() => !below.some(isAlive));
   });
 });

@@ -28,11 +28,11 @@ const task: JsonObject = {
 const RIGHT = block("print(sum(map(int, input().split())))");
 const HALF = block("print(3)");
 
-describe.runIf(canHaveSandboxes)("an agent that programs", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("an agent that programs", () => {
   let runner: EnvRunnerProcess;
   beforeAll(async () => {
     runner = await startEnvRunner();
-  }, 60_000);
+  });
   afterAll(async () => {
     await runner[Symbol.asyncDispose]();
   });

@@ -27,7 +27,7 @@ function said(turn: number, seen: string): string {
   return calls[turn] ?? `\\boxed{${seen.trim()}}`;
 }
 
-it.runIf(canHaveSandboxes)("an agent works with JavaScript and Python", { timeout: 60_000 }, async () => {
+it.runIf(canHaveSandboxes)("an agent works with JavaScript and Python", async () => {
   await using runner = await startEnvRunner();
   await using fake = await startFakeGateway(({ body: { messages } }) => {
     const turn = messages.filter(({ role }) => role === "assistant").length;

@@ -41,11 +41,11 @@ function sleepers(): string[] {
   });
 }
 
-describe.runIf(canHaveSandboxes)("an agent with Python", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("an agent with Python", () => {
   let runner: EnvRunnerProcess;
   beforeAll(async () => {
     runner = await startEnvRunner();
-  }, 60_000);
+  });
   afterAll(async () => {
     await runner[Symbol.asyncDispose]();
   });

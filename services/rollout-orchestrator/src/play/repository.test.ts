@@ -29,7 +29,7 @@ describe.runIf(canHaveSandboxes)("a task in the format of others", { timeout: 24
   let runner: EnvRunnerProcess;
   beforeAll(async () => {
     runner = await startEnvRunner();
-  }, 60_000);
+  });
   afterAll(async () => {
     await runner[Symbol.asyncDispose]();
     removeStates(states);

@@ -127,7 +127,7 @@ describe("FairGate", () => {
       ),
       { numRuns: 50 },
     );
-  }, 60_000);
+  });
 
   it("gives a lone job everything, for nothing, and the second its share of what becomes free", async () => {
     let now = 0;

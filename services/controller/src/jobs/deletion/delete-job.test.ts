@@ -27,7 +27,7 @@ beforeAll(async () => {
   await ensurePlatform(nats);
   store = await JobStore.open(nats);
   dataPath = mkdtempSync(join(tmpdir(), "whetstone-delete-"));
-}, 60_000);
+});
 afterAll(async () => {
   await nats[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();

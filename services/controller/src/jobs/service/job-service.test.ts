@@ -44,7 +44,7 @@ beforeAll(async () => {
   const evaluation = { ...spec, name: "judged", train: undefined, algorithm: undefined, loop: { steps: 0 } };
   const validation = { dataset: { seeds: { count: "2" } } };
   await client.submitJob({ spec: fromJson(JobSpecSchema, JSON.parse(JSON.stringify({ ...evaluation, validation }))) });
-}, 60_000);
+});
 
 /** @param objects  where jobs are objects of a cluster */
 async function serve(objects: TrainingJobs | undefined): Promise<RpcServer> {

@@ -149,7 +149,7 @@ it("cancel ends the wait for a trainer that loads", async () => {
   setTimeout(() => cancel.abort(new WhetstoneError("CANCELLED", "the job is to CANCEL")), 300);
   const startedAt = performance.now();
   expect((await configuring).outcome).toMatchObject({ code: "CANCELLED" });
-  expect(performance.now() - startedAt).toBeLessThan(5000);
+  expect(performance.now() - startedAt).toBeLessThan(15_000);
 });
 
 it("a trainer that loads and does not go on fails the job, which says how far it was", async () => {

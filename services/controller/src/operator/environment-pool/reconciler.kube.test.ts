@@ -200,7 +200,7 @@ describe("a pool", () => {
     expect(await left()).toEqual([[one?.metadata.uid, true]]);
     expect(await session.next()).toBe("DRAINING");
     await waitFor(async () => (await living("busy")).length === 0, { timeoutMs: 30_000 });
-  }, 120_000);
+  });
 
   it("takes a draining pod back rather than make another, and a new leader goes on where the old one was", async () => {
     await makePool("back", { replicas: 1 });
@@ -218,7 +218,7 @@ describe("a pool", () => {
     await using _other = await openSession(`${pod?.status?.podIP}:${ENVIRONMENT_PORT}`);
     session.step();
     expect(await session.next()).toBe("observation");
-  }, 120_000);
+  });
 
   it("replaces a pod that was evicted or deleted", async () => {
     await makePool("heal", { replicas: 2 });
@@ -303,7 +303,7 @@ describe("a pool", () => {
       await kube.delete(quota, "none");
     }
     await settled("refused", 1);
-  }, 120_000);
+  });
 });
 
 /** A running job with tasks that nobody plays. */

@@ -43,14 +43,14 @@ async function resultOf(attack: Attack, backend: ProcessBackend, level?: Sandbox
   }
 }
 
-describe.runIf(canHaveSandboxes && process.arch === "x64")("attacks", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes && process.arch === "x64")("attacks", () => {
   beforeAll(async () => {
     host = await openHostTargets();
     const backend = await backendWithout([]);
     prepared = join((await backend.prepare(host.targets.folder)).path, "tls.key");
     const other = await backend.open({ level: "C", files: [{ path: "secret", content: "secret" }] });
     neighbour = other.workspace;
-  }, 60_000);
+  });
 
   afterAll(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]();

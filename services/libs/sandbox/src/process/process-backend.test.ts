@@ -34,13 +34,13 @@ function cgroupsOf(pid: number): string[] {
   );
 }
 
-describe.runIf(canHaveSandboxes)("a sandbox", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("a sandbox", () => {
   let backend: ProcessBackend;
   const folder = mkdtempSync(join(tmpdir(), "whetstone-sandbox-test-"));
 
   beforeAll(async () => {
     backend = await ProcessBackend.start();
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await backend[Symbol.asyncDispose]();

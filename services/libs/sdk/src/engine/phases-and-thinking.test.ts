@@ -122,7 +122,7 @@ describe("bounds of phases", () => {
     const episode = await engineWith({ rolloutClient: client, environmentFactory, phaseTimeoutsMs }).runEpisode(
       REQUEST,
     );
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(4_500);
     expect(episode).toMatchObject({ reward: 3, failure: { class: "NONE", phase: "close" } });
     expect(client.asked[0]?.options.remainingMs).toBe(5_000);
   });

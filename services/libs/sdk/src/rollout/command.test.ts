@@ -47,7 +47,7 @@ async function pids(count: number): Promise<number[]> {
     const path = join(folder, "mark");
     return existsSync(path) ? readFileSync(path, "utf8").trim().split("\n").map(Number) : [];
   };
-  await expect.poll(() => read().length, { timeout: 5_000 }).toBe(count);
+  await expect.poll(() => read().length).toBe(count);
   return read();
 }
 
@@ -140,7 +140,7 @@ describe("the process group", () => {
     const all = await pids(2);
     expect(all.map(isAlive)).toEqual([true, true]);
     expect(await running).toMatchObject({ terminationReason: "DEADLINE" });
-    await expect.poll(() => all.map(isAlive), { timeout: 3_000 }).toEqual([false, false]);
+    await expect.poll(() => all.map(isAlive)).toEqual([false, false]);
   });
 
   it("may say good-bye before the deadline's kill", async () => {
@@ -152,7 +152,7 @@ describe("the process group", () => {
   it("is gone after the program has ended, whatever it left behind, and nobody waits for it", async () => {
     const startedAt = performance.now();
     await sh(`sleep 60 & echo $! > "$MARK"; echo 1`);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(performance.now() - startedAt).toBeLessThan(30_000);
     const [left = 0] = await pids(1);
     await expect.poll(() => isAlive(left)).toBe(false);
   });
@@ -170,6 +170,6 @@ describe("the process group", () => {
     const [agent = 0] = await pids(1);
     expect(isAlive(agent)).toBe(true);
     parent.kill("SIGKILL");
-    await expect.poll(() => isAlive(agent), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => isAlive(agent)).toBe(false);
   });
 });

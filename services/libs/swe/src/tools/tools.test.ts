@@ -18,7 +18,7 @@ const LONG = [
   "    return 1",
 ];
 
-describe.runIf(canHaveSandboxes)("tools of R2E-Gym", { timeout: 60_000 }, () => {
+describe.runIf(canHaveSandboxes)("tools of R2E-Gym", () => {
   let backend: ProcessBackend;
   let shell: RepositorySandbox;
   let registry: ToolRegistry;
