@@ -44,8 +44,8 @@ describe("a sandbox in a pod", () => {
   it("says that all of a pod ran out of memory", async () => {
     await using sandbox = await backend.open({ limits: { memoryMiB: 200 } });
     // All of them stay: one that ends before the next begins would leave its memory to that one.
-    const many =
-      "import os, time\nfor i in range(4):\n if os.fork() == 0: x = bytearray(150_000_000); time.sleep(60)\nos.wait()";
+    const child = "x = bytearray(150_000_000); time.sleep(60)";
+    const many = `import os, time\nfor i in range(4):\n if os.fork() == 0: ${child}\nos.wait(); os.abort()`;
     expect(await sandbox.exec(["python3", "-c", many]).result).toMatchObject({ failure: "MEMORY" });
     expect((await sandbox.exec(["echo", "still there"]).result).stdout).toBe("still there\n");
   });
