@@ -6,6 +6,7 @@ import { AGENTS } from "./mends/agents.ts";
 import { CLUSTER } from "./mends/cluster.ts";
 import { DISKS } from "./mends/disks.ts";
 import { GATEWAY } from "./mends/gateway.ts";
+import { SANDBOXES } from "./mends/sandboxes.ts";
 import { SUBMISSION } from "./mends/submission.ts";
 import { TRAINING } from "./mends/training.ts";
 
@@ -16,5 +17,6 @@ export const MENDS: readonly Mend[] = [
   ...AGENTS,
   ...GATEWAY,
   ...CLUSTER,
+  ...SANDBOXES,
   ...BUGS,
 ];
