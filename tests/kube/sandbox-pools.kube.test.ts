@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sandboxes in pods: claimed, used, lost, expired, and gone afterwards.
 import { PODS } from "@whetstone/kube";
-import type { KubernetesBackend, Sandbox } from "@whetstone/sandbox";
+import { type KubernetesBackend, openTogether, type Sandbox } from "@whetstone/sandbox";
 import { waitFor } from "@whetstone/testkit";
 import { sleep } from "@whetstone/core";
 import { EpisodeError } from "@whetstone/sdk";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { SANDBOX_LABELS } from "../../services/controller/src/operator/sandbox-pool/pods.ts";
 import { codeEnvironment } from "../../services/env-runner/src/environments/code.ts";
 import { Sandboxes } from "../../services/env-runner/src/sandboxes/sandboxes.ts";
@@ -88,6 +88,21 @@ describe("a pool", () => {
     await expect(own.exec(sh("sleep 60")).result).rejects.toMatchObject({ failure: "EXPIRED" });
     await waitFor(async () => !(await pools.pods()).includes(name), { what: "its pod to go", timeoutMs: 20_000 });
     await own.close();
+  });
+
+  it("gives two pods to all who want two at once, and nobody has to give one back", async () => {
+    await pools.pool("pairs", { warm: 0, max: 2 });
+    await using scarce = await pools.backend("pairs");
+    const open = vi.spyOn(scarce, "open");
+    const use = async (): Promise<void> => {
+      const both = await openTogether(scarce, {}, {});
+      for (const sandbox of both) await sandbox.close();
+    };
+    await Promise.all([use(), use(), use()]);
+    expect(open).toHaveBeenCalledTimes(6);
+    await pools.pool("single", { warm: 0, max: 1 });
+    await using single = await pools.backend("single");
+    await expect(openTogether(single, {}, {})).rejects.toThrow(/at most 1 pod, and two at once are needed/u);
   });
 
   it("deletes pods whose owner has gone", async () => {

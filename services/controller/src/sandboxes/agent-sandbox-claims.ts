@@ -29,22 +29,20 @@ export class AgentSandboxClaims {
     this.#kube = kube;
   }
 
+  /** Pods of a pool that are claimed, and those that were asked for. */
+  claimed(pool: string, pods: readonly SandboxPod[]): number {
+    this.#forget(pods);
+    const there = pods.filter((pod) => pod.claim !== undefined && pod.ended === undefined).length;
+    return there + [...this.#asked.values()].filter((each) => each.pool === pool).length;
+  }
+
   /**
-   * Asks for a pod, once for a claim (C2), if the pool may have one more that is claimed (C1 is agent-sandbox's own promise).
+   * Asks for a pod, once for a claim (C2; C1 is agent-sandbox's own promise).
    * @throws FAILED_PRECONDITION where the cluster has no agent-sandbox
    */
-  async ask(
-    pool: StoredSandboxPool,
-    claim: Claim,
-    pods: readonly SandboxPod[],
-    signal: AbortSignal,
-  ): Promise<undefined> {
+  async ask(pool: StoredSandboxPool, claim: Claim, signal: AbortSignal): Promise<undefined> {
     const { name } = pool.metadata;
-    this.#forget(pods);
     if (this.#asked.has(claim.id)) return undefined;
-    const claimed = pods.filter((pod) => pod.claim !== undefined && pod.ended === undefined).length;
-    const coming = [...this.#asked.values()].filter((each) => each.pool === name).length;
-    if (claimed + coming >= pool.spec.max) return undefined;
     this.#asked.set(claim.id, { pool: name, at: Date.now() });
     try {
       await this.#kube.create(SANDBOX_CLAIMS, sandboxClaim(pool, claim), { signal });

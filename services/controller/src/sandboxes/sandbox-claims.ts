@@ -18,20 +18,15 @@ import {
 } from "../operator/sandbox-pool/pods.ts";
 import type { StoredSandboxPool } from "../operator/sandbox-pool/schema.ts";
 import { AgentSandboxClaims } from "./agent-sandbox-claims.ts";
+import { type ClaimRequest, requireRoom } from "./claim-request.ts";
 import { daemonAddress, handOver } from "./daemon.ts";
+import { KeptRoom } from "./kept-room.ts";
 import { PodCache } from "./pod-cache.ts";
 
 // C1: a pod is given away once: a claim is a change of the version of the pod that was seen, and the API server takes one such
 // change only. C2: the same claim gets the same pod, also from another replica: the pod carries its number.
 
-export interface ClaimRequest {
-  readonly id: string;
-  readonly pool: string;
-  readonly ttlMs: number;
-  readonly fingerprint: string;
-  readonly owner: string;
-  readonly instance: string;
-}
+type WantedPod = Claim & Pick<ClaimRequest, "withAnother" | "beside">;
 
 export interface ClaimedSandbox {
   readonly address: string;
@@ -62,6 +57,7 @@ export class SandboxClaims implements Disposable {
   readonly #taken = new Set<string>();
   /** Names of pods that are being made here, with their pools. */
   readonly #making = new Map<string, string>();
+  readonly #kept = new KeptRoom();
   /** Pods that make claims. */
   readonly #owners = new Set<string>();
   readonly #instances = new Map<string, string>();
@@ -87,24 +83,32 @@ export class SandboxClaims implements Disposable {
   async claim(request: ClaimRequest, signal: AbortSignal): Promise<ClaimedSandbox> {
     const startedAt = performance.now();
     const pool = await this.pool(request.pool);
+    requireRoom(pool, request);
     const owner = await this.#ownerOf(request);
     this.#endFormerInstance({ ...request, owner });
     const ttlMs = Math.min(request.ttlMs, pool.spec.ttlSeconds * 1000);
-    for (;;) {
-      // Its time begins when it is given, and its daemon ends it then; this is for one whose daemon does not.
-      const claim = { ...request, owner, until: Date.now() + GIVE_MS + ttlMs };
-      const pod = await this.#take(pool, claim, signal);
-      const given = pod && (await this.#give(pod, { ...request, ttlMs }, signal));
-      if (given) {
-        this.#seconds.observe((performance.now() - startedAt) / 1000);
-        return given;
+    try {
+      for (;;) {
+        // Its time begins when it is given, and its daemon ends it then; this is for one whose daemon does not.
+        const claim = { ...request, owner, until: Date.now() + GIVE_MS + ttlMs };
+        const pod = await this.#take(pool, claim, signal);
+        const given = pod && (await this.#give(pod, { ...request, ttlMs }, signal));
+        if (given) {
+          this.#kept.giveUp(request.beside);
+          this.#seconds.observe((performance.now() - startedAt) / 1000);
+          return given;
+        }
+        signal.throwIfAborted();
+        await this.#cache.changed(signal);
       }
-      signal.throwIfAborted();
-      await this.#cache.changed(signal);
+    } catch (error) {
+      this.#kept.giveUp(request.id);
+      throw error;
     }
   }
 
   async release(id: string): Promise<void> {
+    this.#kept.giveUp(id);
     const pod = await this.find(id);
     if (pod) await this.#delete(pod);
     else if (this.#cache.pools.all().some(({ spec }) => spec.provider === "agentSandbox"))
@@ -142,19 +146,31 @@ export class SandboxClaims implements Disposable {
   }
 
   /** The pod that the claim has, one that is warm, or a new one. Undefined: the pool has all that it may have. */
-  async #take(pool: StoredSandboxPool, claim: Claim, signal: AbortSignal): Promise<Stored<Pod> | undefined> {
-    const all = this.#cache.of(pool.metadata.name);
+  async #take(pool: StoredSandboxPool, claim: WantedPod, signal: AbortSignal): Promise<Stored<Pod> | undefined> {
+    const { name } = pool.metadata;
+    const all = this.#cache.of(name);
     const own = all.find((pod) => pod.claim?.id === claim.id && !pod.terminating);
     if (own) return this.#cache.stored(own.name);
-    if (pool.spec.provider === "agentSandbox") return await this.#agentSandbox.ask(pool, later(claim), all, signal);
-    const warm = all.filter((pod) => isWarm(pod) && !this.#taken.has(pod.uid));
+    const isOfAgentSandbox = pool.spec.provider === "agentSandbox";
+    const warm = isOfAgentSandbox ? [] : all.filter((pod) => isWarm(pod) && !this.#taken.has(pod.uid));
+    const room = pool.spec.max - (isOfAgentSandbox ? this.#agentSandbox.claimed(name, all) : this.#alive(name, all));
+    const wanted = 1 + Number(claim.withAnother) + this.#kept.forOthers(name, [claim.id, claim.beside]);
+    if (warm.length + Math.max(0, room) < wanted) return undefined;
+    if (claim.withAnother) this.#kept.keep(claim.id, name);
+    if (isOfAgentSandbox) return await this.#agentSandbox.ask(pool, later(claim), signal);
     for (const pod of warm) {
       const taken = await this.#mark(pod, claim, signal);
       if (taken) return taken;
     }
+    if (this.#alive(name, this.#cache.of(name)) < pool.spec.max) return await this.#make(pool, claim, signal);
+    this.#kept.giveUp(claim.id);
+    return undefined;
+  }
+
+  #alive(pool: string, all: readonly SandboxPod[]): number {
     const alive = new Set(all.filter(({ ended }) => ended === undefined).map(({ name }) => name));
-    for (const name of this.#madeFor(pool.metadata.name, alive)) alive.add(name);
-    return alive.size < pool.spec.max ? await this.#make(pool, claim, signal) : undefined;
+    for (const name of this.#madeFor(pool, alive)) alive.add(name);
+    return alive.size;
   }
 
   /** Pods that were made here, and which the watch does not show yet. */

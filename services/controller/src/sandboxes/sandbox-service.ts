@@ -17,9 +17,10 @@ export function sandboxService(claims: SandboxClaims): ServiceImplementation {
     },
     claimSandbox: async (request, { signal }) => {
       requireRules(ClaimSandboxRequestSchema, request);
-      const { claimId: id, pool, ttl, certificateFingerprint: fingerprint, owner, ownerInstance: instance } = request;
+      const { claimId: id, ttl, certificateFingerprint: fingerprint, ownerInstance: instance } = request;
+      const { pool, owner, withAnother, besideClaimId: beside } = request;
       const ttlMs = ttl ? durationMs(ttl) : TTL_MS;
-      return await claims.claim({ id, pool, ttlMs, fingerprint, owner, instance }, signal);
+      return await claims.claim({ id, pool, ttlMs, fingerprint, owner, instance, withAnother, beside }, signal);
     },
     releaseSandbox: async ({ claimId }) => {
       await claims.release(claimId);

@@ -4,7 +4,14 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sleep, WhetstoneError } from "@whetstone/core";
 import { SandboxFate, type SandboxService } from "@whetstone/proto/sandboxes/v1/sandboxes";
 import type { RpcClient } from "@whetstone/rpc";
-import { type ClaimedPod, type HostFate, type PodClaims, type PoolLimits, SandboxError } from "@whetstone/sandbox";
+import {
+  type ClaimedPod,
+  type ClaimOptions,
+  type HostFate,
+  type PodClaims,
+  type PoolLimits,
+  SandboxError,
+} from "@whetstone/sandbox";
 import { selfSigned } from "@whetstone/tls/issuer";
 
 export type SandboxSource = Pick<
@@ -43,12 +50,13 @@ export class GrpcPodClaims implements PodClaims {
     return { memoryMiB, cpus, diskMiB };
   }
 
-  async claim({ ttlMs, signal }: Parameters<PodClaims["claim"]>[0]): Promise<ClaimedPod> {
+  async claim({ ttlMs, withAnother, beside, signal }: ClaimOptions): Promise<ClaimedPod> {
     const { source, pool, owner } = this.#options;
     const { cert: certificate, key } = selfSigned("episode", { from: new Date(), days: DAYS });
     const certificateFingerprint = new X509Certificate(certificate).fingerprint256.replaceAll(":", "").toLowerCase();
     const id = randomUUID();
-    const request = { claimId: id, pool, ttl: durationFromMs(ttlMs), certificateFingerprint };
+    const together = { withAnother: withAnother ?? false, besideClaimId: beside ?? "" };
+    const request = { claimId: id, pool, ttl: durationFromMs(ttlMs), certificateFingerprint, ...together };
     try {
       const options = { signal, deadlineMs: CLAIM_MS };
       const given = await source.claimSandbox({ ...request, owner, ownerInstance: INSTANCE }, options);

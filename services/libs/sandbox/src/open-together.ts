@@ -49,11 +49,11 @@ interface Try {
 }
 
 async function tryOnce(backend: SandboxBackend, { first, second, signal, patienceMs }: Try) {
-  const held = await backend.open({ ...first, signal });
+  const held = await backend.open({ ...first, withAnother: true, signal });
   const patience = AbortSignal.timeout(patienceMs);
   const either = signal === undefined ? patience : AbortSignal.any([signal, patience]);
   try {
-    return [held, await backend.open({ ...second, signal: either })] as const;
+    return [held, await backend.open({ ...second, beside: held, signal: either })] as const;
   } catch (error) {
     await held.close();
     if (patience.aborted && signal?.aborted !== true) return undefined;

@@ -42,6 +42,10 @@ export interface OpenOptions {
   readonly network?: SandboxNetwork | undefined;
   /** It ends by itself after this time, even if its owner hangs, milliseconds. Default: an hour. */
   readonly ttlMs?: number | undefined;
+  /** Another is opened right after it: where `open` waits for room, it waits for room for both. Default: false. */
+  readonly withAnother?: boolean | undefined;
+  /** The one that this is the other of. */
+  readonly beside?: Sandbox | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -20,11 +20,20 @@ export interface ClaimedPod {
   readonly key: string;
 }
 
+export interface ClaimOptions {
+  readonly ttlMs: number;
+  /** Another is claimed right after it: wait until the pool has room for both. */
+  readonly withAnother?: boolean | undefined;
+  /** The claim that this is the other of. */
+  readonly beside?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Whoever gives pods away. All of it @throws SandboxError UNAVAILABLE, or what says that nobody answered. */
 export interface PodClaims {
   /** @throws SandboxError UNAVAILABLE naming the pools that there are */
   limits(signal?: AbortSignal): Promise<PoolLimits>;
-  claim(options: { readonly ttlMs: number; readonly signal?: AbortSignal | undefined }): Promise<ClaimedPod>;
+  claim(options: ClaimOptions): Promise<ClaimedPod>;
   /** Harmless twice. */
   release(id: string): Promise<void>;
   fate(id: string): Promise<HostFate>;

@@ -38,7 +38,8 @@ export class KubernetesBackend implements SandboxBackend {
   async open(options: OpenOptions = {}): Promise<Sandbox> {
     const { limits, ttlMs, files, prepared, signal } = openSettings(options);
     this.#requireRoom(options);
-    const claimed = await this.#claims.claim({ ttlMs, signal });
+    const { withAnother, beside } = options;
+    const claimed = await this.#claims.claim({ ttlMs, withAnother, beside: beside?.id, signal });
     const { id } = claimed;
     const claims = this.#claims;
     const connection = new TlsConnection(claimed);

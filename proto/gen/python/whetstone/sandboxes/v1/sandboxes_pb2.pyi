@@ -42,20 +42,24 @@ class GetSandboxPoolResponse(_message.Message):
     def __init__(self, memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., disk_mib: _Optional[int] = ...) -> None: ...
 
 class ClaimSandboxRequest(_message.Message):
-    __slots__ = ("claim_id", "pool", "ttl", "certificate_fingerprint", "owner", "owner_instance")
+    __slots__ = ("claim_id", "pool", "ttl", "certificate_fingerprint", "owner", "owner_instance", "with_another", "beside_claim_id")
     CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     OWNER_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    WITH_ANOTHER_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     claim_id: str
     pool: str
     ttl: _duration_pb2.Duration
     certificate_fingerprint: str
     owner: str
     owner_instance: str
-    def __init__(self, claim_id: _Optional[str] = ..., pool: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., certificate_fingerprint: _Optional[str] = ..., owner: _Optional[str] = ..., owner_instance: _Optional[str] = ...) -> None: ...
+    with_another: bool
+    beside_claim_id: str
+    def __init__(self, claim_id: _Optional[str] = ..., pool: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., certificate_fingerprint: _Optional[str] = ..., owner: _Optional[str] = ..., owner_instance: _Optional[str] = ..., with_another: _Optional[bool] = ..., beside_claim_id: _Optional[str] = ...) -> None: ...
 
 class ClaimSandboxResponse(_message.Message):
     __slots__ = ("address", "certificate")

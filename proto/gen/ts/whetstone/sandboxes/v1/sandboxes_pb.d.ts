@@ -104,6 +104,21 @@ export declare type ClaimSandboxRequest = Message<"whetstone.sandboxes.v1.ClaimS
    * @generated from field: string owner_instance = 6;
    */
   ownerInstance: string;
+
+  /**
+   * The caller claims another pod right after this one: this one is given once the pool has room for both, and room for the other is
+   * kept for a while.
+   *
+   * @generated from field: bool with_another = 7;
+   */
+  withAnother: boolean;
+
+  /**
+   * The claim that kept room for this one. Empty: none did.
+   *
+   * @generated from field: string beside_claim_id = 8;
+   */
+  besideClaimId: string;
 };
 
 /**
