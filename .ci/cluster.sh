@@ -44,6 +44,8 @@ up() {
   cat <<END
 export E2E_LOAD_IMAGE='$CLUSTER load' E2E_CLUSTER='$CLUSTER' E2E_NODE='$CLUSTER exec'
 END
+  # Of a cluster whose node is this machine.
+  [ ! -d "$home/state/kubelet" ] || echo "export E2E_SECCOMP_FOLDER='$home/state/kubelet/seccomp'"
   local containerd=$home/run/containerd.sock
   [ ! -S "$containerd" ] || echo "export E2E_KILL='ctr --address $containerd --namespace k8s.io tasks kill -s SIGKILL'"
 }

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 
 import { ROOT } from "./cluster.ts";
+import { ownCodeRan } from "./own-sandbox.ts";
 import { MODEL } from "./training.ts";
 import { whet } from "./whet.ts";
 
@@ -14,7 +15,7 @@ const ATTEMPTS = 2;
 export function trainOwnCode(name: string): string {
   const { status, output } = whet("train", FILE, "--set", `name=${name}`, "--set", "loop.steps=2", "--model", MODEL);
   if (status !== 0) throw new Error(`whet train ${FILE} ended with ${status}: ${output}`);
-  return "examples/math/agent.ts, 2 steps";
+  return `examples/math/agent.ts, 2 steps, ${ownCodeRan}`;
 }
 
 /** `whet eval` of the same: every attempt must have been judged. */

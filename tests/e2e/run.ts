@@ -6,6 +6,7 @@
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
+//   E2E_SECCOMP_FOLDER with E2E_NODE, see own-sandbox.ts: own code runs in sandboxes
 //   E2E_FAULTS, E2E_FAULT_ROUNDS, E2E_CLUSTER, E2E_KILL, E2E_NODE, E2E_API_DOWN_SECONDS: see faults.ts
 import { checkChart } from "./chart.ts";
 import { attempt } from "./cluster.ts";
@@ -25,6 +26,7 @@ import {
 } from "./release.ts";
 import { trainAsInReadme } from "./readme.ts";
 import { Abandoned, Report } from "./report.ts";
+import { makeSandboxes } from "./own-sandbox.ts";
 import { makeSandboxPool, sandboxJob, trainInSandboxes } from "./sandboxes.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
 import { makeVolumes, removeVolumes } from "./volumes.ts";
@@ -77,7 +79,7 @@ function chart(): string {
 
 async function trainThrough(): Promise<void> {
   const installedAt = performance.now();
-  await report.must("whet install", () => install(...makeVolumes()));
+  await report.must("whet install", () => install(...makeVolumes(), ...makeSandboxes()));
   await using jobs = await openJobs();
   if (has("train")) {
     await report.must("GRPO, 3 steps, and the first one", () => firstSteps(jobs, installedAt));

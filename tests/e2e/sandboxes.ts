@@ -12,6 +12,7 @@ import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripte
 import { command, kubectl, ROOT } from "./cluster.ts";
 import { refuseReached } from "./isolation.ts";
 import { type Jobs, until } from "./jobs.ts";
+import { wantedSandbox } from "./own-sandbox.ts";
 import { IMAGES, NAMESPACE } from "./release.ts";
 import { MODEL } from "./training.ts";
 import { whet } from "./whet.ts";
@@ -73,8 +74,7 @@ function submit(folder: string, name: string, use: ScriptedUse): void {
   const document = scriptedJob(folder, use, { name, model: MODEL, policy: "oracle", steps: 4, groups: 1 });
   push("datasets", name, document.train.jsonl);
   const file = join(folder, `${name}.json`);
-  // Pods have no user namespaces, so users' own code asks for no sandbox.
-  const module = { ...document.module, sandbox: { backend: "none" } };
+  const module = { ...document.module, sandbox: wantedSandbox() };
   const train = { jsonl: `artifact://datasets/${name}`, repeat: 1000 };
   writeFileSync(file, JSON.stringify({ ...document, module, train }));
   const { status, output } = whet("train", file, "--no-watch");
