@@ -238,6 +238,14 @@ export const ROTATING: readonly Stage[] = [
     paths: ["services/libs/sandbox/src", "services/libs/swe/src", "python-trainer/src/whetstone_tasks"],
   },
   {
+    name: "one machine: a sample of the tasks of repairing libraries",
+    project: "unit",
+    tests: ["tests/integration/swe-sample.test.ts"],
+    environment: { WHETSTONE_TASKS_SAMPLE: "24" },
+    minutes: 3,
+    paths: ["examples/swe", "services/libs/swe/src", "services/cli/src/tasks", "python-trainer/src/whetstone_tasks"],
+  },
+  {
     name: "containers: sandboxes",
     project: "containers",
     tests: [
