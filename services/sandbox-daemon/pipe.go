@@ -36,7 +36,7 @@ func servePipe(args []string) error {
 		return err
 	}
 	time.AfterFunc(time.Duration(ttlMs)*time.Millisecond, func() { os.Exit(0) })
-	s := &server{executions: newExecutions(), files: &files{root: root}}
+	s := &server{executions: newExecutions(), files: &files{root: root}, tunnel: newTunnel()}
 	go s.executions.watch()
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
@@ -54,10 +54,7 @@ func (s *server) pipeRoutes() http.Handler {
 		if pattern == "PUT /prepared" {
 			most = maxPrepared
 		}
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, most)
-			handler(w, r)
-		})
+		mux.HandleFunc(pattern, bounded(pattern, most, handler))
 	}
 	return mux
 }

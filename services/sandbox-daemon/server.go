@@ -31,6 +31,7 @@ type server struct {
 	own        string
 	executions *executions
 	files      *files
+	tunnel     *tunnel
 	mu         sync.Mutex
 	episode    string
 }
@@ -47,7 +48,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{own: fingerprint(certificate.Certificate[0]), executions: newExecutions(), files: &files{root: root}}
+	s := &server{own: fingerprint(certificate.Certificate[0]), executions: newExecutions(), files: &files{root: root}, tunnel: newTunnel()}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -88,9 +89,9 @@ func (s *server) httpServer(certificate tls.Certificate) *http.Server {
 
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /claim", s.only(s.isOwner, s.claim))
+	mux.HandleFunc("POST /claim", s.only(s.isOwner, bounded("", maxRequest, s.claim)))
 	for pattern, handler := range s.calls() {
-		mux.HandleFunc(pattern, s.only(s.isEpisode, handler))
+		mux.HandleFunc(pattern, s.only(s.isEpisode, bounded(pattern, maxRequest, handler)))
 	}
 	return mux
 }
@@ -106,6 +107,22 @@ func (s *server) calls() map[string]http.HandlerFunc {
 		"PUT /files":               s.files.write,
 		"PUT /prepared":            s.files.prepare,
 		"POST /files":              s.files.read,
+		"PUT /tunnel":              s.tunnel.open,
+		passing:                    s.tunnel.pass,
+	}
+}
+
+// passing carries a connection, whose bytes nobody counts beforehand.
+const passing = "POST /connections"
+
+// bounded limits a request's body.
+func bounded(pattern string, most int64, handler http.HandlerFunc) http.HandlerFunc {
+	if pattern == passing {
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		handler(w, r)
 	}
 }
 
@@ -131,7 +148,6 @@ func (s *server) only(who func(string) bool, handler http.HandlerFunc) http.Hand
 			http.Error(w, "not for this certificate", http.StatusForbidden)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		handler(w, r)
 	}
 }

@@ -69,7 +69,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const sandboxes = new Sandboxes({ source: pods, daemonPath: config.sandboxDaemonPath });
   const mathVerify = new MathVerify({
     folder: config.mathVerifyPath,
-    backend: () => sandboxes.backend({ sandbox: { backend: "process" } }),
+    backend: () => sandboxes.backend({ sandbox: { backend: "process", network: [] } }),
   });
   const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes, mathVerify));
   const artifacts = new ArtifactCache({

@@ -36,6 +36,10 @@ export function codeEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
     parseArgs: (args) => parseOrThrow(CodeArgs, args, ""),
     argsSchema: z.toJSONSchema(CodeArgs, { io: "input" }),
     create: ({ metadata: _, sandbox, sandboxLevel, ...args }) =>
-      new CodeEnvironment({ ...args, backend: () => sandboxes.backend({ sandbox, sandboxLevel }) }),
+      new CodeEnvironment({
+        ...args,
+        reach: sandbox.network,
+        backend: () => sandboxes.backend({ sandbox, sandboxLevel }),
+      }),
   });
 }

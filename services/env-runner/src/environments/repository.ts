@@ -93,9 +93,9 @@ const FRAME_CHARACTERS = 300;
 
 function environmentOf(sandboxes: Sandboxes, args: Settings, task: RepositoryTask): ToolEnvironment {
   const { toolset, reward, commandTimeoutMs, testTimeoutMs, maxOutputCharacters, ttlMs } = args;
-  const { repository: root, environment, memoryMiB, diskMiB, maxSteps } = args;
+  const { repository: root, environment, memoryMiB, diskMiB, maxSteps, sandbox } = args;
   const limits = { memoryMiB, diskMiB, wallMs: commandTimeoutMs };
-  const repository = { root, environment, limits, ttlMs };
+  const repository = { root, environment, limits, ttlMs, reach: sandbox.network };
   const times = { commandTimeoutMs, testTimeoutMs, maxOutputBytes: maxOutputCharacters };
   const episode = new InstanceEpisode({ task, toolset, reward, ...times, repository });
   return new ToolEnvironment({

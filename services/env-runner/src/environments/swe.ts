@@ -65,7 +65,8 @@ export function sweEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
 }
 
 function openable(args: SweArguments): SweEpisode {
-  const { memoryMiB, diskMiB, commandTimeoutMs, maxOutputCharacters, ttlMs, reward, hideTests, toolset } = args;
+  const { memoryMiB, diskMiB, commandTimeoutMs, maxOutputCharacters, ttlMs, reward, hideTests, toolset, sandbox } =
+    args;
   const limits = { memoryMiB, diskMiB, wallMs: commandTimeoutMs };
   return new SweEpisode({
     task: args,
@@ -73,6 +74,7 @@ function openable(args: SweArguments): SweEpisode {
     hideTests,
     toolset,
     commandTimeoutMs,
+    reach: sandbox.network,
     maxOutputBytes: maxOutputCharacters,
     limits,
     ttlMs,

@@ -110,7 +110,10 @@ async function corpusOf({ corpus = [] }: ToolArguments): Promise<Corpus> {
   return typeof corpus === "string" ? await corpora.get(corpus) : new Corpus(corpus);
 }
 
-function codeOptions({ maxOutputCharacters, toolTimeoutMs }: ToolArguments, memoryMiB: number): InterpreterToolOptions {
+function codeOptions(
+  { maxOutputCharacters, toolTimeoutMs, sandbox }: ToolArguments,
+  memoryMiB: number,
+): InterpreterToolOptions {
   const maxOutputBytes = Math.max(maxOutputCharacters - CUT_MARK, CUT_MARK);
-  return { limits: { memoryMiB }, maxOutputBytes, timeoutMs: toolTimeoutMs };
+  return { limits: { memoryMiB }, reach: sandbox.network, maxOutputBytes, timeoutMs: toolTimeoutMs };
 }

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import { LEVELS } from "@whetstone/sandbox";
+import { HOST_AND_PORT, LEVELS, MOST_REACHED } from "@whetstone/sandbox";
 import { z } from "zod";
 
 const name = z.string().min(1).max(63);
 
+const network = z
+  .array(z.string().max(300).regex(HOST_AND_PORT, "must be host:port"))
+  .max(MOST_REACHED)
+  .default([])
+  .describe(
+    "host:port that its commands may connect to, through the proxy that HTTPS_PROXY names; nothing else is reached",
+  );
+
 /** Where the sandboxes of an environment are: an argument of all that use them. */
 export const SandboxChoice = z
   .discriminatedUnion("backend", [
-    z.strictObject({ backend: z.literal("process") }),
-    z.strictObject({ backend: z.literal("kubernetes"), pool: name.describe("name of a SandboxPool") }),
+    z.strictObject({ backend: z.literal("process"), network }),
+    z.strictObject({ backend: z.literal("kubernetes"), pool: name.describe("name of a SandboxPool"), network }),
     z.strictObject({
       backend: z.literal("docker"),
       image: z.string().min(1).max(500).optional().describe("name of the image, where tasks do not name theirs"),
@@ -16,9 +24,10 @@ export const SandboxChoice = z
         .enum(["never", "missing"])
         .default("never")
         .describe("never: an image that the engine does not have is refused; missing: it is pulled"),
+      network,
     }),
   ])
-  .default({ backend: "process" })
+  .default({ backend: "process", network: [] })
   .describe(
     "process: on the env-runner's own machine; docker: a container each of the engine on that machine; kubernetes: a pod each, claimed from a SandboxPool",
   );

@@ -36,6 +36,10 @@ export class Sandboxes implements AsyncDisposable {
   /** @throws EpisodeError INFRASTRUCTURE that says what is missing; what was missing may be there the next time. */
   async backend({ sandbox, sandboxLevel: least }: SandboxArguments): Promise<SandboxBackend> {
     const backend = await this.#started(sandbox);
+    if (sandbox.network.length > 0 && backend.level === "C") {
+      const message = "sandbox.network: a sandbox of level C has no network of its own; A or B is needed";
+      throw new EpisodeError("INFRASTRUCTURE", message, { code: "FAILED_PRECONDITION" });
+    }
     if (least === undefined || isAtLeast(backend.level, least)) return backend;
     const message = `sandboxLevel: ${least} is wanted at least, and here is only level ${backend.level}`;
     throw new EpisodeError("INFRASTRUCTURE", message, { code: "FAILED_PRECONDITION" });

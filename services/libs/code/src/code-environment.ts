@@ -18,6 +18,8 @@ export interface CodeEnvironmentOptions extends CodeLimits {
   readonly tests: CodeTests;
   /** Called at the reset, so that a job is refused where there is none, and when there is a program to judge. */
   readonly backend: () => Awaitable<SandboxBackend>;
+  /** What programs may connect to, each "host:port". Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   /** "all": 1 if every case passes. "share": the share of cases that pass. */
   readonly reward: "all" | "share";
   /** Programs that may be handed in; after one that fails, what its tests said is the next observation. */
@@ -63,10 +65,10 @@ export class CodeEnvironment extends MultiTurnEnvironment<{ readonly question: s
   }
 
   async #judge(program: string, signal: AbortSignal | undefined): Promise<Verdict & { readonly sandboxLevel: string }> {
-    const { tests, caseSeconds, memoryMiB, reward, maxTurns } = this.#options;
+    const { tests, caseSeconds, memoryMiB, reward, maxTurns, reach } = this.#options;
     const stopAtFailure = reward === "all" && maxTurns === 1;
     try {
-      const options = { caseSeconds, memoryMiB, stopAtFailure, ...(signal && { signal }) };
+      const options = { caseSeconds, memoryMiB, stopAtFailure, reach, ...(signal && { signal }) };
       const backend = await this.#options.backend();
       return { ...(await judgeProgram(backend, program, tests, options)), sandboxLevel: backend.level };
     } catch (error) {

@@ -20,6 +20,8 @@ import { TESTS_DRIVER } from "./tests-driver.ts";
 export interface JudgeOptions extends CodeLimits {
   /** Default: all cases are run. */
   readonly stopAtFailure?: boolean | undefined;
+  /** What the program may connect to, each "host:port"; its tests reach nothing. Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -56,13 +58,13 @@ export async function judgeProgram(
   backend: SandboxBackend,
   program: string,
   tests: CodeTests,
-  { caseSeconds, memoryMiB, stopAtFailure = false, signal }: JudgeOptions,
+  { caseSeconds, memoryMiB, stopAtFailure = false, reach, signal }: JudgeOptions,
 ): Promise<Verdict> {
   const total = tests.kind === "check" ? 1 : tests.cases.length;
   const deadlineMs = 1000 * Math.min(MAX_SECONDS, WALL_FACTOR * ((caseSeconds + 1) * total + 5) + START_SECONDS);
   const limits = { memoryMiB, diskMiB: memoryMiB, processes: PROGRAM_PROCESSES };
   const ttlMs = deadlineMs + TTL_MORE_MS;
-  const both = await openTogether(backend, { limits, ttlMs }, { limits: TESTS_LIMITS, ttlMs }, { signal });
+  const both = await openTogether(backend, { limits, ttlMs, reach }, { limits: TESTS_LIMITS, ttlMs }, { signal });
   await using programSandbox = both[0];
   await using testsSandbox = both[1];
   const options = { deadlineMs, ...(signal && { signal }) };

@@ -10,7 +10,7 @@ import { canHaveSandboxes, startVictim } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MODULE_ATTACKS, type ModuleAttack, PRELUDE, type Targets } from "../test-support/module-attacks.ts";
 import { HostProcess } from "./host-process.ts";
-import { Reach } from "./reach.ts";
+import { openReach } from "./reach.ts";
 
 const SANDBOX_UID = 65533;
 const ACT = `
@@ -123,14 +123,14 @@ describe.runIf(canHaveSandboxes && process.arch === "x64")("a user's module", { 
     const { port } = named.address() as { port: number };
     const { connect } = await import("node:net");
     const gateway = () => connect({ host: "127.0.0.1", port, allowHalfOpen: true });
-    const reach = closing.use(await Reach.open({ backend, gateway, network: [`127.0.0.2:${port}`] }));
-    const other = closing.use(await Reach.open({ backend, network: [] }));
+    const reach = closing.use(await openReach({ backend, gateway, network: [`127.0.0.2:${port}`] }));
+    const other = closing.use(await openReach({ backend, network: [] }));
     const get = (url: string): string => `return (await (await fetch("${url}")).text()) === "named"`;
-    const attacker = open(backend, reach.folder);
+    const attacker = open(backend, reach.path);
     await listen({ port, host: "127.0.0.2" }, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nnamed");
     expect(await attacker.call("act", get("http://127.0.0.1:8080/v1"))).toBe("ESCAPED");
     expect(await attacker.call("act", get(`http://127.0.0.2:${port}/`))).toBe("ESCAPED");
     expect(await attacker.call("act", get(`http://127.0.0.3:${port}/`))).toMatch(/^held/);
-    expect(await open(backend, other.folder).call("act", get("http://127.0.0.1:8080/v1"))).toMatch(/^held/);
+    expect(await open(backend, other.path).call("act", get("http://127.0.0.1:8080/v1"))).toMatch(/^held/);
   });
 });

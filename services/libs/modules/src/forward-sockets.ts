@@ -2,11 +2,11 @@
 import { existsSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { SOCKETS } from "@whetstone/sandbox";
+import { PROXY_PORT, SOCKETS, splice } from "@whetstone/sandbox";
 import { EnvHttpProxyAgent, setGlobalDispatcher } from "undici";
 
 /** What a sandbox reaches, each a socket in `SOCKETS`; and the port of its own loopback that leads there. */
-export const REACHED = { gateway: 8080, proxy: 3128 } as const;
+export const REACHED = { gateway: 8080, proxy: PROXY_PORT } as const;
 
 export function socketOf(name: keyof typeof REACHED): string {
   return join(SOCKETS, name);
@@ -24,15 +24,7 @@ export async function forwardSockets(): Promise<void> {
   for (const [name, port] of Object.entries(REACHED) as [keyof typeof REACHED, number][]) {
     if (!hasSocket(name)) continue;
     const server = createServer({ noDelay: true, allowHalfOpen: true }, (near) => {
-      const far = connect({ path: socketOf(name), allowHalfOpen: true });
-      for (const [socket, other] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        socket.on("error", () => undefined);
-        socket.once("close", () => other.destroy());
-      }
-      near.pipe(far).pipe(near);
+      splice(near, connect({ path: socketOf(name), allowHalfOpen: true }));
     });
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);

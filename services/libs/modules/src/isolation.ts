@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Duplex } from "node:stream";
-import { ProcessBackend } from "@whetstone/sandbox";
+import { ProcessBackend, type SocketFolder } from "@whetstone/sandbox";
 import type { Isolation } from "./launch.ts";
-import { Reach, type ReachOptions } from "./reach.ts";
+import { openReach, type ReachOptions } from "./reach.ts";
 
 /** What a job says of its module's sandbox. */
 export interface WantedIsolation {
@@ -50,7 +50,7 @@ export class ModuleSandboxes implements AsyncDisposable {
 export class HostIsolation {
   readonly #wanted: WantedIsolation;
   readonly #settings: () => Promise<ReachOptions>;
-  #reach: Promise<{ readonly backend: ProcessBackend; readonly reach: Reach }> | undefined;
+  #reach: Promise<{ readonly backend: ProcessBackend; readonly reach: SocketFolder }> | undefined;
 
   constructor(wanted: WantedIsolation, settings: () => Promise<ReachOptions>) {
     this.#wanted = wanted;
@@ -62,7 +62,7 @@ export class HostIsolation {
     if (this.#wanted.none) return "none";
     try {
       const { backend, reach } = await (this.#reach ??= this.#open());
-      return { backend, sockets: reach.folder };
+      return { backend, sockets: reach.path };
     } catch (error) {
       this.#reach = undefined;
       throw error;
@@ -76,6 +76,6 @@ export class HostIsolation {
 
   async #open() {
     const settings = await this.#settings();
-    return { backend: settings.backend, reach: await Reach.open(settings) };
+    return { backend: settings.backend, reach: await openReach(settings) };
   }
 }

@@ -3,9 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex, Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { dieWithUs } from "@whetstone/core";
-import { CHANNEL_FD, type ProcessBackend, type SandboxLevel } from "@whetstone/sandbox";
+import { CHANNEL_FD, type ProcessBackend, PROXY_VARIABLES, type SandboxLevel } from "@whetstone/sandbox";
 import type { ChildLimits } from "./limits.ts";
-import { REACHED } from "./forward-sockets.ts";
 import { foldersOfProgram } from "./program-folders.ts";
 
 /** What keeps a module's process from the machine. */
@@ -106,14 +105,7 @@ function command(file: string, { memoryMiB }: ChildLimits): [string, ...string[]
 /** The SDK must know that it is only being played here. */
 const OWN_VARIABLES = { WHETSTONE_MODULE_HOST: "1" };
 /** Node's fetch takes the proxy's name from these; where there is no proxy, nothing is reached. */
-const PROXY = `http://127.0.0.1:${REACHED.proxy}`;
-export const SANDBOX_VARIABLES = {
-  WHETSTONE_SANDBOX: "1",
-  HTTP_PROXY: PROXY,
-  HTTPS_PROXY: PROXY,
-  NO_PROXY: "127.0.0.1,localhost",
-  NODE_USE_ENV_PROXY: "1",
-};
+export const SANDBOX_VARIABLES = { WHETSTONE_SANDBOX: "1", ...PROXY_VARIABLES };
 const PASSED_ON = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"];
 
 /** Nothing of our environment but a few harmless names. */

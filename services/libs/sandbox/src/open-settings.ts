@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError } from "@whetstone/core";
+import { HOST_AND_PORT, MOST_REACHED } from "./egress/reached.ts";
 import type { OpenOptions, SandboxLimits } from "./sandbox.ts";
 
 const DAY_MS = 86_400_000;
@@ -24,7 +25,7 @@ const TTL = [3_600_000, 1000, 7 * DAY_MS] as const;
 
 /** All that is not said is the default. @throws ConfigError that names each field which is out of its range. */
 export function openSettings(options: OpenOptions) {
-  const { files = [], network = "none", imageFolders = [], prepared, signal } = options;
+  const { files = [], network = "none", reach = [], imageFolders = [], prepared, signal } = options;
   const names = Object.keys(LIMITS) as (keyof SandboxLimits)[];
   const values = names.map((name) => ({ name, value: options.limits?.[name] ?? LIMITS[name][0], range: LIMITS[name] }));
   const ttlMs = options.ttlMs ?? TTL[0];
@@ -35,10 +36,18 @@ export function openSettings(options: OpenOptions) {
   const violations = all
     .filter(({ value, range: [, least, most] }) => !(value >= least && value <= most))
     .map(({ path, range: [, least, most] }) => ({ path, reason: `must be between ${least} and ${most}` }))
-    .concat(wrongFolders(imageFolders));
+    .concat(wrongFolders(imageFolders), wrongTargets(reach));
   if (violations.length > 0) throw new ConfigError(violations);
   const limits = Object.fromEntries(values.map(({ name, value }) => [name, value])) as unknown as SandboxLimits;
-  return { limits, ttlMs, files, network, imageFolders, prepared, signal };
+  return { limits, ttlMs, files, network, reach, imageFolders, prepared, signal };
+}
+
+function wrongTargets(reach: readonly string[]) {
+  const wrong = reach.flatMap((target, index) =>
+    HOST_AND_PORT.test(target) ? [] : [{ path: `reach[${index}]`, reason: `${target} is not host:port` }],
+  );
+  const tooMany = { path: "reach", reason: `must be ${MOST_REACHED} at most` };
+  return reach.length > MOST_REACHED ? [...wrong, tooMany] : wrong;
 }
 
 function wrongFolders(folders: readonly string[]) {

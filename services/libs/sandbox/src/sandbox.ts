@@ -40,6 +40,8 @@ export interface OpenOptions {
   readonly limits?: Partial<SandboxLimits> | undefined;
   /** Default "none". */
   readonly network?: SandboxNetwork | undefined;
+  /** What may be connected to, each "host:port": through a proxy that HTTPS_PROXY and its like name. Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   /** It ends by itself after this time, even if its owner hangs, milliseconds. Default: an hour. */
   readonly ttlMs?: number | undefined;
   /** Another is opened right after it: where `open` waits for room, it waits for room for both. Default: false. */

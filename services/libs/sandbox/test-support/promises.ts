@@ -7,6 +7,7 @@ import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PolicyFailure } from "../src/failure.ts";
 import type { ExecResult, Sandbox, SandboxBackend } from "../src/sandbox.ts";
+import { describeReach } from "./reach-promises.ts";
 
 export interface Promised {
   readonly backend: () => SandboxBackend;
@@ -217,6 +218,8 @@ export function describePromises({ backend, limits, memory, processes }: Promise
     await expect(late()).rejects.toMatchObject({ failure: "EXPIRED" });
     expect(() => own.exec(["true"])).toThrow(/longer ttlMs/);
   });
+
+  describeReach(backend, limits);
 
   it("is refused where a setting is out of range", async () => {
     const wrong = backend().open({ limits: { memoryMiB: 1, cpus: 0 }, ttlMs: Number.NaN });

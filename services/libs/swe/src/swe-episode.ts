@@ -22,6 +22,8 @@ export interface SweEpisodeOptions {
   readonly commandTimeoutMs: number;
   readonly maxOutputBytes: number;
   readonly limits?: Partial<SandboxLimits> | undefined;
+  /** What the agent may connect to, each "host:port"; who judges reaches nothing. Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   /** After this time everything ends, even where nobody closes it. */
   readonly ttlMs?: number | undefined;
 }
@@ -43,14 +45,14 @@ export class SweEpisode {
   /** What the agent may call. Closing the first of them closes the sandbox. @throws EpisodeError */
   async open(deps: SweDeps, signal?: AbortSignal): Promise<readonly Tool[]> {
     const { task, toolset = "bash", commandTimeoutMs: timeoutMs, maxOutputBytes } = this.#options;
-    const { limits, ttlMs, hideTests } = this.#options;
+    const { limits, ttlMs, hideTests, reach } = this.#options;
     const workspace = await ofThePlatform(async () => {
       const library = await deps.libraries.open(task.library);
       checkSource(task, library.record.sdist.sha256);
-      return Workspace.open(deps.backend, library, task, { limits, ttlMs, hideTests, signal });
+      return Workspace.open(deps.backend, library, task, { limits, ttlMs, hideTests, reach, signal });
     });
     this.#opened = { ...deps, workspace };
-    return toolsOf(toolset, workspace, { timeoutMs, maxOutputBytes });
+    return toolsOf(toolset, workspace, { timeoutMs, maxOutputBytes, reach });
   }
 
   /** Judges what the agent has left, and ends its sandbox. @throws EpisodeError */

@@ -11,6 +11,8 @@ export interface WorkspaceOptions {
   /** The files with the tests that fail are taken away, so that a repair cannot be written from them. */
   readonly hideTests?: boolean | undefined;
   readonly limits?: Partial<SandboxLimits> | undefined;
+  /** What the agent may connect to, each "host:port". Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   readonly ttlMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }

@@ -30,6 +30,8 @@ export interface Language {
 
 export interface InterpreterOptions {
   readonly limits?: Partial<SandboxLimits> | undefined;
+  /** What its code may connect to, each "host:port". Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   /** Kept of one call's output: its beginning and its end. Default 8,000. */
   readonly maxOutputBytes?: number | undefined;
 }
@@ -130,7 +132,7 @@ export class Interpreter implements AsyncDisposable {
   /** @throws SandboxError, also where the language cannot be had in the sandbox */
   async #open(): Promise<Sandbox> {
     const { probe, program } = this.#language;
-    const sandbox = await this.#backend.open({ limits: this.#options.limits });
+    const sandbox = await this.#backend.open({ limits: this.#options.limits, reach: this.#options.reach });
     if (probe === undefined) return sandbox;
     const { exitCode, stderr } = await sandbox.exec(probe(this.#memoryMiB), { deadlineMs: PROBE_MS }).result;
     if (exitCode === 0) return sandbox;

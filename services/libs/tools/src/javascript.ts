@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { SandboxBackend } from "@whetstone/sandbox";
+import { reachedSentence, type SandboxBackend } from "@whetstone/sandbox";
 import type { Language } from "./interpreter.ts";
 import { codeParameters, InterpreterTool, type InterpreterToolOptions } from "./interpreter-tool.ts";
 import { JAVASCRIPT_DRIVER, JAVASCRIPT_PROGRAM } from "./javascript-driver.ts";
@@ -28,14 +28,17 @@ function node(memoryMiB: number): readonly string[] {
   ];
 }
 
+const WHAT_IT_DOES =
+  "Runs JavaScript code in Node and returns what it prints and the value of its last expression. " +
+  "Names stay defined from call to call; await and require can be used.";
+
 export class JavaScriptTool extends InterpreterTool {
   readonly name = "javascript";
-  readonly description =
-    "Runs JavaScript code in Node and returns what it prints and the value of its last expression. " +
-    "Names stay defined from call to call; await and require can be used. There is no network.";
+  readonly description: string;
   readonly parameters = codeParameters('e.g. "const { createHash } = require(\\"node:crypto\\")"');
 
   constructor(backend: SandboxBackend, options?: InterpreterToolOptions) {
     super(backend, JAVASCRIPT, options);
+    this.description = `${WHAT_IT_DOES} ${reachedSentence(options?.reach)}`;
   }
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { SandboxBackend } from "@whetstone/sandbox";
+import { reachedSentence, type SandboxBackend } from "@whetstone/sandbox";
 import type { Language } from "./interpreter.ts";
 import { codeParameters, InterpreterTool, type InterpreterToolOptions } from "./interpreter-tool.ts";
 import { PYTHON_DRIVER } from "./python-driver.ts";
 
 const PYTHON: Language = { program: "python3", command: () => ["python3", "-u", "-c", PYTHON_DRIVER] };
 
+const WHAT_IT_DOES =
+  "Runs Python code and returns what it prints and the value of its last expression. " +
+  "Names stay defined from call to call.";
+
 export class PythonTool extends InterpreterTool {
   readonly name = "python";
-  readonly description =
-    "Runs Python code and returns what it prints and the value of its last expression. " +
-    "Names stay defined from call to call. There is no network.";
+  readonly description: string;
   readonly parameters = codeParameters('e.g. "import math\\nmath.factorial(20)"');
 
   constructor(backend: SandboxBackend, options?: InterpreterToolOptions) {
     super(backend, PYTHON, options);
+    this.description = `${WHAT_IT_DOES} ${reachedSentence(options?.reach)}`;
   }
 }

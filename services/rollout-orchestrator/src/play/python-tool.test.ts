@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python in sandboxes, by a scripted policy through the real env-runner.
+import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
@@ -27,6 +30,8 @@ const oracle: Script = (turn, seen) =>
 const guess: Script = () => "\\boxed{7}";
 const escapes: Script = (turn, seen) =>
   turn === 0 ? call("open('/etc/passwd').read()") : `\\boxed{${seen.slice(0, 9)}}`;
+const FETCH = (named: string): string =>
+  `import urllib.request\nprint(urllib.request.urlopen("http://${named}/", timeout=20).read().decode())`;
 /** Known by its number, which no other run of this file has. */
 const NAP = `4711.${process.pid}`;
 const sleeps: Script = () => call(`import os; os.execvp('sleep', ['sleep', '${NAP}'])`);
@@ -50,8 +55,10 @@ describe.runIf(canHaveSandboxes)("an agent with Python", () => {
     await runner[Symbol.asyncDispose]();
   });
 
-  async function play(script: Script, name: string, at: EnvRunnerProcess = runner) {
+  async function play(script: Script, name: string, { at = runner, network = [] as string[] } = {}) {
+    let prompt = "";
     await using fake = await startFakeGateway(({ body: { messages } }) => {
+      prompt = JSON.stringify(messages);
       const turn = messages.filter(({ role }) => role === "assistant").length;
       return { text: script(turn, String(messages.at(-1)?.content)) };
     });
@@ -63,13 +70,13 @@ describe.runIf(canHaveSandboxes)("an agent with Python", () => {
       task: { id: "t", payload: { question: "The last three digits of 40 over 20?", answer: 820 } },
       seed: 1n,
       agent: { kind: "tool" },
-      environment: { kind: "tool", args: { tools: ["python"], maxSteps: 6 } },
-      limits: { retryLimit: 0 },
+      environment: { kind: "tool", args: { tools: ["python"], maxSteps: 6, sandbox: { backend: "process", network } } },
+      limits: { retryLimit: 0, maxPromptTokens: 8192 },
     });
     const actors = createRegistry<RegisteredActor>("agent", builtInActors());
     const deps = { actors, environments, gateway, externals: new ExternalModels({}) };
     const delivery = { task, attempt: 1, waitingMs: 0, runners: fixedRunner(at.address) };
-    return await playTask(deps, delivery, new AbortController().signal);
+    return { ...(await playTask(deps, delivery, new AbortController().signal)), prompt };
   }
 
   it("is right when it works it out, and wrong when it guesses", async () => {
@@ -86,9 +93,22 @@ describe.runIf(canHaveSandboxes)("an agent with Python", () => {
     );
   });
 
+  it("reaches what its job names, is told so, and reaches nothing else", async () => {
+    await using server = createServer((_request, response) => response.end("820"));
+    await once(server.listen(0, "0.0.0.0"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const named = `127.0.0.2:${port}`;
+    const fetches: Script = (turn, seen) => [call(FETCH(named))][turn] ?? `\\boxed{${/\d{3}/u.exec(seen)?.[0]}}`;
+    const { reward, prompt } = await play(fetches, "g4/s0", { network: [named] });
+    expect(reward).toBe(1);
+    expect(prompt).toContain(`only ${named} can be reached`);
+    expect((await play(fetches, "g4/s1", { network: [`127.0.0.3:${port}`] })).reward).toBe(0);
+    expect((await play(fetches, "g4/s2")).reward).toBe(0);
+  });
+
   it("leaves nothing when its env-runner is killed", async () => {
     const own = await startEnvRunner();
-    const playing = play(sleeps, "g3/s0", own);
+    const playing = play(sleeps, "g3/s0", { at: own });
     await waitFor(() => sleepers().length > 0, { what: "the command to run", timeoutMs: 30_000 });
     await own.kill();
     const { failure } = await playing;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createReadStream } from "node:fs";
 import type { Readable } from "node:stream";
+import { egressProxy } from "../egress/proxy.ts";
+import { PROXY_PORT, PROXY_VARIABLES } from "../egress/reached.ts";
 import { FileConflictError, LimitError, SandboxError } from "../failure.ts";
 import type { DownloadOptions, ExecOptions, Execution, Sandbox, SandboxFile, SandboxLevel } from "../sandbox.ts";
 import { checkPaths, readTar, writeTar } from "../tar.ts";
 import type { Answer } from "./connection.ts";
 import { type CommandLimits, DaemonExecution } from "./daemon-execution.ts";
 import type { DaemonLink } from "./daemon-link.ts";
+import { openTunnel } from "./tunnel.ts";
 
 const MAX_DOWNLOAD_BYTES = 16 * 1024 * 1024;
 
@@ -23,6 +26,7 @@ export class DaemonSandbox implements Sandbox {
   readonly temporary = "/tmp";
   readonly #link: DaemonLink;
   readonly #limits: CommandLimits;
+  #env: Readonly<Record<string, string>> = {};
   readonly #onClose: () => void;
   readonly #running = new Set<DaemonExecution>();
   #closing: Promise<void> | undefined;
@@ -43,7 +47,8 @@ export class DaemonSandbox implements Sandbox {
     if (cwd !== "") checkPaths([cwd], "cwd");
     const { over } = this.#link;
     if (over instanceof SandboxError) throw over;
-    const execution = new DaemonExecution(this.#link, command, options, this.#limits);
+    const env = { ...this.#env, ...options.env };
+    const execution = new DaemonExecution(this.#link, command, { ...options, env }, this.#limits);
     this.#running.add(execution);
     const forget = (): boolean => this.#running.delete(execution);
     execution.result.then(forget, forget);
@@ -54,6 +59,14 @@ export class DaemonSandbox implements Sandbox {
     if (files.length === 0) return;
     const body = writeTar(files);
     expectWritten(await this.#call({ method: "PUT", path: "/files", body, signal }));
+  }
+
+  /** From now on commands find a proxy that leads to these. @param targets  "host:port" each; none: nothing is done */
+  async reach(targets: readonly string[], signal?: AbortSignal): Promise<void> {
+    if (targets.length === 0) return;
+    const proxy = egressProxy({ allowed: targets, setting: "sandbox.network" });
+    await openTunnel(this.#link, PROXY_PORT, proxy, signal);
+    this.#env = PROXY_VARIABLES;
   }
 
   /** The files of a prepared state, from its archive. */

@@ -121,7 +121,7 @@ export class DockerBackend implements SandboxBackend {
   }
 
   async #start({ id: image }: ImageFacts, settings: Settings): Promise<Sandbox> {
-    const { limits, files, prepared, signal } = settings;
+    const { limits, files, reach, prepared, signal } = settings;
     const name = ownedName();
     await using undo = new AsyncDisposableStack();
     // By its name: whether it was made may not be known.
@@ -131,6 +131,7 @@ export class DockerBackend implements SandboxBackend {
     const sandbox = new DaemonSandbox(link, { level: this.level, limits: this.#ofCommands(limits), onClose });
     undo.defer(() => sandbox.close());
     for (const folder of settings.imageFolders) await this.#copyFolder(sandbox, image, folder, settings);
+    await sandbox.reach(reach, signal);
     if (prepared) await sandbox.begin(prepared.path, signal);
     await sandbox.upload(files, signal);
     undo.move();

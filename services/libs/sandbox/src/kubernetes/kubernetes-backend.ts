@@ -36,7 +36,7 @@ export class KubernetesBackend implements SandboxBackend {
   }
 
   async open(options: OpenOptions = {}): Promise<Sandbox> {
-    const { limits, ttlMs, files, prepared, signal } = openSettings(options);
+    const { limits, ttlMs, files, reach, prepared, signal } = openSettings(options);
     this.#requireRoom(options);
     const { withAnother, beside } = options;
     const claimed = await this.#claims.claim({ ttlMs, withAnother, beside: beside?.id, signal });
@@ -56,6 +56,7 @@ export class KubernetesBackend implements SandboxBackend {
     const sandbox = new DaemonSandbox(link, { level: "pod", limits: { ...limits, processMemoryBytes }, onClose });
     this.#open.add(sandbox);
     try {
+      await sandbox.reach(reach, signal);
       if (prepared) await sandbox.begin(prepared.path, signal);
       await sandbox.upload(files, signal);
       return sandbox;

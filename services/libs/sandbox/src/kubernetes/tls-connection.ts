@@ -31,7 +31,10 @@ export class TlsConnection extends DaemonConnection {
       reject(signal?.aborted ? abortReason(signal) : error);
     });
     if (body === undefined || typeof body === "string" || body instanceof Uint8Array) sent.end(body);
-    else body.once("error", (error) => sent.destroy(error)).pipe(sent);
+    else {
+      sent.flushHeaders(); // The first of a body may be long in coming.
+      body.once("error", (error) => sent.destroy(error)).pipe(sent);
+    }
     return promise;
   }
 

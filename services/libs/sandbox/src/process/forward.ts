@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SandboxError } from "../failure.ts";
 import type { Execution, Sandbox } from "../sandbox.ts";
 import { SOCKETS } from "./arguments.ts";
 
@@ -29,6 +30,7 @@ while (my @ready = $all->can_read) { for my $listener (@ready) {
 /**
  * Programs that know URLs reach the sandbox's sockets by ports of its own loopback, which it must have. Ends with the sandbox.
  * @param ports  by the socket's name
+ * @throws SandboxError
  */
 export async function forwardPorts(
   sandbox: Sandbox,
@@ -38,5 +40,6 @@ export async function forwardPorts(
   const pairs = Object.entries(ports).flatMap(([name, port]) => [String(port), `${SOCKETS}/${name}`]);
   const forwarder: Execution = sandbox.exec(["perl", "-e", PROGRAM, ...pairs], { stdin: "", deadlineMs: ttlMs });
   for await (const { data } of forwarder.chunks()) if (Buffer.from(data).includes("ready")) return;
-  await forwarder.result;
+  const { exitCode, stderr } = await forwarder.result;
+  throw new SandboxError("START", `the sandbox's ports could not be opened: exit code ${exitCode}, ${stderr.trim()}`);
 }

@@ -133,6 +133,7 @@ describe.runIf(canHaveSandboxes && process.arch === "x64")("a sandbox of level C
   });
 
   it("has no network of its own, and is not opened without one where it is asked for", async () => {
+    await expect(backend.open({ level: "C", reach: ["127.0.0.1:1"] })).rejects.toThrow(/level C has no network/u);
     const open = backend.open({ level: "C", network: "loopback" });
     await expect(open).rejects.toMatchObject({ failure: "UNAVAILABLE", message: /level A or B/u });
   });

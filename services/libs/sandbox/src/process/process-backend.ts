@@ -6,6 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Gate, WhetstoneError } from "@whetstone/core";
+import { egressProxy } from "../egress/proxy.ts";
+import { PROXY_PORT, PROXY_VARIABLES } from "../egress/reached.ts";
+import { serveSockets } from "../egress/sockets.ts";
 import { SandboxError } from "../failure.ts";
 import { openSettings } from "../open-settings.ts";
 import { ownedName } from "../owned-name.ts";
@@ -19,12 +22,13 @@ import {
 } from "../sandbox.ts";
 import { SANDBOX_UID } from "./arguments.ts";
 import { Cgroup, findHierarchies, type Hierarchies } from "./cgroup.ts";
+import { forwardPorts } from "./forward.ts";
 import type { Without } from "./guards.ts";
 import { Keeper } from "./keeper.ts";
 import { makeLiteFolder } from "./lite-folder.ts";
 import { LiteSandbox } from "./lite-sandbox.ts";
 import { reap } from "./owner.ts";
-import { ProcessSandbox } from "./process-sandbox.ts";
+import { ProcessSandbox, type ProcessSandboxOptions } from "./process-sandbox.ts";
 import { readablePaths } from "./readable.ts";
 import { isFilterable, seccompFilter } from "./seccomp.ts";
 
@@ -177,11 +181,27 @@ export class ProcessBackend implements SandboxBackend {
   }
 
   async #start(level: SandboxLevel, settings: Settings): Promise<Sandbox> {
-    return level === "C" ? await this.#startLite(settings) : await this.#startWalled(level, settings);
+    if (level === "C") return await this.#startLite(settings);
+    return await (settings.reach.length > 0
+      ? this.#startReaching(level, settings)
+      : this.#startWalled(level, settings));
+  }
+
+  /** A proxy of its own, which the sandbox finds at a port of its loopback. */
+  async #startReaching(level: SandboxLevel, settings: Settings): Promise<ProcessSandbox> {
+    const { reach, ttlMs } = settings;
+    const proxy = egressProxy({ allowed: reach, setting: "sandbox.network" });
+    await using undo = new AsyncDisposableStack();
+    const sockets = undo.use(await serveSockets(this.makeFolder(), { proxy }));
+    const own = { sockets: sockets.path, env: PROXY_VARIABLES, endsWithIt: sockets };
+    const sandbox = undo.use(await this.#startWalled(level, { ...settings, ...own, network: "loopback" }));
+    await forwardPorts(sandbox, { proxy: PROXY_PORT }, ttlMs);
+    undo.move();
+    return sandbox;
   }
 
   async #startWalled(level: SandboxLevel, settings: Settings): Promise<ProcessSandbox> {
-    const { limits, network, prepared, ttlMs, files, signal, sockets } = settings;
+    const { limits, network, prepared, ttlMs, files, signal, sockets, env, endsWithIt } = settings;
     const without = this.#without;
     const mountPoint = this.#mountPoint;
     const stage = this.#stage;
@@ -197,15 +217,15 @@ export class ProcessBackend implements SandboxBackend {
     undo.defer(() => keeper.close());
     const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
-    const given = { readable, sockets, ownProc: this.#ownProc, without, onClose };
+    const given = { readable, sockets, env, endsWithIt, ownProc: this.#ownProc, without, onClose };
     const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...given });
     await sandbox.upload(files, signal);
     undo.move();
     return sandbox;
   }
 
-  async #startLite({ limits, network, prepared, ttlMs, files, signal }: Settings): Promise<Sandbox> {
-    if (network !== "none") {
+  async #startLite({ limits, network, reach, prepared, ttlMs, files, signal }: Settings): Promise<Sandbox> {
+    if (network !== "none" || reach.length > 0) {
       throw new SandboxError("UNAVAILABLE", "level C has no network of its own: a sandbox with one needs level A or B");
     }
     const id = ownedName();
@@ -223,7 +243,9 @@ export class ProcessBackend implements SandboxBackend {
   }
 }
 
-type Settings = ReturnType<typeof openSettings> & Pick<ProcessOpenOptions, "sockets" | "readable">;
+type Settings = ReturnType<typeof openSettings> &
+  Pick<ProcessOpenOptions, "sockets" | "readable"> &
+  Partial<Pick<ProcessSandboxOptions, "env" | "endsWithIt">>;
 
 interface Found {
   readonly hierarchies: Hierarchies | undefined;

@@ -29,6 +29,10 @@ export interface ProcessSandboxOptions {
   readonly cgroup: Cgroup | undefined;
   readonly readable: readonly ReadablePath[];
   readonly sockets: string | undefined;
+  /** Variables of each command. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What is there for this sandbox alone. */
+  readonly endsWithIt?: AsyncDisposable | undefined;
   readonly ownProc: boolean;
   readonly without: Without;
   readonly onClose: () => void;
@@ -53,7 +57,7 @@ export class ProcessSandbox implements Sandbox {
     const { cgroup, limits } = this.#options;
     const { cwd = "", env = {} } = options;
     if (cwd !== "") checkPaths([cwd], "cwd");
-    const inner = this.#inner(command, { cwd, env, lastFd: STARTED_FD });
+    const inner = this.#inner(command, { cwd, env: { ...this.#options.env, ...env }, lastFd: STARTED_FD });
     const before = countersOf(cgroup);
     const execution = new ProcessExecution({
       ...options,
@@ -108,12 +112,13 @@ export class ProcessSandbox implements Sandbox {
   }
 
   async #close(): Promise<void> {
-    const { keeper, cgroup, onClose } = this.#options;
+    const { keeper, cgroup, endsWithIt, onClose } = this.#options;
     // The kernel ends what runs inside, and those who started it are still there to reap it: an orphan waits for the first process.
     await keeper.close();
     for (const execution of this.#running) execution.kill();
     await Promise.allSettled([...this.#running].map(({ result }): Promise<unknown> => result));
     await cgroup?.remove();
+    await endsWithIt?.[Symbol.asyncDispose]();
     onClose();
   }
 

@@ -42,11 +42,12 @@ export class InstanceEpisode {
   /** What the agent may call. Closing the first of them closes the sandbox. @throws EpisodeError */
   async open(deps: InstanceDeps, signal?: AbortSignal): Promise<readonly Tool[]> {
     const { task, toolset, commandTimeoutMs: timeoutMs, maxOutputBytes } = this.#options;
-    const shell = await ofThePlatform(() => this.#sandbox(deps, signal));
+    const shell = await ofThePlatform(() => this.#sandbox(deps, { signal }));
     try {
       const commit = await ofThePlatform(() => begin(shell, task.hidden, signal));
       this.#opened = { deps, shell, commit };
-      return toolsOf(toolset, shell, { timeoutMs, maxOutputBytes });
+      const { reach } = this.#options.repository;
+      return toolsOf(toolset, shell, { timeoutMs, maxOutputBytes, reach });
     } catch (error) {
       await shell[Symbol.asyncDispose]();
       throw error;
@@ -70,14 +71,17 @@ export class InstanceEpisode {
     await shell[Symbol.asyncDispose]();
     if (change === undefined) return unresolved("no patch can be had of what it has changed");
     if (change.length === 0) return unresolved("nothing of the repository was changed");
-    await using clean = await this.#sandbox(deps, signal); // G1
+    await using clean = await this.#sandbox(deps, { reach: [], signal }); // G1
     const reason = await applyChange(clean, change, task, signal);
     return reason === undefined ? await runTests(clean, task, { timeoutMs, signal }) : unresolved(reason);
   }
 
-  async #sandbox({ backend, states }: InstanceDeps, signal?: AbortSignal): Promise<RepositorySandbox> {
+  async #sandbox(
+    { backend, states }: InstanceDeps,
+    own: Pick<RepositoryOptions, "reach" | "signal">,
+  ): Promise<RepositorySandbox> {
     const { task, repository } = this.#options;
     const source = states === undefined ? { image: task.image } : await states.borrow(task.id);
-    return RepositorySandbox.open(backend, source, { ...repository, signal });
+    return RepositorySandbox.open(backend, source, { ...repository, ...own });
   }
 }

@@ -13,6 +13,8 @@ export interface RepositoryOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly limits?: OpenOptions["limits"];
   readonly ttlMs?: number | undefined;
+  /** What commands may connect to, each "host:port". Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -50,10 +52,10 @@ export class RepositorySandbox implements AgentShell {
 
   /** @throws SandboxError */
   static async open(backend: SandboxBackend, source: Source, options: RepositoryOptions): Promise<RepositorySandbox> {
-    const { limits, ttlMs, signal } = options;
+    const { limits, ttlMs, reach, signal } = options;
     const from = "image" in source ? fromImage(source.image, options) : { prepared: source.state };
     try {
-      return new RepositorySandbox(await backend.open({ ...from, limits, ttlMs, signal }), source, options);
+      return new RepositorySandbox(await backend.open({ ...from, limits, ttlMs, reach, signal }), source, options);
     } catch (error) {
       await giveBack(source);
       throw error;

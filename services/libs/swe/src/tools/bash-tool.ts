@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ExecResult, PolicyFailure } from "@whetstone/sandbox";
+import { type ExecResult, type PolicyFailure, reachedSentence } from "@whetstone/sandbox";
 import type { Info } from "@whetstone/sdk";
 import { FinalOutput, Tool, type ToolRunOptions } from "@whetstone/tools";
 import type { AgentShell } from "../agent-shell.ts";
@@ -10,6 +10,8 @@ export interface BashToolOptions {
   readonly timeoutMs: number;
   /** Kept of one command's output: its first and its last half. */
   readonly maxOutputBytes: number;
+  /** What commands may connect to, each "host:port". Default: nothing. */
+  readonly reach?: readonly string[] | undefined;
 }
 
 /** mini-swe-agent's: a command whose output begins with this line ends the episode. */
@@ -23,15 +25,17 @@ export const WHY = {
   OUTPUT: "it printed too much and was ended",
 } as const satisfies Record<PolicyFailure, string>;
 
+const WHAT_IT_DOES =
+  "Runs a command with bash in the root of the repository, and returns its exit code and output. " +
+  "Each command is a shell of its own: files stay, `cd` and variables do not.";
+
 /**
  * mini-swe-agent's single tool: each command is a shell of its own in the repository; files stay, variables do not. It belongs to
  * one episode, and closes its sandbox.
  */
 export class BashTool extends Tool implements AsyncDisposable {
   readonly name = "bash";
-  readonly description =
-    "Runs a command with bash in the root of the repository, and returns its exit code and output. " +
-    "Each command is a shell of its own: files stay, `cd` and variables do not. There is no network.";
+  readonly description: string;
   readonly parameters: Info = {
     type: "object",
     properties: { command: { type: "string", description: 'e.g. "grep -rn parse src | head"' } },
@@ -47,6 +51,7 @@ export class BashTool extends Tool implements AsyncDisposable {
     this.#shell = shell;
     this.#options = options;
     this.info = { sandboxLevel: shell.sandbox.level };
+    this.description = `${WHAT_IT_DOES} ${reachedSentence(options.reach)}`;
   }
 
   async run({ command }: Info, { signal }: ToolRunOptions): Promise<string | FinalOutput> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ExecResult } from "@whetstone/sandbox";
+import { type ExecResult, reachedSentence } from "@whetstone/sandbox";
 import type { Info } from "@whetstone/sdk";
 import { Tool, type ToolRunOptions } from "@whetstone/tools";
 import type { AgentShell } from "../agent-shell.ts";
@@ -30,7 +30,7 @@ export class ExecuteBashTool extends Tool implements AsyncDisposable {
     this.info = { sandboxLevel: shell.sandbox.level };
     this.description =
       `Runs a command with bash in ${shell.root}, the root of the repository. Each command is a shell of its own: files stay, ` +
-      "`cd` and variables do not. There is no network, and nothing can be typed into a command that runs.";
+      `\`cd\` and variables do not; nothing can be typed into a command that runs. ${reachedSentence(options.reach)}`;
   }
 
   async run({ cmd }: Info, { signal }: ToolRunOptions): Promise<string> {
