@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StepResult } from "@whetstone/sdk";
-import { describe, expect, it } from "vitest";
+import { ProcessBackend } from "@whetstone/sandbox";
+import { canHaveSandboxes } from "@whetstone/testkit";
+import { describe, expect, it, vi } from "vitest";
 import { codeEnvironment } from "./code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./math.ts";
 import { MathVerify } from "../math-verify/math-verify.ts";
@@ -76,6 +78,38 @@ describe("tool", () => {
     expect(() => tool.create({ ...question, tools: ["search"] })).toThrow(/args\.corpus: search needs a corpus/);
     const missing = tool.create({ ...question, tools: ["search"], corpus: "/nowhere/corpus.jsonl" });
     await expect(missing.reset({ seed: 1 })).rejects.toMatchObject({ failureClass: "TASK" });
+  });
+});
+
+describe.runIf(canHaveSandboxes)("tool, with code", () => {
+  it("is refused at the reset, so that no job begins, where its language cannot be had", async () => {
+    await using backend = await ProcessBackend.start();
+    const open = backend.open.bind(backend);
+    vi.spyOn(backend, "open").mockImplementation(async (options) => {
+      const sandbox = await open(options);
+      const exec = sandbox.exec.bind(sandbox);
+      return Object.assign(sandbox, { exec: (command: string[]) => exec(command, { env: { PATH: "/nowhere" } }) });
+    });
+    const question = { question: "2+2?", answer: 4 };
+    for (const [name, program] of [
+      ["javascript", "node"],
+      ["python", "python3"],
+    ] as const) {
+      const without = toolEnvironment({ backend: async () => backend } as unknown as Sandboxes, judge);
+      await expect(without.create({ ...question, tools: [name] }).reset({ seed: 1 })).rejects.toMatchObject({
+        failureClass: "INFRASTRUCTURE",
+        message: expect.stringContaining(`the sandbox cannot run ${program}`) as string,
+      });
+    }
+  });
+
+  it("finds that out once", async () => {
+    await using backend = await ProcessBackend.start();
+    const open = vi.spyOn(backend, "open");
+    const tool = toolEnvironment({ backend: async () => backend } as unknown as Sandboxes, judge);
+    const args = { question: "2+2?", answer: 4, tools: ["javascript", "python"] };
+    for (let i = 0; i < 3; i += 1) await tool.create(args).reset({ seed: i });
+    expect(open).toHaveBeenCalledTimes(2);
   });
 });
 

@@ -5,6 +5,7 @@ import {
   calculator,
   Corpus,
   CorpusCache,
+  type InterpreterTool,
   type InterpreterToolOptions,
   JavaScriptTool,
   PythonTool,
@@ -101,9 +102,12 @@ async function openTools(args: ToolArguments, sandboxes: Sandboxes): Promise<Too
   if (wanted.has("search")) tools.push(searchTool(await corpusOf(args), { results: args.searchResults }));
   if (!runsCode(args)) return tools;
   const backend = await sandboxes.backend(args);
-  if (wanted.has("python")) tools.push(new PythonTool(backend, codeOptions(args, args.pythonMemoryMiB)));
-  if (wanted.has("javascript")) tools.push(new JavaScriptTool(backend, codeOptions(args, args.javascriptMemoryMiB)));
-  return tools;
+  const interpreters: InterpreterTool[] = [];
+  if (wanted.has("python")) interpreters.push(new PythonTool(backend, codeOptions(args, args.pythonMemoryMiB)));
+  if (wanted.has("javascript"))
+    interpreters.push(new JavaScriptTool(backend, codeOptions(args, args.javascriptMemoryMiB)));
+  for (const interpreter of interpreters) await interpreter.require();
+  return [...tools, ...interpreters];
 }
 
 async function corpusOf({ corpus = [] }: ToolArguments): Promise<Corpus> {

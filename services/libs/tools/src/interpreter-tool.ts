@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type SandboxBackend, SandboxError } from "@whetstone/sandbox";
 import { EpisodeError, type Info } from "@whetstone/sdk";
-import { Interpreter, type InterpreterOptions, type Language } from "./interpreter.ts";
+import { Interpreter, type InterpreterOptions } from "./interpreter.ts";
+import type { Language } from "./language.ts";
 import { Tool, type ToolRunOptions } from "./tool.ts";
 
 export interface InterpreterToolOptions extends InterpreterOptions {
@@ -26,19 +27,24 @@ export abstract class InterpreterTool extends Tool implements AsyncDisposable {
     this.info = { sandboxLevel: backend.level };
   }
 
-  /** I6: a sandbox that fails is not the policy's fault. */
+  /** @throws EpisodeError INFRASTRUCTURE where its language cannot be had in the sandboxes; that is found out once for all */
+  async require(): Promise<void> {
+    await this.#interpreter.require().catch(asOurs);
+  }
+
   async run({ code }: Info, { signal }: ToolRunOptions): Promise<string> {
-    try {
-      return await this.#interpreter.run(String(code), this.#timeoutMs, signal);
-    } catch (error) {
-      if (!(error instanceof SandboxError)) throw error;
-      throw new EpisodeError("INFRASTRUCTURE", error.message, { code: error.code, cause: error });
-    }
+    return await this.#interpreter.run(String(code), this.#timeoutMs, signal).catch(asOurs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#interpreter[Symbol.asyncDispose]();
   }
+}
+
+/** I6: a sandbox that fails is not the policy's fault. */
+function asOurs(error: unknown): never {
+  if (!(error instanceof SandboxError)) throw error;
+  throw new EpisodeError("INFRASTRUCTURE", error.message, { code: error.code, cause: error });
 }
 
 /** The parameters of such a tool. */

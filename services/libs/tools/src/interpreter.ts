@@ -8,25 +8,13 @@ import {
   type PolicyFailure,
   type Sandbox,
   type SandboxBackend,
-  SandboxError,
   type SandboxLimits,
 } from "@whetstone/sandbox";
+import { type Language, requireLanguage } from "./language.ts";
 import { ToolError } from "./tool.ts";
 
 // P1: one call at a time, in the order they were made. P2: names are kept until the process ends; when it has, the model is told.
 // P3: a call ends at its deadline: at first within the language, which keeps the names; a second later with the process.
-
-/** What runs a language's code. */
-export interface Language {
-  readonly program: string;
-  /**
-   * The driver: it reads a request a line, `{"code", "seconds", "end"}`, and writes what the code prints, the value of its last
-   * expression, then a line of `end` and "ok", or "deadline" where it has ended the code and kept the names.
-   */
-  readonly command: (memoryMiB: number) => readonly string[];
-  /** Ends with 0 where the driver can be run. Default: it always can. */
-  readonly probe?: (memoryMiB: number) => readonly string[];
-}
 
 export interface InterpreterOptions {
   readonly limits?: Partial<SandboxLimits> | undefined;
@@ -44,7 +32,6 @@ const WEEK_MS = 7 * 86_400_000;
 
 /** Where the limits do not say. */
 const MEMORY_MIB = 512;
-const PROBE_MS = 60_000;
 
 type Chunks = AsyncIterator<OutputChunk, undefined>;
 
@@ -85,6 +72,11 @@ export class Interpreter implements AsyncDisposable {
     const call = this.#last.then(() => this.#call(code, timeoutMs, signal)); // P1
     this.#last = call.catch(() => undefined);
     return call;
+  }
+
+  /** @throws SandboxError where it cannot be had here */
+  async require(): Promise<void> {
+    await requireLanguage(this.#backend, this.#language, this.#memoryMiB);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -131,14 +123,8 @@ export class Interpreter implements AsyncDisposable {
 
   /** @throws SandboxError, also where the language cannot be had in the sandbox */
   async #open(): Promise<Sandbox> {
-    const { probe, program } = this.#language;
-    const sandbox = await this.#backend.open({ limits: this.#options.limits, reach: this.#options.reach });
-    if (probe === undefined) return sandbox;
-    const { exitCode, stderr } = await sandbox.exec(probe(this.#memoryMiB), { deadlineMs: PROBE_MS }).result;
-    if (exitCode === 0) return sandbox;
-    await sandbox.close();
-    const why = `exit code ${exitCode}, ${stderr.trim().slice(0, 300) || "without a word"}`;
-    throw new SandboxError("UNAVAILABLE", `the sandbox cannot run ${program}: ${why}`);
+    await this.require();
+    return await this.#backend.open({ limits: this.#options.limits, reach: this.#options.reach });
   }
 
   get #memoryMiB(): number {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { reachedSentence, type SandboxBackend } from "@whetstone/sandbox";
-import type { Language } from "./interpreter.ts";
 import { codeParameters, InterpreterTool, type InterpreterToolOptions } from "./interpreter-tool.ts";
+import type { Language } from "./language.ts";
 import { JAVASCRIPT_DRIVER, JAVASCRIPT_PROGRAM } from "./javascript-driver.ts";
 
 /** Objects may take so much of the memory: beside them there are buffers, code and files. */

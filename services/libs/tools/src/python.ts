@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { reachedSentence, type SandboxBackend } from "@whetstone/sandbox";
-import type { Language } from "./interpreter.ts";
 import { codeParameters, InterpreterTool, type InterpreterToolOptions } from "./interpreter-tool.ts";
+import type { Language } from "./language.ts";
 import { PYTHON_DRIVER } from "./python-driver.ts";
 
-const PYTHON: Language = { program: "python3", command: () => ["python3", "-u", "-c", PYTHON_DRIVER] };
+const PYTHON: Language = {
+  program: "python3",
+  command: () => ["python3", "-u", "-c", PYTHON_DRIVER],
+  probe: () => ["python3", "-c", ""],
+};
 
 const WHAT_IT_DOES =
   "Runs Python code and returns what it prints and the value of its last expression. " +
