@@ -56,13 +56,21 @@ export async function buildCli(folder: string): Promise<void> {
   writeManifest(folder, cli, {
     bin: { whet: "bin/whet.mjs" },
     exports: { "./trainer": typed("trainer"), "./package.json": "./package.json" },
-    files: ["bin", "charts", "dist", "python", "templates"],
+    files: ["bin", "charts", "dist", "javascript", "python", "templates"],
     dependencies: dependenciesOn(imported),
   });
   for (const part of ["bin", "templates"]) cpSync(join(cli.folder, part), join(folder, part), { recursive: true });
   cpSync(join(ROOT, "charts"), join(folder, "charts"), { recursive: true });
   copyPython(join(folder, "python"));
+  await writeJavaScriptTool(join(folder, "javascript"));
   copyDocuments(folder, join(cli.folder, "README.md"));
+}
+
+async function writeJavaScriptTool(folder: string): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  const { bundleJavaScriptTool } = await import("../../services/cli/src/tasks/javascript-tool.ts");
+  const source = join(ROOT, "services/libs/swe/src/javascript/main.ts");
+  writeFileSync(join(folder, "tool.cjs"), await bundleJavaScriptTool(source));
 }
 
 /** One service as a program, dist/main.js, beside the programs that it starts. Imports the SDK that `buildLibrary` made. */

@@ -9,22 +9,25 @@ import json
 import os
 import sys
 
-from whetstone_tasks import REPO, hiding, tampering
-from whetstone_tasks.running import Request, Suite, run_tests
+from whetstone_tasks import REPO, hiding
+from whetstone_tasks.languages import language_of
+from whetstone_tasks.outcome import Request, Suite
 
 
 def main() -> None:
     hiding.hide()
-    print("ready", flush=True)  # All that we need is there: what goes wrong from here on is the change's doing.
     request = json.loads(_line())
-    found = {path: tampering.added(before, _text(path)) for path, before in request["changed"].items()}
+    suite = Suite.of(request["suite"])
+    language = language_of(suite.language)
+    print("ready", flush=True)  # All that we need is there: what goes wrong from here on is the change's doing.
+    found = {path: language.tampering(before, _text(path)) for path, before in request["changed"].items()}
     answer: dict[str, object] = {
         "tampering": sorted({f"{path}: {what}" for path, all in found.items() for what in all})
     }
     if not answer["tampering"]:
-        outcome = run_tests(
+        outcome = language.run_tests(
             Request(
-                suite=Suite(**{name: tuple(values) for name, values in request["suite"].items()}),
+                suite=suite,
                 seconds=request["seconds"],
                 cpu_seconds=request["cpuSeconds"],
                 only=frozenset(request["only"]),

@@ -7,32 +7,14 @@ neighbours."""
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from whetstone_tasks.changes import Change
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 COMPARISON_WORDS = {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 ARITHMETIC = {"+": "-", "-": "+", "*": "//", "//": "*", "/": "*", "%": "//", "&": "|", "|": "&", "<<": ">>", ">>": "<<"}
 MAX_NUMBER = 1000
 MIN_REMOVED_STATEMENTS = 2
-
-
-@dataclass(frozen=True)
-class Change:
-    """One way to break a function."""
-
-    kind: str
-    function: str
-    """Its name with that of its class: "Version.bump"."""
-    first_line: int
-    """Of the function with its decorators, as its code object has it."""
-    line: int
-    start: int
-    end: int
-    """Bytes of the file that are replaced."""
-    text: str
-
-    def apply(self, source: bytes) -> bytes:
-        return source[: self.start] + self.text.encode() + source[self.end :]
 
 
 def changes_in(source: bytes) -> list[Change]:

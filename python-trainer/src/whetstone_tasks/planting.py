@@ -15,8 +15,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from whetstone_tasks import REPO
-from whetstone_tasks.mutations import Change, changes_in
-from whetstone_tasks.running import Outcome, Request, Suite, run_tests
+from whetstone_tasks.changes import Change
+from whetstone_tasks.languages import language_of
+from whetstone_tasks.outcome import Outcome, Request, Suite
 
 MANY_TESTS = 400
 """A function that more tests call breaks too much to be a task."""
@@ -51,6 +52,7 @@ class Limits:
 class Library:
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
+        self._language = language_of(suite.language)
         self._stable: frozenset[str] = frozenset()
         self._touching: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._imported: frozenset[tuple[str, int]] = frozenset()
@@ -62,7 +64,8 @@ class Library:
         """Tests that pass in each of several runs and measure no time, and which functions they call. `known`: of
         earlier runs, if any."""
         outcomes = [
-            run_tests(Request(self._suite, limits.seconds, int(limits.seconds), watch=run == 0)) for run in range(runs)
+            self._language.run_tests(Request(self._suite, limits.seconds, int(limits.seconds), watch=run == 0))
+            for run in range(runs)
         ]
         watched = outcomes[0]
         passed = [{test for test, result in each.results.items() if result == "passed"} for each in outcomes]
@@ -86,7 +89,7 @@ class Library:
     def changes(self, paths: frozenset[str]) -> Answer:
         self._candidates = []
         for path in sorted({path for path, _ in self._touching} & paths):
-            for change in changes_in((REPO / path).read_bytes()):
+            for change in self._language.changes_in((REPO / path).read_bytes()):
                 tests = self._touching.get((path, change.first_line), set())
                 if 0 < len(tests) <= MANY_TESTS:
                     self._candidates.append(Candidate(path, change, frozenset(tests)))
@@ -126,7 +129,8 @@ class Library:
         # By what is computed, so that the same bugs are kept however busy the machine is.
         cpu_seconds = math.ceil(MORE_SECONDS + TIMES * self._seconds)
         seconds = SLOWEST * cpu_seconds
-        return run_tests(Request(self._suite, seconds, cpu_seconds, only=tests, max_failures=max_failures + 1))
+        request = Request(self._suite, seconds, cpu_seconds, only=tests, max_failures=max_failures + 1)
+        return self._language.run_tests(request)
 
     def _write(self, path: str, source: bytes) -> None:
         """Each text has a time of its own: compiled code that is kept beside it is told apart by that."""
@@ -167,7 +171,7 @@ def main() -> None:
     for line in sys.stdin:
         match json.loads(line):
             case {"do": "baseline", "suite": suite, "runs": runs, "stable": stable, **limits}:
-                library = Library(Suite(**{name: tuple(values) for name, values in suite.items()}))
+                library = Library(Suite.of(suite))
                 given = Limits(limits["seconds"], limits["slowSeconds"], limits["usualSeconds"])
                 answer = library.baseline(runs, given, frozenset(stable))
             case {"do": "changes", "paths": paths} if library is not None:

@@ -9,70 +9,19 @@ import contextlib
 import json
 import os
 import resource
-import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
 from whetstone_tasks import REPO, SITE, hiding
+from whetstone_tasks.outcome import Outcome, Record, Request, note, records
 
 MAX_MESSAGE = 300
-MAX_RECORD_BYTES = 1 << 20
 CLOCKS = (time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns)
-
-Record = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Suite:
-    """How a library's tests are run."""
-
-    paths: tuple[str, ...]
-    """Folders of the repository that Python imports from."""
-    tests: tuple[str, ...]
-    """Files and folders of tests, as pytest's arguments."""
-    packages: tuple[str, ...]
-    """The library's own code, whose functions are watched and changed."""
-
-
-@dataclass
-class Outcome:
-    """What is known of the tests that were run."""
-
-    results: dict[str, str] = field(default_factory=dict)
-    """"passed", "failed" or "skipped"; tests that were not heard of are missing (R3)."""
-    messages: dict[str, str] = field(default_factory=dict)
-    """Why a test failed, in one line."""
-    touched: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    """File and first line of the functions that each test called, where that was asked for; "": while tests were
-    imported."""
-    slow: dict[str, float] = field(default_factory=dict)
-    """Seconds that each test computes."""
-    timing: set[str] = field(default_factory=set)
-    """Tests that read a clock themselves: whether they pass may depend on what else the machine does."""
-    finished: bool = False
-    """pytest came to its end by itself."""
-    cpu_seconds: float = 0.0
-    """Of the child and all that it waited for: it does not depend on what else the machine does."""
-
-
-@dataclass(frozen=True)
-class Request:
-    suite: Suite
-    seconds: float
-    """Longest time, and how much of it may be computed: the child ends at the first of both."""
-    cpu_seconds: int
-    only: frozenset[str] | None = None
-    """Ids of tests. None: all."""
-    max_failures: int = 0
-    """Stop after so many; 0: never."""
-    watch: bool = False
-    """Note which functions each test calls."""
 
 
 def run_tests(request: Request) -> Outcome:
@@ -85,8 +34,8 @@ def run_tests(request: Request) -> Outcome:
         _run_child(request, writing)
     os.close(writing)
     outcome = Outcome()
-    for record in _records(reading, deadline):
-        _note(outcome, record)
+    for record in records(reading, deadline):
+        note(outcome, record)
         if outcome.finished:
             break
     os.close(reading)
@@ -97,42 +46,6 @@ def run_tests(request: Request) -> Outcome:
     usage = os.wait4(child, 0)[2]
     outcome.cpu_seconds = usage.ru_utime + usage.ru_stime
     return outcome
-
-
-def _records(reading: int, deadline: float) -> Iterator[Record]:
-    """What the child says, up to its end or the deadline. The first line is its token (R1)."""
-    token, unread = b"", b""
-    while (left := deadline - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
-        data = os.read(reading, 1 << 16)
-        if not data:
-            return
-        *lines, unread = (unread + data).split(b"\n")
-        if len(unread) > MAX_RECORD_BYTES:
-            return
-        for line in lines:
-            if not token:
-                token = line
-            elif line.startswith(token):
-                yield json.loads(line[len(token) :])
-
-
-def _note(outcome: Outcome, record: Record) -> None:
-    match record:
-        case {"end": True}:
-            outcome.finished = True
-        case {"test": str(test), "result": str(result), "message": str(message)}:
-            # A test that failed once, in its set-up, its call or its end, has failed.
-            if outcome.results.get(test) != "failed":
-                outcome.results[test] = result
-            if message:
-                outcome.messages.setdefault(test, message)
-        case {"imported": list(imported)}:
-            outcome.touched[""] = [(path, line) for path, line in imported]
-        case {"test": str(test), "touched": list(touched), "seconds": float(seconds), "timing": bool(timing)}:
-            outcome.touched[test] = [(path, line) for path, line in touched]
-            outcome.slow[test] = seconds
-            if timing:
-                outcome.timing.add(test)
 
 
 def _run_child(request: Request, writing: int) -> None:

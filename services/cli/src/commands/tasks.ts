@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 
 import { parseOrThrow } from "@whetstone/core";
 import { ProcessBackend } from "@whetstone/sandbox";
-import { LIBRARY_PINS, type LibraryPin, LibraryPinSchema } from "@whetstone/swe";
+import { LIBRARY_PINS, type LibraryPin, LibraryPinSchema, NPM_LIBRARY_PINS } from "@whetstone/swe";
 import { z } from "zod";
 
 import { badInput } from "../cli-error.ts";
@@ -50,7 +50,7 @@ export async function makeTaskFiles(kind: string, flags: MakeFlags, context: Com
 }
 
 async function pinsOf(file: string | undefined): Promise<readonly LibraryPin[]> {
-  if (file === undefined) return LIBRARY_PINS;
+  if (file === undefined) return [...LIBRARY_PINS, ...NPM_LIBRARY_PINS];
   if (!existsSync(file)) throw badInput([{ path: "--pins", reason: `${file} does not exist` }]);
   return parseOrThrow(z.array(LibraryPinSchema).min(1), JSON.parse(await readFile(file, "utf8")), file);
 }

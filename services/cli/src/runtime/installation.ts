@@ -12,6 +12,8 @@ export interface Installation {
   readonly service: (folder: string) => string;
   /** Where Python finds our packages and the generated contract. */
   readonly pythonSources: readonly string[];
+  /** The program for sandboxes of npm's libraries: its source, or what was made of it. */
+  readonly javascriptTool: string;
   /** What the Python side needs beside PyTorch, pinned with hashes. */
   readonly requirements: string;
   /** The same for Math-Verify alone. */
@@ -42,6 +44,7 @@ function packaged(root: string): Installation {
     main: dist("whet"),
     service: dist,
     pythonSources: [join(root, "python")],
+    javascriptTool: join(root, "javascript", "tool.cjs"),
     requirements: join(root, "python", "requirements.txt"),
     mathVerifyRequirements: join(root, "python", "math-verify-requirements.txt"),
     templates: join(root, "templates"),
@@ -59,6 +62,7 @@ function checkout(root: string): Installation {
     main: join(root, "services", "cli", "src", "main.ts"),
     service: (folder) => join(root, "services", folder, "src", "main.ts"),
     pythonSources: [join(root, "python-trainer", "src"), join(root, "proto", "gen", "python")],
+    javascriptTool: join(root, "services", "libs", "swe", "src", "javascript", "main.ts"),
     requirements: join(root, "python-trainer", "requirements.txt"),
     mathVerifyRequirements: join(root, "python-trainer", "math-verify-requirements.txt"),
     templates: join(root, "services", "cli", "templates"),

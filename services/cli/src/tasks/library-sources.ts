@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Writes what the sandboxes of a library begin with: `python -m whetstone_tasks.state`. */
+/** Writes what the sandboxes of a library begin with: of Python's `python -m whetstone_tasks.state`. */
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ import type { LibraryPin, LibrarySources } from "@whetstone/swe";
 import { CliError } from "../cli-error.ts";
 import { runPython } from "../models/models-tool.ts";
 import { INSTALLATION } from "../runtime/layout.ts";
+import { writeNpmState } from "./npm-sources.ts";
 import type { PackageCache } from "./package-cache.ts";
 
 const TOOL = "whetstone_tasks";
@@ -16,6 +17,8 @@ const TOOL = "whetstone_tasks";
 export function librarySources(cache: PackageCache, signal: AbortSignal): LibrarySources {
   return {
     writeState: async (pin, archive) => {
+      if (pin.suite.language === "javascript")
+        return await writeNpmState(pin, archive, { cache, tool: await toolFiles(), signal });
       const folder = await mkdtemp(join(tmpdir(), "whetstone-tasks-"));
       try {
         const request = join(folder, "request.json");

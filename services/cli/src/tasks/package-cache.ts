@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Packages of the Python package index by name, version and digest: downloaded once, by pip, and checked each time. */
+/** Packages of the Python package index and of npm by name, version and digest: downloaded once, by pip or npm, and checked each time. */
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 
+import { WhetstoneError } from "@whetstone/core";
 import type { PackageFile } from "@whetstone/swe";
 
 import { CliError } from "../cli-error.ts";
 import { runPython } from "../models/models-tool.ts";
 
-export type PackageKind = "sdist" | "wheel";
+export type PackageKind = "sdist" | "wheel" | "npm";
 
 /** pip prepares a source package's metadata, for which it installs what builds the package. */
 const DOWNLOAD_MS = 900_000;
@@ -46,6 +49,24 @@ export class PackageCache {
   }
 
   async #download(wanted: PackageFile, kind: PackageKind): Promise<string> {
+    await (kind === "npm" ? this.#byNpm(wanted) : this.#byPip(wanted, kind));
+    const found = await this.#find(wanted, kind);
+    if (found !== undefined) return found;
+    const what = `the index has another file for ${wanted.requirement} than the one with the SHA-256 ${wanted.sha256}`;
+    throw new CliError("PACKAGE", what);
+  }
+
+  async #byNpm({ requirement }: PackageFile): Promise<void> {
+    const args = ["pack", requirement, "--ignore-scripts", "--silent", "--pack-destination", join(this.folder, "npm")];
+    try {
+      await promisify(execFile)("npm", args, { timeout: DOWNLOAD_MS, signal: this.#signal });
+    } catch (error) {
+      const why = WhetstoneError.from(error).message.trim().slice(-500);
+      throw new CliError("PACKAGE", `npm could not download ${requirement}: ${why}`);
+    }
+  }
+
+  async #byPip(wanted: PackageFile, kind: "sdist" | "wheel"): Promise<void> {
     const name = wanted.requirement.split("==")[0] ?? "";
     const form = kind === "sdist" ? ["--no-binary", name] : ["--only-binary", ":all:"];
     const args = [
@@ -62,16 +83,14 @@ export class PackageCache {
     const { code, stderr } = await runPython(args, this.#signal, DOWNLOAD_MS);
     if (code !== 0)
       throw new CliError("PACKAGE", `pip could not download ${wanted.requirement}: ${stderr.trim().slice(-500)}`);
-    const found = await this.#find(wanted, kind);
-    if (found !== undefined) return found;
-    const what = `the index has another file for ${wanted.requirement} than the one with the SHA-256 ${wanted.sha256}`;
-    throw new CliError("PACKAGE", what);
   }
 }
 
 /** "python_slugify-9.2.0.tar.gz" is of "python-slugify==9.2.0". */
 function isOf(file: string, requirement: string): boolean {
-  const [name = "", version = ""] = requirement.split("==");
+  const [name = "", version = ""] = requirement.split(/==|@/u);
   const normal = (text: string): string => text.toLowerCase().replaceAll(/[-_.]+/gu, "-");
-  return normal(file).startsWith(`${normal(name)}-${normal(version)}-`);
+  return normal(file)
+    .replace(/-tgz$/u, "-")
+    .startsWith(`${normal(name)}-${normal(version)}-`);
 }

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { REPO } from "./library.ts";
 import type { OpenedLibrary } from "./library-store.ts";
 import type { SourceChange } from "./source-change.ts";
-import { GRADER_LIMITS, toolCommand, toolEnvironment } from "./tool-command.ts";
+import { graderLimits, toolCommand, toolEnvironment } from "./tool-command.ts";
 import { unresolved, type Verdict, verdictOf } from "./verdict.ts";
 import type { SweTask } from "./task.ts";
 import { brokenSources, filesOf } from "./workspace.ts";
@@ -47,7 +47,7 @@ export async function gradeChange(
   const { suite, stable, seconds: usual } = library.record;
   const broken = brokenSources(library, task);
   const files = filesOf(broken, library.sources);
-  await using sandbox = await backend.open({ prepared: library.state, files, limits: GRADER_LIMITS, signal });
+  await using sandbox = await backend.open({ prepared: library.state, files, limits: graderLimits(suite), signal });
   if (!(await carryOver(change, sandbox, signal))) return unresolved("its files do not fit into the library");
   const cpuSeconds = testSeconds ?? Math.ceil(CPU_SECONDS + TIMES * usual);
   const seconds = testSeconds ?? BUSY * cpuSeconds;

@@ -8,6 +8,7 @@ export {
 } from "./agent/swe-agent.ts";
 export { diffOf, reverseEdits } from "./edits.ts";
 export { LIBRARY_PINS } from "./library-pins.ts";
+export { NPM_LIBRARY_PINS } from "./npm-library-pins.ts";
 export {
   folderNameOf,
   type LibraryPin,
@@ -17,7 +18,7 @@ export {
   STATE_FILE,
 } from "./library.ts";
 export { LibraryStore, readRecord } from "./library-store.ts";
-export { type LibrarySources, makeLibrary } from "./factory/make-library.ts";
+export { type LibrarySources, type StateSummary, makeLibrary } from "./factory/make-library.ts";
 export { type MadeTask, makeTasks, type MakeTasksOptions } from "./factory/make-tasks.ts";
 export { type Proof, type ProofDeps, proveTask } from "./factory/prove-task.ts";
 export { R2E_GYM_FIELDS, R2E_GYM_OTHER_COLUMNS } from "./formats/r2e-gym-instance.ts";

@@ -4,18 +4,20 @@ import { z } from "zod";
 const digest = z.string().regex(/^[0-9a-f]{64}$/u);
 const relative = z.string().regex(/^(?!\/)(?!.*\.\.)[\w./ -]{1,300}$/u);
 
-/** A file of the Python package index. */
+/** A file of the Python package index, or of npm. */
 const PackageFileSchema = z.strictObject({
-  /** "semver==3.1.1" */
-  requirement: z.string().regex(/^[\w.-]+==[\w.+-]+$/u),
+  /** "semver==3.1.1"; of npm "qs@6.17.1" */
+  requirement: z.string().regex(/^[\w.-]+(==|@)[\w.+-]+$/u),
   sha256: digest,
 });
 export type PackageFile = z.output<typeof PackageFileSchema>;
 
-/** How Python and pytest are to be used in the library's repository. All paths are relative to it. */
+/** How a library's tests are run. All paths are relative to its repository. */
 const SuiteSchema = z.strictObject({
-  /** Folders that Python imports from; "." is the repository itself. */
-  paths: z.array(relative).min(1),
+  /** "python": pytest. "javascript": tape, by Node. Default: "python". */
+  language: z.enum(["python", "javascript"]).optional(),
+  /** Folders that Python imports from; "." is the repository itself. Node needs none. */
+  paths: z.array(relative),
   /** The library's own code: where bugs are planted, and all that a repair may change. */
   packages: z.array(relative).min(1),
   /** Files and folders of tests. */

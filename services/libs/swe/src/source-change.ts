@@ -9,14 +9,22 @@ export interface SourceChange {
   readonly deleted: readonly string[];
 }
 
-/** Programs of a library that Python or pytest would run by themselves, or for a test. */
-const RUN_UNASKED = /(^|\/)(conftest|sitecustomize|usercustomize|setup|test_[^/]*|[^/]*_tests?)\.py$/u;
+/** Of each language: its programs, and those that are run unasked, or for a test. */
+const FILES = {
+  python: {
+    source: /\.py$/u,
+    unasked: /(^|\/)(conftest|sitecustomize|usercustomize|setup|test_[^/]*|[^/]*_tests?)\.py$/u,
+  },
+  javascript: { source: /\.[cm]?js$/u, unasked: /(^|\/)(node_modules|tests?)\/|(\.test|\.spec|\.config)\.[cm]?js$/u },
+} as const;
 
 /** Of the library's own code: no test, and nothing that could stand in a test's way. */
-export function isSource(path: string, { packages, tests }: Pick<Suite, "packages" | "tests">): boolean {
+export function isSource(path: string, suite: Pick<Suite, "language" | "packages" | "tests">): boolean {
+  const { language = "python", packages, tests } = suite;
+  const { source, unasked } = FILES[language];
   const below = (folders: readonly string[]): boolean =>
     folders.some((folder) => path === folder || path.startsWith(`${folder}/`));
-  return path.endsWith(".py") && below(packages) && !below(tests) && !RUN_UNASKED.test(path);
+  return source.test(path) && below(packages) && !below(tests) && !unasked.test(path);
 }
 
 /** @param before  the library with its bug. @param after  what the agent left. */

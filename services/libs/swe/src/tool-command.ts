@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Sandbox, SandboxLimits } from "@whetstone/sandbox";
-import { SITE, TOOL } from "./library.ts";
+import { SITE, type Suite, TOOL } from "./library.ts";
 
 /** A program of `whetstone_tasks` in a sandbox. Python imports nothing from where it was started, or from a user's folder. */
 export function toolCommand(program: "grading" | "planting", { workspace }: Places): string[] {
@@ -22,4 +22,7 @@ export function toolEnvironment({ workspace, temporary }: Places): Record<string
 type Places = Pick<Sandbox, "workspace" | "temporary">;
 
 /** Of sandboxes where tests run. */
-export const GRADER_LIMITS: Partial<SandboxLimits> = { memoryMiB: 1024, diskMiB: 256, processes: 64 };
+export function graderLimits({ language }: Pick<Suite, "language">): Partial<SandboxLimits> {
+  // Where memory is counted as what is reserved, Node needs 1,536 MiB.
+  return { memoryMiB: language === "javascript" ? 2048 : 1024, diskMiB: 256, processes: 64 };
+}

@@ -59,7 +59,7 @@ export class Workspace implements AgentShell {
 
   /** One command of the agent's, in the repository. */
   run(command: string, { timeoutMs, maxOutputBytes, stdin = "", signal }: CommandOptions): Promise<ExecResult> {
-    const env = pythonEnvironment(this.library.record.suite, this.sandbox);
+    const env = environmentOf(this.library.record.suite, this.sandbox);
     const options = { cwd: REPO, env, deadlineMs: timeoutMs, maxOutputBytes, stdin, signal };
     return this.sandbox.exec(["bash", "-c", command], options).result;
   }
@@ -94,9 +94,11 @@ export function filesOf(texts: Texts, from: Texts) {
   return different.map(([path, content]) => ({ path: `${REPO}/${path}`, content }));
 }
 
-/** Python imports the repository's library, and pytest; nothing depends on the order of a set. */
-function pythonEnvironment({ paths }: Suite, { workspace, temporary }: Sandbox): Record<string, string> {
+/** What runs the tests finds the repository's library, and what they import; nothing depends on the order of a set. */
+function environmentOf({ language, paths }: Suite, { workspace, temporary }: Sandbox): Record<string, string> {
   const repo = `${workspace}/${REPO}`;
+  if (language === "javascript")
+    return { HOME: temporary, NODE_PATH: `${workspace}/${SITE}/node_modules`, OPENSSL_CONF: "/dev/null", PAGER: "cat" };
   const folders = paths.map((path) => (path === "." ? repo : `${repo}/${path}`));
   return {
     HOME: temporary,

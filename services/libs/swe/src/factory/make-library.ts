@@ -31,8 +31,8 @@ export async function makeLibrary(
   if (missing.length > 0) throw unfit(pin, `its source package has no ${missing.join(", ")}`);
   const { state } = await prepareState(backend, archive, pin.suite);
   await using _state = state;
-  await checkAbsence(pin, backend);
-  await using planter = await Planter.start(backend, state);
+  if (pin.suite.language !== "javascript") await checkAbsence(pin, backend);
+  await using planter = await Planter.start(backend, state, pin.suite);
   const { stable, seconds, unfinished, failing, tests } = await planter.baseline(pin.suite);
   if (unfinished > 0) throw unfit(pin, `its tests did not come to their end in ${unfinished} runs`);
   if (stable.length === 0) throw unfit(pin, `none of its ${tests} tests passes each time: ${JSON.stringify(failing)}`);

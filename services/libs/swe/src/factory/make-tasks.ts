@@ -33,7 +33,7 @@ const PER_FUNCTION = 2;
 /** Breaks a library again and again, and keeps what its tests catch: every task is proven by the run that found it. */
 export async function makeTasks(library: OpenedLibrary, options: MakeTasksOptions): Promise<MadeTask[]> {
   const { backend, count, seed, pairs, signal } = options;
-  await using planter = await Planter.start(backend, library.state);
+  await using planter = await Planter.start(backend, library.state, library.record.suite);
   await planter.watch(library.record);
   const bugs = await planter.changes([...library.sources.keys()]);
   const singles = await trySingles({ planter, bugs, library }, { ...options, count: Math.ceil(count * (1 - pairs)) });

@@ -4,7 +4,7 @@ import type { Execution, PreparedState, Sandbox, SandboxBackend } from "@whetsto
 import { z } from "zod";
 import type { LibraryRecord, Suite } from "../library.ts";
 import { EditSchema } from "../task.ts";
-import { GRADER_LIMITS, toolCommand, toolEnvironment } from "../tool-command.ts";
+import { graderLimits, toolCommand, toolEnvironment } from "../tool-command.ts";
 
 const BaselineSchema = z.object({
   stable: z.array(z.string()),
@@ -61,8 +61,8 @@ export class Planter implements AsyncDisposable {
     this.#lines = linesOf(this.#execution);
   }
 
-  static async start(backend: SandboxBackend, state: PreparedState, signal?: AbortSignal): Promise<Planter> {
-    return new Planter(await backend.open({ prepared: state, limits: GRADER_LIMITS, ttlMs: DAY_MS, signal }));
+  static async start(backend: SandboxBackend, state: PreparedState, suite: Suite): Promise<Planter> {
+    return new Planter(await backend.open({ prepared: state, limits: graderLimits(suite), ttlMs: DAY_MS }));
   }
 
   /** Runs the tests several times: those that do not pass each time are no use. */
