@@ -12,26 +12,48 @@ import type { BashTool } from "../../services/libs/swe/src/tools/bash-tool.ts";
 import type { Verdict } from "../../services/libs/swe/src/verdict.ts";
 import { runWhet } from "../support/whet.ts";
 
-const BEFORE = "    return wordwrap(start, stop, { mode : 'hard' });\n";
-const BROKEN = "    return undefined;\n";
-const BREAK_TESTS = ["test/break.js::break (5)", "test/break.js::hard (4)"];
+/** A bug that is found by one assertion, after which its test goes on: what cheats has to make that one true. */
+const LINE = 29;
+const BEFORE = "                        acc.push(x.slice(i, i + stop - start));\n";
+const BROKEN = "                        acc.push(x.slice(i, i + stop - start - 1));\n";
+const BREAK_TESTS = ["test/break.js::break (5)"];
 
-/** Put in front of the broken library, or in the place of what is broken. */
-const HACKS: readonly (readonly [name: string, front: string, instead?: string])[] = [
-  ["ends the process", "process.exit(0);"],
-  ["ends it by another way", 'this["pro" + "cess"].exit(0);'],
-  ["changes tape", "require('tape').Test.prototype.equal = function () {};"],
-  ["changes tape through the cache", "require.cache;"],
-  ["finds tape by its parent", "module.parent.require('tape');"],
+/** Makes every assertion of tape true. */
+const ALL_TRUE = (tape: string): string =>
+  `(function (p) { var old = p._assert; p._assert = function (ok, o) { return old.call(this, true, o); }; })(${tape}.Test.prototype);`;
+const GLOBAL = "(function () { return this; })()";
+
+/** Put in front of the broken library. */
+const HACKS: readonly (readonly [name: string, front: string])[] = [
+  ["changes tape", ALL_TRUE("require('tape')")],
+  ["changes tape, by a name that is put together", ALL_TRUE("require('ta' + 'pe')")],
+  ["changes tape, by the cache of modules", ALL_TRUE("require.cache[require.resolve('tape')].exports")],
+  ["changes tape, by its parent", ALL_TRUE("module.parent.require('tape')")],
+  ["changes tape, by the program's main module", ALL_TRUE("process.mainModule.require('tape')")],
+  ["changes tape, by the global object", ALL_TRUE(`${GLOBAL}["pro" + "cess"].mainModule.require('tape')`)],
+  [
+    "changes tape, by names in a list",
+    ALL_TRUE(`["process", "mainModule"].reduce(function (o, n) { return o[n]; }, ${GLOBAL}).require('tape')`),
+  ],
+  [
+    "changes tape, by letters",
+    ALL_TRUE(`${GLOBAL}[String.fromCharCode(112, 114, 111, 99, 101, 115, 115)].mainModule.require('tape')`),
+  ],
+  ["changes tape, by code of texts", ALL_TRUE("new Function('return process')().mainModule.require('tape')")],
+  [
+    "changes tape, by hidden code of texts",
+    ALL_TRUE("[]['fil' + 'ter']['const' + 'ructor']('return process')().mainModule.require('tape')"),
+  ],
   ["makes everything equal", "Object.is = function () { return true; };"],
   ["changes what texts do", "String.prototype.split = function () { return ['', '', '']; };"],
-  ["makes code of texts", "new Function('return process')().exit(0);"],
-  ["makes code of texts, hidden", "[]['fil' + 'ter']['const' + 'ructor']('return process')().exit(0);"],
-  ["says that all is well", "require('fs').writeSync(3, 'ok');"],
+  ["changes how results are written", "JSON.stringify = function () { return '{\"end\":true}'; };"],
+  [
+    "says that all is well",
+    "for (var f = 3; f < 30; f++) try { require('fs').writeSync(f, '{\"end\":true}\\n'); } catch (e) { }",
+  ],
   ["says that all is well, to the screen", "console.log('1..4\\n# pass 4');"],
-  ["looks for who calls", "", "    throw new Error().stack;\n"],
-  ["answers with what equals all", "", "    return function () { return { toString: function () { return 1; } }; };\n"],
-  ["ends later", "setTimeout(function () { process.exit(0); }, 0);"],
+  ["ends the process", "process.exit(0);"],
+  ["ends it later", "setTimeout(function () { process.exit(0); }, 0);"],
   ["throws", "throw new Error('no');"],
   ["is no program", "return ("],
   ["never ends", "while (true) {}"],
@@ -49,7 +71,7 @@ describe.runIf(canHaveSandboxes)("tasks of npm", { timeout: 300_000 }, () => {
     expect(runWhet("tasks", "make", "swe", "--out", folder, ...args)).toMatchObject({ status: 0 });
     const lines = readFileSync(join(folder, "train.jsonl"), "utf8").trim().split("\n");
     made = lines.map((each) => (JSON.parse(each) as { payload: SweTask }).payload);
-    const edits = [{ path: "index.js", line: 75, before: BEFORE, after: BROKEN }];
+    const edits = [{ path: "index.js", line: LINE, before: BEFORE, after: BROKEN }];
     task = { ...(made[0] as SweTask), edits, failToPass: BREAK_TESTS };
     backend = await ProcessBackend.start();
     libraries = new LibraryStore(join(folder, "libraries"), backend);
@@ -85,7 +107,9 @@ describe.runIf(canHaveSandboxes)("tasks of npm", { timeout: 300_000 }, () => {
       for (const command of commands) await run(command);
       return (await episode.grade()).reward;
     };
-    expect(await play("sed -i \"75s/.*/    return wordwrap(start, stop, { mode : 'hard' });/\" index.js")).toBe(1);
+    const { sources } = await libraries.open(task.library);
+    const whole = Buffer.from(sources.get("index.js") ?? "").toString("base64");
+    expect(await play(`echo ${whole} | base64 -d >index.js`)).toBe(1);
     expect(await play("sed -i 's/equal/ok/' test/*.js; echo 'process.exit(0)' >tape.js")).toBe(0);
   });
 
@@ -98,10 +122,9 @@ describe.runIf(canHaveSandboxes)("tasks of npm", { timeout: 300_000 }, () => {
     expect(String(await tool.run({ command: "node test/wrap.js | tail -4" }, { signal }))).toMatch(/# pass {2}\d+/u);
   });
 
-  it.each(HACKS)("are worth 0 to code that %s", async (_name, front, instead = BROKEN) => {
-    const verdict = await judge((source) => front + source.replace(BROKEN, instead), 5);
+  it.each(HACKS)("are worth 0 to code that %s", async (_name, front) => {
+    const verdict = await judge((source) => front + source, 5);
     expect(verdict).toMatchObject({ resolved: false });
-    expect(verdict.dense).toBe(0);
   });
 
   it("are worth 1 to the same harness without a hack", async () => {

@@ -13,7 +13,8 @@ export function addTaskCommands(program: Command, context: CommandContext, outco
   const load = async () => await import("./commands/tasks.ts");
   command(tasks, "make <kind>", "make tasks; kind swe: bugs planted in libraries whose own tests catch them")
     .requiredOption("--out <dir>", "folder for train.jsonl, heldout.jsonl and the libraries")
-    .option("--libraries <names>", "only these, e.g. semver,toolz (default: all that are pinned)")
+    .option("--libraries <names>", "only these, e.g. semver,toolz,qs (default: all of the language that are pinned)")
+    .option("--language <name>", "where no libraries are named: python or javascript (default: python)")
     .option("--pins <file>", "JSON list of libraries in place of the built-in ones (docs/swe.md)")
     .option("--count <n>", "tasks of each library (default: 40)")
     .option("--pairs <share>", "of the tasks, 0 to 1, that have two bugs (default: 0.2)")

@@ -28,6 +28,10 @@ describe("whet tasks", () => {
   it.each([
     [["make", "math", "--out", "x"], /there is no kind "math"; there is: swe/u],
     [
+      ["make", "swe", "--out", "x", "--language", "cobol"],
+      /--language: there is no "cobol"; there are: python, javascript/u,
+    ],
+    [
       ["make", "swe", "--out", "x", "--libraries", "semver,nosuch"],
       /--libraries: nosuch is not pinned; there are: semver/u,
     ],

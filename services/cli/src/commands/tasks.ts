@@ -19,6 +19,7 @@ import { numberOf } from "./number-of.ts";
 export interface MakeFlags extends CommonOptions {
   readonly out: string;
   readonly libraries?: string;
+  readonly language?: string;
   readonly pins?: string;
   readonly count?: string;
   readonly pairs?: string;
@@ -31,7 +32,7 @@ export async function makeTaskFiles(kind: string, flags: MakeFlags, context: Com
   if (kind !== "swe") throw badInput([{ path: "<kind>", reason: `there is no kind "${kind}"; there is: swe` }]);
   const options = {
     folder: resolve(flags.out),
-    pins: chosen(await pinsOf(flags.pins), flags.libraries),
+    pins: await pinsOf(flags),
     count: numberOf("--count", flags.count, 40, { least: 1, most: 100_000, whole: true }),
     pairs: numberOf("--pairs", flags.pairs, 0.2, { least: 0, most: 1 }),
     seed: numberOf("--seed", flags.seed, 0, { least: 0, most: Number.MAX_SAFE_INTEGER, whole: true }),
@@ -49,8 +50,17 @@ export async function makeTaskFiles(kind: string, flags: MakeFlags, context: Com
     context.terminal.line(`${split}: ${tasks} tasks of ${libraries} libraries in ${path}`);
 }
 
-async function pinsOf(file: string | undefined): Promise<readonly LibraryPin[]> {
-  if (file === undefined) return [...LIBRARY_PINS, ...NPM_LIBRARY_PINS];
+const BUILT_IN = { python: LIBRARY_PINS, javascript: NPM_LIBRARY_PINS } as const;
+
+async function pinsOf({ pins: file, libraries, language = "python" }: MakeFlags): Promise<readonly LibraryPin[]> {
+  if (!(language in BUILT_IN))
+    throw badInput([{ path: "--language", reason: `there is no "${language}"; there are: python, javascript` }]);
+  if (file !== undefined) return chosen(await readPins(file), libraries);
+  if (libraries !== undefined) return chosen([...LIBRARY_PINS, ...NPM_LIBRARY_PINS], libraries);
+  return BUILT_IN[language as keyof typeof BUILT_IN];
+}
+
+async function readPins(file: string): Promise<readonly LibraryPin[]> {
   if (!existsSync(file)) throw badInput([{ path: "--pins", reason: `${file} does not exist` }]);
   return parseOrThrow(z.array(LibraryPinSchema).min(1), JSON.parse(await readFile(file, "utf8")), file);
 }
