@@ -33,7 +33,12 @@ class Suite:
     @staticmethod
     def of(given: dict[str, Any]) -> "Suite":
         """Lists are told as JSON has them."""
-        return Suite(**{name: each if isinstance(each, str) else tuple(each) for name, each in given.items()})
+        return Suite(
+            paths=tuple(given["paths"]),
+            tests=tuple(given["tests"]),
+            packages=tuple(given["packages"]),
+            language=given.get("language", Suite.language),
+        )
 
 
 @dataclass
