@@ -24,11 +24,11 @@ from whetstone_models.init import init_model
 from whetstone_trainer.algorithms.estimates import with_advantages
 from whetstone_trainer.algorithms.values import valued, with_values
 from whetstone_trainer.backends.local.backend import LocalBackend
-from whetstone_trainer.backends.local.critic import Critic
+from whetstone_trainer.backends.local.critic import LocalCritic
 from whetstone_trainer.backends.local.critic_learner import accumulate_value_loss
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.micro_batches import row_weights
-from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
+from whetstone_trainer.backends.local.policy import TransformerPolicy, WithBody
 from whetstone_trainer.backends.local.update import Tally
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.trajectories import Trajectory
@@ -49,14 +49,16 @@ def valued_rows(count: int) -> list[Row]:
     return [replace(row, values=own[0], returns=own[1]) for row, own in zip(rows, drawn, strict=True)]
 
 
-def critic_of(policy: Policy) -> Critic:
+def critic_of(policy: WithBody) -> LocalCritic:
     """With a head that is not 0: from one of 0 no gradient reaches the model."""
-    critic = Critic(policy, with_defaults(jobs.Critic()))
+    critic = LocalCritic(policy, with_defaults(jobs.Critic()))
     torch.nn.init.normal_(critic.head.weight, std=0.5, generator=torch.Generator().manual_seed(1))
     return critic
 
 
-def gradient(critic: Critic, parts: Sequence[Sequence[Row]], aggregation: str, budget: int = 10**6) -> torch.Tensor:
+def gradient(
+    critic: LocalCritic, parts: Sequence[Sequence[Row]], aggregation: str, budget: int = 10**6
+) -> torch.Tensor:
     """Of the mini-batch that `parts` make up."""
     rows = [row for part in parts for row in part]
     weights = row_weights(rows, replace(GRPO, aggregation=aggregation), 12.0)
@@ -67,11 +69,11 @@ def gradient(critic: Critic, parts: Sequence[Sequence[Row]], aggregation: str, b
     return flat(critic)
 
 
-def flat(critic: Critic) -> torch.Tensor:
+def flat(critic: LocalCritic) -> torch.Tensor:
     return torch.cat([one.grad.flatten() for one in critic.module.parameters() if one.grad is not None])
 
 
-def naive_gradient(critic: Critic, model: torch.nn.Module, rows: Sequence[Row], aggregation: str) -> torch.Tensor:
+def naive_gradient(critic: LocalCritic, model: torch.nn.Module, rows: Sequence[Row], aggregation: str) -> torch.Tensor:
     """A loop over rows, each alone, each token's loss by the plain formula."""
     head, total = critic.head, torch.zeros(())
     tokens, share = sum(len(row.positions) for row in rows), sum(row.share for row in rows)

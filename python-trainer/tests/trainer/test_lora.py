@@ -29,7 +29,7 @@ from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePoli
 from whetstone_trainer.backends.local.learner import train_rows
 from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.optimizer import make_optimizer
-from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy, load_policy
+from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy, WithBody, load_policy
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.rules import with_defaults
@@ -40,13 +40,13 @@ from whetstone_trainer.weights.run_folder import RunFolder
 CPU = torch.device("cpu")
 PREFIX = "base_model.model."
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-POLICIES: dict[str, Callable[[Path], Policy]] = {
+POLICIES: dict[str, Callable[[Path], WithBody]] = {
     "ours": lambda path: TransformerPolicy(load_model(path)),
     "transformers": lambda path: HuggingFacePolicy(load_causal_lm(path)),
 }
 
 
-def with_adapter(policy: Policy, base: Path, **settings: Any) -> Policy:
+def with_adapter(policy: WithBody, base: Path, **settings: Any) -> WithBody:
     lora = with_defaults(jobs.Lora(**{"rank": 4, "alpha": 8, **settings}))
     policy.adapter = Adapter(policy.module, policy.body, lora, 3, base)
     return policy

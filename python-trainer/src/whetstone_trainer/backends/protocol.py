@@ -162,3 +162,7 @@ class TrainerBackend(Protocol):
         Engines may serve them already. Raises TrainerError DATA_LOSS if they cannot be read.
         """
         ...
+
+    def close(self) -> None:
+        """Ends what it runs outside of this process. Safe to call again; nothing else may be called after."""
+        ...

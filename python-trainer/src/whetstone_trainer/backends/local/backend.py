@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,11 +18,11 @@ from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import train_critic
 from whetstone_trainer.backends.local.forward import computed
 from whetstone_trainer.backends.local.learner import train_rows
-from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.memory import TokenBudget
+from whetstone_trainer.backends.local.models import LocalModels, Models
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
-from whetstone_trainer.backends.local.policy import Policy, load_policy, sharing_frozen
+from whetstone_trainer.backends.local.policy import Policy
 from whetstone_trainer.backends.local.preference_learner import train_pairs
 from whetstone_trainer.backends.protocol import (
     Checkpoint,
@@ -36,6 +37,8 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import RowLimits
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.settings import TrainSettings
+
+M = TypeVar("M", Policy, Critic)
 
 
 @dataclass
@@ -61,34 +64,38 @@ class _Job:
         oldest = self.version + 1 - max_policy_lag
         self.older = {version: policy for version, policy in self.older.items() if version >= oldest}
         if self.version >= oldest:
-            self.older[self.version] = sharing_frozen(self.policy)
+            copy = self.policy.frozen()
+            if copy is not None:
+                self.older[self.version] = copy
 
 
 class LocalBackend:
-    """A TrainerBackend on a CPU or one GPU."""
+    """A TrainerBackend on a CPU or one GPU; with other `models`, one rank of several."""
 
-    def __init__(self, device: torch.device, compute: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, device: torch.device, compute: torch.dtype = torch.float32, models: Models | None = None
+    ) -> None:
         """`compute`: the type of matrix products. Weights, optimizer and what is published stay float32."""
-        self._device, self._compute = device, compute
+        self._models: Models = models or LocalModels(device, compute)
         self._job: _Job | None = None
 
     @property
     def device(self) -> str:
-        return self._device.type
+        return self._models.device.type
 
     def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
         self._job = None
         try:
-            policy = load_policy(model, self._compute, self._device, on_bytes)
+            policy = self._models.policy(model, on_bytes)
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
         reference = self._reference(settings, policy, model, on_bytes)
         critic = self._critic(settings, policy, on_bytes)
         if settings.lora is not None:
-            policy.adapter = Adapter(policy.module, policy.body, settings.lora, settings.seed, model)
+            self._models.adapt(policy, settings, model)
         optimizer = make_optimizer(policy.module, settings.optimizer)
         models = [policy.module, *([critic.module] if critic else [])]
-        budget = TokenBudget(settings.batching.micro_batch_tokens, models)
+        budget = TokenBudget(settings.batching.micro_batch_tokens, models, self._models.ranks)
         self._job = _Job(settings, model, policy, optimizer, budget, reference=reference, critic=critic)
         parameters = sum(one.numel() for one in policy.module.parameters() if one.requires_grad)
         return LoadedModel(parameters, RowLimits(policy.vocab_size, policy.context), tuple(policy.notices))
@@ -99,24 +106,28 @@ class LocalBackend:
             return None
         if settings.lora is not None and Path(settings.reference_path).absolute() == model.absolute():
             policy.module.requires_grad_(False)
-            return sharing_frozen(policy)
+            return policy.frozen()
         is_of_pairs = settings.algorithm.preference is not None
         setting = "algorithm.dpo.reference" if is_of_pairs else "algorithm.policyGradient.kl.model"
-        reference = self._other(settings.reference_path, setting, policy, on_bytes)
+        reference = self._other(
+            settings.reference_path, setting, policy, lambda one: self._models.policy(one, on_bytes)
+        )
         reference.module.requires_grad_(False)
         return reference
 
     def _critic(self, settings: TrainSettings, policy: Policy, on_bytes: OnBytes) -> Critic | None:
         if not settings.critic_path:
             return None
-        start = self._other(settings.critic_path, "algorithm.policyGradient.critic.model", policy, on_bytes)
-        return Critic(start, settings.algorithm.options.critic)
+        setting, options = "algorithm.policyGradient.critic.model", settings.algorithm.options.critic
+        return self._other(
+            settings.critic_path, setting, policy, lambda one: self._models.critic(one, options, on_bytes)
+        )
 
-    def _other(self, path: str, setting: str, policy: Policy, on_bytes: OnBytes) -> Policy:
+    def _other(self, path: str, setting: str, policy: Policy, load: Callable[[Path], M]) -> M:
         """A further model of the job. Raises SettingsError at `setting`, as for ids that are not the policy's."""
         folder = Path(path).absolute()
         try:
-            other = load_policy(folder, self._compute, self._device, on_bytes)
+            other = load(folder)
         except ModelError as error:
             raise SettingsError(setting, f"{folder}: {error}") from error
         if other.vocab_size != policy.vocab_size:
@@ -130,7 +141,7 @@ class LocalBackend:
         _read(job.policy, checkpoint.policy.weights, on_bytes)
         optimizer = make_optimizer(job.policy.module, job.settings.optimizer)
         if checkpoint.state is not None:
-            optimizer.load_state_dict(read_optimizer(checkpoint.state, self._device, on_bytes))
+            read_optimizer(checkpoint.state, job.policy.module, optimizer, on_bytes)
         if checkpoint.state is None:
             job.critic = self._critic(job.settings, job.policy, on_bytes)
         elif job.critic is not None:
@@ -185,7 +196,7 @@ class LocalBackend:
 
     def save(self, directory: Path) -> None:
         job = self._held()
-        write_optimizer(directory, job.optimizer)
+        write_optimizer(directory, job.policy.module, job.optimizer, self._models.ranks)
         if job.critic is not None:
             job.critic.write(directory)
 
@@ -195,6 +206,9 @@ class LocalBackend:
 
     def adopt(self, policy: PolicyVersion) -> None:
         _read(self._held().policy, policy.weights)
+
+    def close(self) -> None:
+        """Nothing of it is outside of this process."""
 
     def _policy_of(self, policy: PolicyVersion | ReferencePolicy) -> Policy:
         """An older one is read from its folder after a restart."""
@@ -209,12 +223,12 @@ class LocalBackend:
         return job.older[policy.version]
 
     def _read_older(self, job: _Job, weights: Path) -> Policy:
-        if job.policy.adapter is not None:
-            older = sharing_frozen(job.policy)
+        older = job.policy.frozen() if job.policy.adapter is not None else None
+        if older is not None:
             _read(older, weights)
             return older
         try:
-            return load_policy(weights, self._compute, self._device)
+            return self._models.policy(weights)
         except ModelError as error:
             raise _unreadable(weights, error) from error
 

@@ -6,6 +6,7 @@ Its files are part of a checkpoint. No engine needs it, so it is not published.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,55 +20,76 @@ from whetstone_models.reading import OnBytes
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
-from whetstone_trainer.backends.local.policy import Policy
+from whetstone_trainer.backends.local.policy import WithBody
+from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
 WEIGHTS, OPTIMIZER = "critic.safetensors", "critic-optimizer.pt"
 
 
-class Critic:
+class Critic(ABC):
     """Values of trained tokens: what is expected of the rewards from each on, before it is drawn."""
 
-    def __init__(self, start: Policy, settings: jobs.Critic) -> None:
-        """`start`: its weights become the critic's. The head is 0: at first all is expected to be worth nothing.
+    def __init__(self, module: nn.Module, settings: jobs.Critic, ranks: Ranks, vocab_size: int) -> None:
+        """`module`: with the parameters model.* and value_head.*, the latter 0."""
+        self.module, self.vocab_size, self._ranks = module, vocab_size, ranks
+        self.optimizer = make_optimizer(module, settings.optimizer)
 
-        With a random head the first advantages would be those of noise.
-        """
-        self._model = start
-        parameter = next(start.body.parameters())
-        self.head = nn.Linear(start.hidden_size, 1, device=parameter.device)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-        self.module = nn.ModuleDict({"model": start.body, "value_head": self.head})
-        self.optimizer = make_optimizer(self.module, settings.optimizer)
-
+    @abstractmethod
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
-        return self._model.cut(rows, token_budget)
+        """As `Policy.cut`."""
 
+    @abstractmethod
     def values(self, micro: MicroBatch) -> Tensor:
         """[M] float32."""
-        return self.head(self._model.hidden(micro).float()).squeeze(1)
 
     def tensors(self) -> list[Tensor]:
         """What `write` writes."""
         return [*self.module.parameters(), *optimizer_tensors(self.optimizer)]
 
     def write(self, directory: Path) -> None:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.module.named_parameters()}
-        save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
-        write_optimizer(directory, self.optimizer, OPTIMIZER)
+        """By the first rank; all must call."""
+        own = self.module.named_parameters()
+        tensors = {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in own}
+        if self._ranks.index == 0:
+            save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+        write_optimizer(directory, self.module, self.optimizer, self._ranks, OPTIMIZER)
 
     def read(self, directory: Path, on_bytes: OnBytes) -> None:
         """What `write` wrote. Raises TrainerError DATA_LOSS if it cannot be read; the critic is half changed then."""
         path = directory / WEIGHTS
         try:
-            with safe_open(path, framework="pt") as tensors, torch.no_grad():
+            with safe_open(path, framework="pt") as tensors:
                 for name, parameter in self.module.named_parameters():
                     tensor = tensors.get_tensor(name)
-                    parameter.copy_(tensor)
+                    copy_whole(parameter, tensor)
                     on_bytes(tensor.nbytes)
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
-        device = self.head.weight.device
-        self.optimizer.load_state_dict(read_optimizer(directory, device, on_bytes, OPTIMIZER))
+        read_optimizer(directory, self.module, self.optimizer, on_bytes, OPTIMIZER)
+
+
+class LocalCritic(Critic):
+    """With the body of a policy."""
+
+    def __init__(self, start: WithBody, settings: jobs.Critic) -> None:
+        """`start`: its weights become the critic's."""
+        self._model = start
+        self.head = zero_head(start.hidden_size, next(start.body.parameters()).device)
+        module = nn.ModuleDict({"model": start.body, "value_head": self.head})
+        super().__init__(module, settings, Ranks(), start.vocab_size)
+
+    def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
+        return self._model.cut(rows, token_budget)
+
+    def values(self, micro: MicroBatch) -> Tensor:
+        return self.head(self._model.hidden(micro).float()).squeeze(1)
+
+
+def zero_head(hidden_size: int, device: torch.device) -> nn.Linear:
+    """At first all is expected to be worth nothing: with a random head the first advantages would be those of noise."""
+    head = nn.Linear(hidden_size, 1, device=device)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whetstone_trainer.backends.local.memory import TokenBudget, each_that_fits
+from whetstone_trainer.backends.local.memory import Cut, TokenBudget, each_that_fits
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
@@ -18,17 +18,19 @@ from whetstone_trainer.batch.rows import Row
 def computed(
     rows: Sequence[Row],
     budget: TokenBudget,
-    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]],
+    cut: Cut,
     compute: Callable[[MicroBatch], Tensor],
     on_share: OnShare,
 ) -> list[np.ndarray]:
     """Of each row's trained tokens [K]. `compute`: of a micro-batch's tokens [M]."""
     found = dict[int, np.ndarray]()
-    with torch.inference_mode():
+    index_of = {id(row): index for index, row in enumerate(rows)}
+    with torch.no_grad():
         for micro, values_M in each_that_fits(rows, budget, cut, compute):
             values_N = values_M[micro.token_of_N].cpu().numpy()
             bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
             for row, part in zip(micro.rows, np.split(values_N, bounds), strict=True):
-                found[id(row)] = part
+                found[index_of[id(row)]] = part
             on_share(min(1.0, len(found) / len(rows)))
-    return [found[id(row)] for row in rows]
+    found = budget.ranks.joined(found)
+    return [found[index] for index in range(len(rows))]

@@ -20,6 +20,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
 from whetstone_models.reading import OnBytes, unheard
+from whetstone_trainer.backends.local.frozen import copied
 from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
 from whetstone_trainer.backends.local.scoring import computing_in, predict_logits, score_logits
@@ -97,6 +98,9 @@ class HuggingFacePolicy:
             mask_BT = torch.arange(ids_BT.shape[1], device=batch.device) < lengths_B.unsqueeze(1)
             given["attention_mask"] = mask_BT.long()
         return given, row_M, column_M
+
+    def frozen(self) -> HuggingFacePolicy:
+        return copied(self)
 
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         """Needs memory for a second model meanwhile: how files become parameters is known to transformers only.

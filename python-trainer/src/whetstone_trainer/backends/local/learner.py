@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -25,6 +26,9 @@ from whetstone_trainer.contract.settings import TrainSettings
 @dataclass
 class PolicyTally(Tally):
     """And what only a policy has."""
+
+    SUMMED: ClassVar[tuple[str, ...]] = (*Tally.SUMMED, "policy_loss", "entropy", "ratio", "kl", "kl_tokens")
+    LARGEST: ClassVar[tuple[str, ...]] = ("ratio_max",)
 
     policy_loss: float = 0.0
     entropy: float = 0.0

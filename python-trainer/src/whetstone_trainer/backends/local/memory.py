@@ -12,21 +12,29 @@ from torch import nn
 
 from whetstone_models.transformer import Decoder
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.ranks import Ranks
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
 T = TypeVar("T")
+Cut = Callable[[Sequence[Row], int], Iterator[MicroBatch]]
+ALONE = Ranks()
 log = logging.getLogger("whetstone_trainer")
 
 
 class TokenBudget:
     """Most ids of one forward pass. Halved when memory ran out, for as long as the job is in this process."""
 
-    def __init__(self, tokens: int, models: Sequence[nn.Module] = ()) -> None:
+    def __init__(self, tokens: int, models: Sequence[nn.Module] = (), ranks: Ranks = ALONE) -> None:
         """`models`: those that can keep less for the pass back do so once a single sequence does not fit."""
-        self.tokens = tokens
+        self.tokens, self.ranks = tokens, ranks
         self._models = [one for model in models for one in model.modules() if isinstance(one, Decoder)]
         self._halved = 0
+
+    def passes(self, cut: Cut, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+        """The forward passes over `rows` that are this rank's."""
+        total = sum(len(row.token_ids) for row in rows)
+        return self.ranks.own(cut(rows, self.ranks.tokens_of_pass(total, self.tokens)))
 
     def take_halved(self) -> int:
         """How often memory ran out since this was last asked."""
@@ -36,6 +44,13 @@ class TokenBudget:
     def halve(self, micro: MicroBatch) -> None:
         """After `micro` did not fit. Raises TrainerError if it is a single sequence, and nothing less can be kept."""
         tokens = len(micro.token_ids_T)
+        if self.ranks.count > 1:
+            # The other ranks wait within this pass and cannot begin it anew.
+            message = (
+                f"a pass of {tokens} tokens does not fit into the memory of {micro.device}: "
+                "lower algorithm.<kind>.batching.microBatchTokens, or train on more ranks"
+            )
+            raise TrainerError("TRAINER_FAILED", message, reason="OutOfMemory")
         is_alone = sum(len(tree.branches) for tree in micro.trees) == 1
         if is_alone and all(model.recompute for model in self._models):
             raise TrainerError(
@@ -63,14 +78,15 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 def each_that_fits(
     rows: Sequence[Row],
     budget: TokenBudget,
-    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]],
+    cut: Cut,
     work: Callable[[MicroBatch], T],
 ) -> Iterator[tuple[MicroBatch, T]]:
     """`work` of every micro-batch. It has no lasting effect, so what did not fit is done again in smaller parts."""
-    for micro in cut(rows, budget.tokens):
+    for micro in budget.passes(cut, rows):
         done = _attempt(micro, work)
         if done is not None:
-            yield micro, done[0]
+            if not micro.is_filler:
+                yield micro, done[0]
             continue
         budget.halve(micro)
         yield from each_that_fits(micro.rows, budget, cut, work)

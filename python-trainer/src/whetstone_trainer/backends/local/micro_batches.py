@@ -58,6 +58,8 @@ class MicroBatch:
     row_of_N: np.ndarray
     # None: all were drawn from the whole vocabulary.
     supports: Supports | None = None
+    # Computed so that all ranks compute as many passes: its tokens weigh nothing, and it is counted by nobody.
+    is_filler: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -68,8 +70,9 @@ class MicroBatch:
         return torch.from_numpy(np.concatenate(values)).to(self.device)
 
     def per_token(self, per_row: Sequence[float]) -> Tensor:
-        """A number a row, for each of its tokens: [N] float32."""
-        return torch.from_numpy(np.asarray(per_row, dtype=np.float32)[self.row_of_N]).to(self.device)
+        """What each row's tokens weigh in a loss: [N] float32."""
+        weights_R = np.asarray(per_row, dtype=np.float32) * (0 if self.is_filler else 1)
+        return torch.from_numpy(weights_R[self.row_of_N]).to(self.device)
 
 
 def micro_batches(

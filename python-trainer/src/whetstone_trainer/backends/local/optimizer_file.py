@@ -9,28 +9,75 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from whetstone_models.reading import OnBytes, open_followed
+from whetstone_trainer.backends.local.ranks import Ranks, sharded_like, whole
 from whetstone_trainer.contract.errors import TrainerError
 
 POLICY = "optimizer.pt"
 
 
-def write_optimizer(directory: Path, optimizer: torch.optim.Optimizer, name: str = POLICY) -> None:
-    """No generator states: every random choice follows from the job's seed, the step and the epoch."""
-    # A file of ours: torch's own hides why a write failed.
-    with (directory / name).open("wb") as file:
-        torch.save({"optimizer": optimizer.state_dict()}, file)
+def write_optimizer(
+    directory: Path, module: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks, name: str = POLICY
+) -> None:
+    """All of it in one file, by the first rank, whatever shards the module: any number of ranks can read it.
+
+    No generator states: every random choice follows from the job's seed, the step and the epoch.
+    """
+    state = optimizer.state_dict()
+    # Rank by rank the same order, since all must ask for a tensor.
+    state["state"] = {index: {key: _whole(value) for key, value in of.items()} for index, of in state["state"].items()}
+    if ranks.index == 0:
+        # A file of ours: torch's own hides why a write failed.
+        with (directory / name).open("wb") as file:
+            torch.save({"optimizer": state, "names": _trained(module)}, file)
 
 
-def read_optimizer(directory: Path, device: torch.device, on_bytes: OnBytes, name: str = POLICY) -> dict[str, Any]:
-    """Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged."""
+def _whole(value: Any) -> Any:
+    return whole(value).cpu() if isinstance(value, DTensor) else value
+
+
+def _trained(module: nn.Module) -> list[str]:
+    """In the order of the optimizer's parameters."""
+    return [name for name, one in module.named_parameters() if one.requires_grad]
+
+
+def read_optimizer(
+    directory: Path, module: nn.Module, optimizer: torch.optim.Optimizer, on_bytes: OnBytes, name: str = POLICY
+) -> None:
+    """What `write_optimizer` wrote, into a new optimizer of `module`, whose parameters may stand in another order.
+
+    Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged.
+    """
     path = directory / name
     try:
         with open_followed(path, _without_stop(on_bytes)) as file:
-            return torch.load(file, map_location=device, weights_only=True)["optimizer"]
-    except (OSError, RuntimeError, EOFError, KeyError, ValueError, UnpicklingError) as error:
+            found = torch.load(file, map_location="cpu", weights_only=True)
+        state = _in_order_of(found, _trained(module))
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        for index, of in state["state"].items():
+            state["state"][index] = {key: _cut(value, parameters[index]) for key, value in of.items()}
+        optimizer.load_state_dict(state)
+    except (OSError, RuntimeError, EOFError, KeyError, IndexError, ValueError, UnpicklingError) as error:
         raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
+
+
+def _in_order_of(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Files of earlier versions have no names: their order is that of the module."""
+    state, written = found["optimizer"], found.get("names", names)
+    if written == names:
+        return state
+    at = {name: names.index(name) for name in written}
+    groups = [
+        group | {"params": sorted(at[written[index]] for index in group["params"])} for group in state["param_groups"]
+    ]
+    return {"state": {at[written[index]]: of for index, of in state["state"].items()}, "param_groups": groups}
+
+
+def _cut(value: Any, parameter: Tensor) -> Any:
+    return sharded_like(value.to(parameter.device), parameter) if isinstance(value, Tensor) and value.dim() else value
 
 
 def _without_stop(on_bytes: OnBytes) -> OnBytes:

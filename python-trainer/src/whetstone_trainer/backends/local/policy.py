@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +16,11 @@ from whetstone_models.errors import UnsupportedModelError
 from whetstone_models.folder import load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
+from whetstone_trainer.backends.local.frozen import copied
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
+from whetstone_trainer.backends.local.ranks import own_shard
 from whetstone_trainer.backends.local.scoring import computing_in, hidden, predict, score
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -63,6 +64,22 @@ class Policy(Protocol):
         """Log-probabilities, and whether no token is likelier: [M, 2] float32."""
         ...
 
+    def frozen(self) -> Policy | None:
+        """A copy that stays as it is. None: one costs too much; its folder can be read."""
+        ...
+
+    def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
+        """Copies a folder's weights into the model, in place. Raises ModelError, leaving it unchanged, otherwise."""
+        ...
+
+    def write(self, directory: Path, version: int, source: Path) -> None:
+        """A new folder with these weights, and the configuration and tokenizer of `source`. Raises FileExistsError."""
+        ...
+
+
+class WithBody(Policy, Protocol):
+    """A policy that a critic of this process can start from."""
+
     @property
     def body(self) -> nn.Module:
         """What computes hidden states: the module without its language model's head."""
@@ -73,14 +90,6 @@ class Policy(Protocol):
 
     def hidden(self, batch: MicroBatch) -> Tensor:
         """Final hidden states [M, hidden_size] of the tokens before the trained ones."""
-        ...
-
-    def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
-        """Copies a folder's weights into the model, in place. Raises ModelError, leaving it unchanged, otherwise."""
-        ...
-
-    def write(self, directory: Path, version: int, source: Path) -> None:
-        """A new folder with these weights, and the configuration and tokenizer of `source`. Raises FileExistsError."""
         ...
 
 
@@ -124,6 +133,9 @@ class TransformerPolicy:
         with computing_in(self._compute, batch.device):
             return hidden(self.module, batch)
 
+    def frozen(self) -> TransformerPolicy:
+        return copied(self)
+
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         if self.adapter is not None:
             self.adapter.read(directory, on_bytes)
@@ -138,12 +150,12 @@ class TransformerPolicy:
             save_weights(merged, directory, version, source, beside=self.adapter.write)
 
 
-def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> Policy:
+def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> WithBody:
     """With float32 weights, whatever the folder holds; `compute` is the type of its matrix products.
 
     Raises ModelError if the folder cannot be trained, TrainerError if its weights are not finite.
     """
-    policy: Policy
+    policy: WithBody
     try:
         policy = TransformerPolicy(load_model(directory, device=device, on_bytes=on_bytes), compute)
     except UnsupportedModelError as error:
@@ -153,15 +165,9 @@ def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_
     return policy
 
 
-def sharing_frozen(policy: Policy) -> Policy:
-    """A copy. What is frozen stays in memory once."""
-    frozen: dict[int, Any] = {id(one): one for one in policy.module.parameters() if not one.requires_grad}
-    return copy.deepcopy(policy, frozen)
-
-
 def require_finite(module: nn.Module, where: str, advice: str) -> None:
     """Raises TrainerError: weights that are not finite make every answer useless and must not be published."""
     for name, parameter in module.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+        if not bool(torch.isfinite(own_shard(parameter)).all()):
             message = f"{where}: the weights {name} are not finite (NaN or infinite); {advice}"
             raise TrainerError("TRAINER_FAILED", message, reason="NonFiniteWeights")

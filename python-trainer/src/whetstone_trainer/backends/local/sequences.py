@@ -32,15 +32,19 @@ def of_several_rows(
     """Of the trajectories that have more than one of `rows` and a loss that reads it, under the present policy."""
     counts = Counter(row.trajectory for row in rows if token_loss_of(row, algorithm).of_sequences)
     several = [row for row in rows if counts[row.trajectory] > 1]
-    sums, tokens = defaultdict[int, float](float), Counter[int]()
+    index_of = {id(row): index for index, row in enumerate(several)}
+    found = dict[int, float]()
     with torch.no_grad():
         for micro, (logprobs_M, _) in each_that_fits(several, budget, policy.cut, policy.score):
             log_ratios_N = logprobs_M[micro.token_of_N] - micro.gather([row.old_logprobs for row in micro.rows])
             advantages_N = micro.gather([row.advantages for row in micro.rows])
             terms_N = sequence_terms(micro, log_ratios_N, advantages_N, algorithm)
             for row, total in zip(micro.rows, _sums(micro, terms_N).tolist(), strict=True):
-                sums[row.trajectory] += total
-                tokens[row.trajectory] += len(row.positions)
+                found[index_of[id(row)]] = total
+    sums, tokens = defaultdict[int, float](float), Counter[int]()
+    for index, total in sorted(budget.ranks.joined(found).items()):
+        sums[several[index].trajectory] += total
+        tokens[several[index].trajectory] += len(several[index].positions)
     return {trajectory: total / tokens[trajectory] for trajectory, total in sums.items()}
 
 

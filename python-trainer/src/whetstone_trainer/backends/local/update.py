@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
-from whetstone_trainer.backends.local.memory import TokenBudget, is_out_of_memory
+from whetstone_trainer.backends.local.memory import Cut, TokenBudget, is_out_of_memory
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, of_trajectory
 from whetstone_trainer.backends.local.optimizer import apply_settings
 from whetstone_trainer.backends.local.policy import require_finite
+from whetstone_trainer.backends.local.ranks import whole
 from whetstone_trainer.backends.protocol import OnShare
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
@@ -25,6 +26,10 @@ from whetstone_trainer.contract.settings import TrainSettings
 @dataclass
 class Tally:
     """Sums over trained tokens and optimizer steps, for the metrics."""
+
+    # Fields that each rank counts of its own passes.
+    SUMMED: ClassVar[tuple[str, ...]] = ("tokens", "loss", "clipped")
+    LARGEST: ClassVar[tuple[str, ...]] = ()
 
     steps: int = 0
     tokens: int = 0
@@ -48,7 +53,7 @@ class Trainable(Generic[T]):
     module: torch.nn.Module
     optimizer: torch.optim.Optimizer
     options: jobs.Optimizer
-    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]]
+    cut: Cut
     with_gradient: Callable[[Sequence[Row]], Sequence[Row]]
     # For one mini-batch.
     add_gradient_of: Callable[[Sequence[Row]], AddGradient[T]]
@@ -80,7 +85,7 @@ def train_mini_batches(
             add_part = model.add_gradient_of(part)
 
             def add(micro: MicroBatch, to: T, add_part: AddGradient[T] = add_part) -> None:
-                add_part(micro, to)
+                add_part(micro, copy.copy(to) if micro.is_filler else to)
                 to.row_updates += len(micro.rows)
                 on_share(to.row_updates / total)
 
@@ -89,11 +94,11 @@ def train_mini_batches(
             tally.steps += 1
     where = f"{model.name}: after an update with learning rate {rate:g}"
     require_finite(model.module, where, "lower the learning rate")
-    return tally, rate
+    return budget.ranks.joined_tally(tally, tally.SUMMED, tally.LARGEST), rate
 
 
 def add_gradient(
-    cut: Callable[[Sequence[Row], int], Iterator[MicroBatch]],
+    cut: Cut,
     optimizer: torch.optim.Optimizer,
     part: Sequence[Row],
     budget: TokenBudget,
@@ -104,7 +109,7 @@ def add_gradient(
     optimizer.zero_grad(set_to_none=True)
     while True:
         attempt, failed = copy.copy(tally), None
-        for micro in cut(part, budget.tokens):
+        for micro in budget.passes(cut, part):
             try:
                 add(micro, attempt)
             except RuntimeError as error:
@@ -124,7 +129,9 @@ def update(optimizer: torch.optim.Optimizer, clip: float, where: str) -> float:
     Raises TrainerError, which begins with `where`, for a gradient that is not finite.
     """
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, clip))
+    total = whole(torch.nn.utils.get_total_norm(one.grad for one in parameters if one.grad is not None))
+    torch.nn.utils.clip_grads_with_norm_(parameters, clip, total)
+    norm = float(total)
     if not math.isfinite(norm):
         rate = optimizer.param_groups[0]["lr"]
         message = f"{where}: the gradient is {norm} at learning rate {rate:g}; lower the learning rate"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that compute a job's passes together. Alone, all of this does nothing.
+
+Each rank walks through the same rows in the same order and computes every so many-th pass. Gradients are added up by
+whatever shards the model; what else depends on the passes is joined here. So one rank and several give the same numbers
+(I10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from whetstone_trainer.backends.local.micro_batches import MicroBatch
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process is `index` of `count`; several are the default group of torch.distributed."""
+
+    index: int = 0
+    count: int = 1
+
+    def tokens_of_pass(self, rows_tokens: int, budget: int) -> int:
+        """Most ids of a pass, so that there is one for everybody."""
+        return min(budget, -(-rows_tokens // self.count)) if self.count > 1 else budget
+
+    def own(self, micros: Iterable[MicroBatch]) -> Iterator[MicroBatch]:
+        """Those that this rank computes: as many as each other rank, since a sharded model computes on all at once.
+
+        A rank that has one less repeats a pass as a filler, which counts for nothing.
+        """
+        if self.count == 1:
+            yield from micros
+            return
+        number, held = -1, None
+        for number, micro in enumerate(micros):
+            if number % self.count == self.index:
+                yield micro
+            if held is None or number % self.count == self.index:
+                held = micro
+        if held is not None and number % self.count < self.index:
+            yield replace(held, is_filler=True)
+
+    def joined(self, found: Mapping[int, T]) -> dict[int, T]:
+        """What each rank found, by a key that only one of them has."""
+        if self.count == 1:
+            return dict(found)
+        everybody: list[Any] = [None] * self.count
+        dist.all_gather_object(everybody, dict(found))
+        return {key: value for one in everybody for key, value in one.items()}
+
+    def joined_tally(self, tally: T, summed: Iterable[str], largest: Iterable[str]) -> T:
+        """A dataclass of numbers, these fields of it summed over the ranks, and those their largest."""
+        if self.count == 1:
+            return tally
+        everybody = self.joined({self.index: tally}).values()
+        sums = {name: sum(getattr(one, name) for one in everybody) for name in summed}
+        maxima = {name: max(getattr(one, name) for one in everybody) for name in largest}
+        return replace(tally, **sums, **maxima)  # type: ignore
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor that is sharded over the ranks, which must all ask; any other as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def own_shard(tensor: Tensor) -> Tensor:
+    """What this rank holds of it."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def sharded_like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """A whole tensor, which every rank has, cut as `parameter` is."""
+    if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
+        return tensor
+    return distribute_tensor(tensor, parameter.device_mesh, parameter.placements, src_data_rank=None)
+
+
+def copy_whole(parameter: Tensor, tensor: Tensor) -> None:
+    """Without a gradient."""
+    with torch.no_grad():
+        own_shard(parameter).copy_(own_shard(sharded_like(tensor.to(parameter.device), parameter)))
