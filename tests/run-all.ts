@@ -68,7 +68,11 @@ function e2eWith(stages: readonly E2eStage[]): Outcome {
 function onItsOwn(stage: FileStage): Outcome {
   const { name, project, tests, environment: env = {} } = stage;
   const outcome = within(name, stage.minutes, (minutes) =>
-    project === "pytest" ? pytest(minutes, tests, { name, env }) : vitest(project, tests, { minutes, name, env }),
+    project === "pytest"
+      ? pytest(minutes, tests, { name, env })
+      : project === "pytest with verl"
+        ? pytestWithVerl(minutes, tests, { name, env })
+        : vitest(project, tests, { minutes, name, env }),
   );
   noteGreen([stage], outcome);
   return outcome;
@@ -154,6 +158,14 @@ function pytest(minutes: number, tests: readonly string[] = [], how: { name?: st
   const file = `${reports}/${fileName(name)}.xml`;
   const args = ["-m", "pytest", "-q", `--junitxml=${file}`, ...tests.map((path) => resolve(path))];
   return outcome(name, run("python", args, { cwd: "python-trainer", minutes, env }), file, readPytest);
+}
+
+/** Its set-up is a part of it: where that fails the stage has failed. */
+function pytestWithVerl(minutes: number, tests: readonly string[], how: { name: string; env: Env }): Outcome {
+  const setup = run("make", ["setup-verl"], { minutes });
+  if (setup !== 0) return { passed: 0, failures: [`${how.name}: make setup-verl ended with ${setup}`] };
+  const path = `${resolve(".whetstone/verl/bin")}:${process.env["PATH"]}`;
+  return pytest(minutes, tests, { ...how, env: { ...how.env, PATH: path } });
 }
 
 /** Of the sandboxes' daemon, the one part in Go: where there is no Go it is left out. */

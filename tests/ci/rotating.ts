@@ -16,9 +16,9 @@ export interface E2eStage extends Turn {
   readonly faults?: string;
 }
 
-/** Test files of a vitest project, or of pytest. */
+/** Test files of a vitest project, or of pytest; of pytest with verl and Ray, which such a stage installs first. */
 export interface FileStage extends Turn {
-  readonly project: "unit" | "kube" | "containers" | "pytest";
+  readonly project: "unit" | "kube" | "containers" | "pytest" | "pytest with verl";
   readonly tests: readonly string[];
   /** Variables that make them do more than on their ordinary run. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -269,5 +269,18 @@ export const ROTATING: readonly Stage[] = [
     tests: ["tests/faults/images.containers.test.ts"],
     minutes: 5,
     paths: ["tests/support", ...IMAGES],
+  },
+  {
+    name: "one machine: trainer on verl and Ray",
+    project: "pytest with verl",
+    tests: ["python-trainer/tests/verl"],
+    minutes: 9,
+    paths: [
+      "deploy/local/setup-verl.sh",
+      "python-trainer/verl-requirements.txt",
+      "python-trainer/tests/verl",
+      "python-trainer/src/whetstone_trainer/algorithms",
+      "python-trainer/src/whetstone_trainer/backends",
+    ],
   },
 ];

@@ -44,6 +44,8 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     model,
     engines,
     trainerDtype: "float32",
+    trainerBackend: "local",
+    trainerRanks: 1,
     trainerThreads: 1,
     natsServer: "nats-server",
     ports: {},

@@ -18,6 +18,7 @@ from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.local.cpu import computes_bfloat16
+from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
@@ -39,7 +40,39 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         default="float32",
         help="of matrix products; weights, optimizer state, log-probabilities and losses are float32 always",
     )
+    parser.add_argument("--backend", choices=("local", "verl"), default=environment.get("WHETSTONE_BACKEND", "local"))
+    parser.add_argument(
+        "--ranks",
+        type=_count,
+        default=environment.get("WHETSTONE_RANKS", "1"),
+        help="devices that the backend verl shards its models over; each is a Ray actor",
+    )
+    parser.add_argument(
+        "--hang-seconds",
+        type=_count,
+        default=environment.get("WHETSTONE_HANG_SECONDS", "60"),
+        help="a rank of the backend verl that does not answer for so long is taken for lost",
+    )
     return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 4096:
+        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 4096")
+    return number
+
+
+def make_backend(arguments: argparse.Namespace, device: torch.device) -> TrainerBackend:
+    dtype = DTYPES[arguments.dtype]
+    if arguments.backend == "local":
+        return LocalBackend(device, dtype)
+    try:
+        from whetstone_trainer.backends.verl.backend import VerlBackend
+    except ImportError as error:
+        advice = "run deploy/local/setup-verl.sh, and set WHETSTONE_PYTHON=.whetstone/verl/bin/python"
+        sys.exit(f"--backend verl: {error}; {advice}")
+    return VerlBackend(arguments.ranks, dtype, arguments.hang_seconds)
 
 
 def warn_of_slow_bfloat16(device: torch.device, dtype: torch.dtype) -> None:
@@ -60,21 +93,23 @@ def main() -> None:
 
 async def serve(arguments: argparse.Namespace) -> None:
     """Runs until SIGTERM, SIGINT, or, when supervised, until standard input closes."""
+    on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
+    device = torch.device("cuda" if on_cuda else "cpu")
+    warn_of_slow_bfloat16(device, DTYPES[arguments.dtype])
+    # Before there are threads and handlers of signals.
+    backend = make_backend(arguments, device)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if os.environ.get("WHETSTONE_SUPERVISED") == "1":
         stop_with_parent(loop, stop)
-    on_cuda = arguments.device == "cuda" or (arguments.device == "auto" and torch.cuda.is_available())
-    device = torch.device("cuda" if on_cuda else "cpu")
-    warn_of_slow_bfloat16(device, DTYPES[arguments.dtype])
     folder = os.environ.get("WHETSTONE_TLS_PATH")
     config = ServerConfig(
         arguments.host,
         arguments.port,
         arguments.nats,
-        LocalBackend(device, DTYPES[arguments.dtype]),
+        backend,
         tls=TlsIdentity(folder) if folder else None,
         health_port=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
         nats_credentials=os.environ.get("WHETSTONE_NATS_CREDENTIALS"),
@@ -85,11 +120,16 @@ async def serve(arguments: argparse.Namespace) -> None:
         ),
     )
     server = await start_server(config)
-    log.info("ready", extra={"host": arguments.host, "port": server.port, "device": device.type})
+    log.info(
+        "ready",
+        extra={"host": arguments.host, "port": server.port, "device": device.type, "backend": arguments.backend},
+    )
     await stop.wait()
     # A second signal, or a micro-batch that takes longer than this, ends the process without waiting.
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(server.close(), 4.0)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.to_thread(backend.close), 4.0)
     log.info("stopped")
     logging.shutdown()
     os._exit(0)

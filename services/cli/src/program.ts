@@ -112,6 +112,8 @@ function runtimeOptions(target: Command): Command {
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
     .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
+    .option("--trainer-backend <name>", "local: this process; verl: Ray actors, see docs/verl.md (default: local)")
+    .option("--trainer-ranks <n>", "devices that the backend verl shards its models over (default: 1)")
     .option(
       "--python-env <module>",
       'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',

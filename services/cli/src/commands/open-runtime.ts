@@ -22,6 +22,8 @@ export interface RuntimeFlags extends CommonOptions {
   readonly engines?: string;
   readonly trainerThreads?: string;
   readonly trainerDtype?: string;
+  readonly trainerBackend?: string;
+  readonly trainerRanks?: string;
   readonly pythonEnv?: readonly string[];
   readonly [port: `${string}Port`]: string | undefined;
 }
@@ -59,14 +61,26 @@ export async function openRuntime(
 function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const violations: Violation[] = [];
   const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
+  const trainer = readTrainer(flags, environment, violations);
+  const ports = readPorts(flags, environment, violations);
+  const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
+  if (violations.length > 0) throw badInput(violations);
+  return { engines, ...trainer, ports, pythonEnvironments };
+}
+
+function readTrainer(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violations: Violation[]) {
   const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
   const trainerDtype = flags.trainerDtype ?? "float32";
   if (!["float32", "bfloat16"].includes(trainerDtype))
     violations.push({ path: "--trainer-dtype", reason: `must be float32 or bfloat16, got "${trainerDtype}"` });
-  const ports = readPorts(flags, environment, violations);
-  const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
-  if (violations.length > 0) throw badInput(violations);
-  return { engines, trainerThreads, trainerDtype, ports, pythonEnvironments };
+  const trainerBackend = flags.trainerBackend ?? (environment["WHETSTONE_BACKEND"] || "local");
+  if (!["local", "verl"].includes(trainerBackend))
+    violations.push({ path: "--trainer-backend", reason: `must be local or verl, got "${trainerBackend}"` });
+  const ranks = flags.trainerRanks ?? (environment["WHETSTONE_RANKS"] || "1");
+  const trainerRanks = readInteger(ranks, "--trainer-ranks", [1, 64], violations);
+  if (trainerBackend === "local" && trainerRanks > 1)
+    violations.push({ path: "--trainer-ranks", reason: "more than one needs --trainer-backend verl" });
+  return { trainerThreads, trainerDtype, trainerBackend, trainerRanks };
 }
 
 /** An interrupt while it starts stops it again. */

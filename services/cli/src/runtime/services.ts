@@ -20,6 +20,9 @@ export interface TableOptions {
   readonly engines: number;
   readonly trainerThreads: number;
   readonly trainerDtype: string;
+  readonly trainerBackend: string;
+  /** Devices that the backend verl shards its models over. */
+  readonly trainerRanks: number;
   readonly natsServer: string;
   readonly ports: FixedPorts;
   /** Environments in Python, as `python -m whetstone_env` is told of them. Empty: none. */
@@ -174,6 +177,10 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     "auto",
     "--dtype",
     options.trainerDtype,
+    "--backend",
+    options.trainerBackend,
+    "--ranks",
+    String(options.trainerRanks),
   ];
   return {
     name: "trainer",

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false
+"""The Ray cluster and the ranks on it: started, watched, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from whetstone_trainer.backends.verl.rank import Failure, Rank
+from whetstone_trainer.contract.errors import TrainerError
+
+log = logging.getLogger("whetstone_trainer")
+# Room on the cluster, and processes that have imported what they need.
+START_S = 300.0
+POLL_S = 0.25
+# Of a Ray that is started in place: the rows of a batch, once.
+OBJECT_STORE_BYTES = 1 << 30
+
+FOLDER = "whetstone-ray-"
+
+# Told what the first rank reports, whenever it is asked; may raise to stop the work.
+OnProgress = Callable[[float], None]
+
+
+class RayRanks:
+    """So many ranks, one device each. After any error all of them are ended: half of a step may be done."""
+
+    def __init__(self, count: int, compute: torch.dtype, hang_s: float) -> None:
+        """`hang_s`: a rank that does not answer for so long is taken for lost."""
+        self._hang_s, self._count = hang_s, count
+        self._room = _room(count)
+        self._actors: list[Any] = []
+        try:
+            place = PlacementGroupSchedulingStrategy(self._room)
+            needs = {"num_gpus": 1} if _has_gpus() else {"num_cpus": 1}
+            kind = Rank.options(scheduling_strategy=place, **needs)
+            self._actors = [kind.remote(index, count, compute) for index in range(count)]
+            host, port = self._get(self._actors[0].address.remote(), START_S)
+            joined = [actor.join.remote(host, port, 2 * hang_s) for actor in self._actors]
+            self.device: str = self._get(joined, START_S)[0]
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, method: str, given: tuple[Any, ...], on_progress: OnProgress) -> Any:
+        """The backend's method on all ranks; what the first gives. Raises TrainerError; ends all ranks then."""
+        try:
+            sent = ray.put(given)
+            return self._wait([actor.call.remote(method, sent) for actor in self._actors], on_progress)
+        except BaseException:
+            self.end()
+            raise
+
+    def _wait(self, calls: list[Any], on_progress: OnProgress) -> Any:
+        pending = list(calls)
+        while pending:
+            done, pending = ray.wait(pending, timeout=POLL_S)
+            for outcome in self._get(done, self._hang_s):
+                if isinstance(outcome, Failure):
+                    raise outcome.error()
+            if pending:
+                on_progress(self._get([actor.progress.remote() for actor in self._actors], self._hang_s)[0])
+        return self._get(calls[0], self._hang_s)
+
+    def _get(self, what: Any, seconds: float) -> Any:
+        try:
+            return ray.get(what, timeout=seconds)
+        except GetTimeoutError as error:
+            raise _lost(f"did not answer for {seconds:g} s") from error
+        except RayTaskError as error:
+            # It goes on living, but half of a step may be done there.
+            raise TrainerError("INTERNAL", f"a rank of the trainer failed: {error.cause!r}") from error
+        except RayError as error:
+            raise _lost(f"ended: {_first_line(error)}") from error
+
+    def end(self) -> None:
+        """Safe to call again."""
+        for actor in self._actors:
+            with contextlib.suppress(RayError, ValueError):
+                ray.kill(actor)
+        self._actors = []
+        with contextlib.suppress(RayError, ValueError):
+            remove_placement_group(self._room)
+
+
+def _lost(what: str) -> TrainerError:
+    message = f"a rank of the trainer {what}. The step begins anew from the newest checkpoint, with new ranks."
+    return TrainerError("UNAVAILABLE", message, reason="RankLost")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _has_gpus() -> bool:
+    return ray.cluster_resources().get("GPU", 0) > 0
+
+
+def _room(count: int) -> PlacementGroup:
+    """All or nothing, near each other where there is a choice. Raises TrainerError UNAVAILABLE without it in time."""
+    unit = "GPU" if _has_gpus() else "CPU"
+    group = placement_group([{unit: 1}] * count, strategy="PACK")
+    if not group.wait(START_S):
+        there = ray.cluster_resources().get(unit, 0)
+        remove_placement_group(group)
+        raise TrainerError(
+            "UNAVAILABLE",
+            f"the Ray cluster has no room for {count} ranks of 1 {unit}: {there:g} of them are there, some are taken. "
+            "Add workers, or start the trainer with fewer --ranks.",
+        )
+    return group
+
+
+def remove_left_behind() -> None:
+    """Folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
+        number = folder.name.removeprefix(FOLDER).partition("-")[0]
+        if number.isdigit() and not Path("/proc", number).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class RayCluster:
+    """The cluster that RAY_ADDRESS names, else one of this machine, which ends with this process."""
+
+    def __init__(self, cpus: int) -> None:
+        """`cpus`: of a cluster that is started here. Raises TrainerError UNAVAILABLE.
+
+        Call it in the main thread before there are others, and before signals are handled: Ray forks, and takes them.
+        """
+        self._folder = ""
+        if ray.is_initialized():
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Ray gives way to everything else by default, and a whole job waits for its trainer.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+        try:
+            if os.environ.get("RAY_ADDRESS"):
+                ray.init(address="auto", log_to_driver=False, configure_logging=False)
+                return
+            # Ranks import what this process does.
+            os.environ["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
+            remove_left_behind()
+            self._folder = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")
+            own = {"num_cpus": cpus, "object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": self._folder}
+            ray.init(address="local", **own, **quiet)
+        except (RayError, ConnectionError, RuntimeError, TimeoutError) as error:
+            raise TrainerError("UNAVAILABLE", f"Ray cannot be reached: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        """Safe to call again."""
+        ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
