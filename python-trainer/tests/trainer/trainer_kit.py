@@ -38,8 +38,13 @@ def free_port() -> int:
 
 
 def nats_binary() -> str:
-    beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    """Of the environment that packages come from, which may be another than the interpreter's."""
+    folders = [
+        Path(sys.executable).parent,
+        *(Path(one).parents[2] / "bin" for one in sys.path if one.endswith("-packages")),
+    ]
+    own = [str(folder / "nats-server") for folder in folders if (folder / "nats-server").exists()]
+    found = own[0] if own else shutil.which("nats-server")
     assert found, "nats-server is neither on PATH nor beside the Python interpreter"
     return found
 
