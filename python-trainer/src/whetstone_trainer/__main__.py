@@ -19,6 +19,7 @@ from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.local.cpu import computes_bfloat16
 from whetstone_trainer.backends.protocol import TrainerBackend
+from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
@@ -67,12 +68,17 @@ def make_backend(arguments: argparse.Namespace, device: torch.device) -> Trainer
     dtype = DTYPES[arguments.dtype]
     if arguments.backend == "local":
         return LocalBackend(device, dtype)
+    if arguments.device != "auto":
+        sys.exit("--device: the backend verl takes a GPU a rank where its Ray cluster has some; leave it out")
     try:
         from whetstone_trainer.backends.verl.backend import VerlBackend
     except ImportError as error:
         advice = "run deploy/local/setup-verl.sh, and set WHETSTONE_PYTHON=.whetstone/verl/bin/python"
         sys.exit(f"--backend verl: {error}; {advice}")
-    return VerlBackend(arguments.ranks, dtype, arguments.hang_seconds)
+    try:
+        return VerlBackend(arguments.ranks, dtype, arguments.hang_seconds)
+    except TrainerError as error:
+        sys.exit(f"--backend verl: {error}")
 
 
 def warn_of_slow_bfloat16(device: torch.device, dtype: torch.dtype) -> None:

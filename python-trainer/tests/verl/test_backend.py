@@ -27,6 +27,7 @@ from trainer_kit import UID, configure_request, free_port, grpo_spec, until_conf
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
+from whetstone_trainer.algorithms.custom import CustomAlgorithm
 from whetstone_trainer.algorithms.losses import TOKEN_LOSSES
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.protocol import PolicyVersion, StepBatch, TrainerBackend
@@ -152,6 +153,9 @@ def test_what_it_cannot_do_is_refused_by_its_path(verl: VerlBackend, model_path:
     lora = replace(SETTINGS, lora=with_defaults(jobs.Lora()))
     with pytest.raises(TrainerError, match=r"^model\.lora: the backend verl trains all weights"):
         verl.configure(lora, model_path, lambda _: None)
+    own = replace(SETTINGS, algorithm=replace(GRPO, custom=CustomAlgorithm(None, None)))
+    with pytest.raises(TrainerError, match=r"^algorithm\.policyGradient\.module: the backend verl does not run"):
+        verl.configure(own, model_path, lambda _: None)
     with pytest.raises(TrainerError, match=r"^model\.path: "):
         verl.configure(SETTINGS, tmp_path, lambda _: None)
 

@@ -50,10 +50,10 @@ class VerlBackend:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
-        before, self._job = self._job, None
         if settings.algorithm.custom is not None:
             path = "algorithm.policyGradient.module"
             raise SettingsError(path, "the backend verl does not run a job's own algorithm; use the backend local")
+        before, self._job = self._job, None
         # Ranks of a former job serve this one, too.
         job = _Job(settings, model, before.ranks if before else None)
         loaded = self._start(job, on_bytes)

@@ -40,7 +40,7 @@ class RayRanks:
     """So many ranks, one device each. After any error all of them are ended: half of a step may be done."""
 
     def __init__(self, count: int, compute: torch.dtype, hang_s: float) -> None:
-        """`hang_s`: a rank that does not answer for so long is taken for lost."""
+        """`hang_s`: a rank that does not answer for so long is taken for lost. Each has as many threads as we have."""
         self._hang_s, self._count = hang_s, count
         self._room = _room(count)
         self._actors: list[Any] = []
@@ -48,7 +48,7 @@ class RayRanks:
             place = PlacementGroupSchedulingStrategy(self._room)
             needs = {"num_gpus": 1} if _has_gpus() else {"num_cpus": 1}
             kind = Rank.options(scheduling_strategy=place, **needs)
-            self._actors = [kind.remote(index, count, compute) for index in range(count)]
+            self._actors = [kind.remote(index, count, compute, torch.get_num_threads()) for index in range(count)]
             host, port = self._get(self._actors[0].address.remote(), START_S)
             joined = [actor.join.remote(host, port, 2 * hang_s) for actor in self._actors]
             self.device: str = self._get(joined, START_S)[0]

@@ -48,8 +48,8 @@ class Failure:
 class _Rank:
     """Calls come one at a time; `progress` is answered beside them, so that a rank that hangs is found."""
 
-    def __init__(self, index: int, count: int, compute: torch.dtype) -> None:
-        self._ranks, self._compute = Ranks(index, count), compute
+    def __init__(self, index: int, count: int, compute: torch.dtype, threads: int) -> None:
+        self._ranks, self._compute, self._threads = Ranks(index, count), compute, threads
         self._progress = 0.0
 
     def address(self) -> tuple[str, int]:
@@ -60,7 +60,7 @@ class _Rank:
 
     def join(self, host: str, port: int, seconds: float) -> str:
         """Meets the other ranks; the kind of device. `seconds`: longest wait of any exchange with them."""
-        torch.set_num_threads(1)
+        torch.set_num_threads(self._threads)
         on_gpu = torch.cuda.is_available()
         if not on_gpu:
             register_cpu_platform()
