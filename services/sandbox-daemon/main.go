@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-const usage = "usage: sandboxd install FOLDER | serve | serve-pipe TTL_MS | keep SETTINGS COMMAND... | enter SETTINGS COMMAND..."
+const usage = "usage: sandboxd install FOLDER | copy-folders FROM TO... | serve | serve-pipe TTL_MS | keep SETTINGS COMMAND... | enter SETTINGS COMMAND..."
 
 func main() {
 	if len(os.Args) < 2 {
@@ -18,6 +18,8 @@ func main() {
 	switch os.Args[1] {
 	case "install":
 		must(install(os.Args[2:]))
+	case "copy-folders":
+		must(copyFolders(os.Args[2:]))
 	case "serve":
 		must(serve())
 	case "serve-pipe":

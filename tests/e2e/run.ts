@@ -15,6 +15,7 @@ import { checkIsolation } from "./isolation.ts";
 import { audit, type Jobs, openJobs, runJob } from "./jobs.ts";
 import { trainOnDemand } from "./on-demand.ts";
 import { evaluateOwnCode, trainOwnCode } from "./own-code.ts";
+import { trainProgram } from "./own-program.ts";
 import {
   describeFailure,
   install,
@@ -88,7 +89,7 @@ async function trainThrough(): Promise<void> {
     await report.phase("the README's example", trainAsInReadme);
   }
   if (has("apply")) await applied();
-  if (has("code")) await ownCode();
+  if (has("code")) await ownCode(jobs);
   if (has("sandboxes")) await inSandboxes(jobs);
   if (has("learn")) await learn(jobs);
   if (has("demand")) await onDemand(jobs);
@@ -111,10 +112,12 @@ async function applied(): Promise<void> {
   await report.phase("audit of e2e-applied", () => audit("e2e-applied"));
 }
 
-async function ownCode(): Promise<void> {
+async function ownCode(jobs: Jobs): Promise<void> {
   await report.phase("own code in TypeScript: whet train", () => trainOwnCode("e2e-code"));
   await report.phase("audit of e2e-code", () => audit("e2e-code"));
   await report.phase("own code in TypeScript: whet eval", evaluateOwnCode);
+  await report.phase("a program of one's own as the agent", () => trainProgram("e2e-program", jobs));
+  await report.phase("audit of e2e-program", () => audit("e2e-program"));
 }
 
 async function inSandboxes(jobs: Jobs): Promise<void> {

@@ -1,69 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task of SWE-bench whose repository lies in an image, at /testbed, and belongs to root there, as in SWE-bench's own images.
+// A task of SWE-bench whose repository lies in an image, in containers.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sweBenchEnvironment } from "../../services/env-runner/src/environments/repository.ts";
 import { Sandboxes } from "../../services/env-runner/src/sandboxes/sandboxes.ts";
 import { daemonProgram } from "../../services/libs/sandbox/test-support/daemon-program.ts";
-import {
-  makeStates,
-  PYTEST_ENVIRONMENT,
-  removeStates,
-  REPAIR,
-  SWE_BENCH_ROW,
-} from "../../services/libs/swe/test-support/small-repository.ts";
-
-const BASE = process.env["WHETSTONE_TEST_SANDBOX_IMAGE"] ?? "python:3.11-slim-bookworm";
-const IMAGE = "localhost/whetstone-test-repository:1";
-
-/** What git does here needs no other program of git's. */
-const DOCKERFILE = `FROM ${BASE}
-COPY git /usr/bin/git
-COPY ${SWE_BENCH_ROW.instance_id}/testbed /testbed
-COPY ${SWE_BENCH_ROW.instance_id}/site /site
-RUN chmod +x /usr/bin/git && ln -s /testbed/setup.cfg /testbed/.venv/link && ln /testbed/setup.cfg /testbed/.venv/same
-`;
+import { makeStates, removeStates, REPAIR } from "../../services/libs/swe/test-support/small-repository.ts";
+import { buildRepositoryImage, playCommand, REPOSITORY_IMAGE, REPOSITORY_TASK } from "../support/repository-image.ts";
 
 describe("a repository in an image", () => {
   const states = makeStates();
   const sandboxes = new Sandboxes({ daemonPath: daemonProgram() });
   const swe = sweBenchEnvironment(sandboxes);
-  const args = {
-    ...SWE_BENCH_ROW,
-    eval_script: SWE_BENCH_ROW.eval_script.replaceAll("/workspace/testbed", "/testbed"),
-    image: IMAGE,
-    environment: { ...PYTEST_ENVIRONMENT, PYTHONPATH: "/testbed/.venv:/site" },
-    memoryMiB: 512,
-    diskMiB: 64,
-    sandbox: { backend: "docker" },
-  };
+  const args = { ...REPOSITORY_TASK, sandbox: { backend: "docker" } };
+  const play = (command: string, more: object = {}) => playCommand(swe, { ...args, ...more }, command);
 
-  beforeAll(() => {
-    copyFileSync("/usr/bin/git", join(states, "git"));
-    writeFileSync(join(states, "Dockerfile"), DOCKERFILE);
-    execFileSync("docker", ["build", "--quiet", "--tag", IMAGE, states], { stdio: "pipe" });
-  });
+  beforeAll(() => buildRepositoryImage(states));
 
   afterAll(async () => {
     await sandboxes[Symbol.asyncDispose]();
-    execFileSync("docker", ["rmi", "--force", IMAGE], { stdio: "pipe" });
+    execFileSync("docker", ["rmi", "--force", REPOSITORY_IMAGE], { stdio: "pipe" });
     removeStates(states);
   });
-
-  async function play(command: string, more: object = {}) {
-    const environment = swe.create({ ...args, ...more });
-    try {
-      await environment.reset({ seed: 1 });
-      const call = { id: "1", name: "bash", argumentsJson: JSON.stringify({ command }) };
-      const { observation } = await environment.step([call], {});
-      expect(observation).not.toMatchObject({ toolOutputs: [{ isError: true }] });
-      return { said: JSON.stringify(observation), ...(await environment.step("done", {})) };
-    } finally {
-      await environment.close();
-    }
-  }
 
   it("is repaired where it lies, by a user that the image does not know", async () => {
     const { said, reward, info } = await play(`pwd; id -u; test -h .venv/link && cat .venv/same; ${REPAIR}`);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools by kind: env-runners of both images are pods under Pod Security restricted, everything else is beside the test.
+// Pools by kind: env-runners of both images are pods under Pod Security restricted, everything else is beside the test. Jobs train
+// in both, each pool scales and dies by itself.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { create, fromJson } from "@bufbuild/protobuf";
 import { type Kube, NAMESPACES, openKube, type Pod, PODS, type Stored } from "@whetstone/kube";
 import { EnvironmentService, type Observation, ObservationSchema } from "@whetstone/proto/environments/v1/environments";
-import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
@@ -95,9 +98,10 @@ function whet(...args: string[]): unknown {
   return json;
 }
 
-async function submit(name: string, steps: number, agent: string, environment: object): Promise<void> {
+async function submit(name: string, steps: number, environment: object, more: object = {}): Promise<void> {
   const job = smallJob(name, stage.model, { steps, groups: 4, lag: 1 });
-  const spec = { ...job, agent: { kind: agent }, environment };
+  const limits = { maxSteps: 3, maxPromptTokens: 256, maxResponseTokens: 256, episodeTimeout: "60s", retryLimit: 3 };
+  const spec = { ...job, agent: { kind: "math" }, environment, limits, ...more };
   await jobs.submitJob({ spec: fromJson(JobSpecSchema, spec as never) }, { deadlineMs: 120_000 });
 }
 
@@ -153,9 +157,61 @@ describe("pools that name their kinds", () => {
   });
 
   it("refuse a job of another kind, with the pool that serves it, or the one to make", async () => {
-    const wrong = submit("wrong", 1, "math", { kind: "FrozenLake-v1", pool: "env-runner" });
+    const wrong = submit("wrong", 1, { kind: "FrozenLake-v1", pool: "env-runner" });
     await expect(wrong).rejects.toThrow(/pool "env-runner-python" serves it: set environment.pool/);
-    const unknown = submit("unknown", 1, "math", { kind: "chess", pool: "env-runner" });
+    const unknown = submit("unknown", 1, { kind: "chess", pool: "env-runner" });
     await expect(unknown).rejects.toThrow(/EnvironmentPool such as "chess" with spec.kinds \["chess"\]/);
   });
+});
+
+const SOUND = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n, violations: [] };
+const LAKE = { kind: "FrozenLake-v1", pool: "env-runner-python", args: { is_slippery: false } };
+
+const jobOf = async (name: string): Promise<Job> => (await jobs.getJob({ name })).job as Job;
+const stepOf = async (name: string): Promise<number> => (await jobOf(name)).status?.step ?? 0;
+const uidsOf = async (pool: string): Promise<string[]> => (await podsOf(pool)).map(({ metadata }) => metadata.uid).sort();
+
+async function trainsOn(name: string, steps = 2): Promise<void> {
+  const from = await stepOf(name);
+  await waitFor(async () => (await stepOf(name)) >= from + steps, { ...LONG, what: `${name} to reach ${from + steps}` });
+}
+
+describe("jobs in pools that name their kinds", () => {
+  it("train on while the one pool scales and loses a pod, and the other stays as it is", async () => {
+    await submit("lake", 400, LAKE);
+    await trainsOn("lake");
+    const [python, node] = [await uidsOf("env-runner-python"), await uidsOf("env-runner")];
+    for (const replicas of [3, 1]) {
+      whet("pools", "scale", "env-runner", String(replicas));
+      await has("env-runner", replicas);
+      await trainsOn("lake");
+      expect(await uidsOf("env-runner-python")).toEqual(python);
+    }
+    const left = await uidsOf("env-runner");
+    expect(left).toHaveLength(node.length);
+    for (const replicas of [2, 1]) {
+      whet("pools", "scale", "env-runner-python", String(replicas));
+      await has("env-runner-python", replicas);
+      await trainsOn("lake");
+    }
+    const [pod] = await podsOf("env-runner-python");
+    await kube.delete(PODS, pod?.metadata.name ?? "", { graceSeconds: 0 });
+    await waitFor(async () => !(await uidsOf("env-runner-python")).includes(pod?.metadata.uid ?? ""), LONG);
+    await has("env-runner-python", 1);
+    await trainsOn("lake");
+    expect(await uidsOf("env-runner")).toEqual(left);
+    await jobs.suspendJob({ name: "lake" });
+    await waitFor(async () => (await jobOf("lake")).status?.phase === JobPhase.SUSPENDED, LONG);
+    expect((await jobOf("lake")).status?.episodes?.voided).toBe(0n);
+    expect(await jobs.auditJob({ name: "lake" })).toMatchObject(SOUND);
+  }, 400_000);
+
+  it("judge programs in the sandboxes of their pods", async () => {
+    const jsonl = join(stage.data, "sums.jsonl");
+    writeFileSync(jsonl, `${JSON.stringify({ id: "sum", payload: SUM })}\n`);
+    await submit("programs", 2, { kind: "code", pool: "env-runner" }, { train: { jsonl, repeat: "100" } });
+    await waitFor(async () => (await jobOf("programs")).status?.phase === JobPhase.SUCCEEDED, LONG);
+    expect((await jobOf("programs")).status?.episodes).toMatchObject({ voided: 0n, trained: 32n });
+    expect(await jobs.auditJob({ name: "programs" })).toMatchObject(SOUND);
+  }, 200_000);
 });

@@ -60,8 +60,8 @@ export async function openSandboxPools(name: string, usual: Partial<SandboxPoolS
       const isWarm = async () => ((await kube.get(SANDBOX_POOLS, pool))?.status?.warm ?? -1) >= whole.warm;
       await waitFor(isWarm, { what: `pool ${pool} to be warm`, timeoutMs: WARM_MS });
     },
-    claims: (pool: string, owner = "") => new GrpcPodClaims({ source, pool, owner }),
-    backend: (pool: string) => KubernetesBackend.start({ pool, claims: opened.claims(pool) }),
+    claims: (pool: string, owner = "") => new GrpcPodClaims({ source, pool: { name: pool }, owner }),
+    backend: (pool: string) => KubernetesBackend.start(opened.claims(pool)),
     async pods(): Promise<string[]> {
       const there = (await kube.list(PODS)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
       return there.map(({ metadata }) => metadata.name).sort();

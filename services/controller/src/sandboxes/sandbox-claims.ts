@@ -11,6 +11,7 @@ import {
   claimNotes,
   coldPodName,
   identityOf,
+  isForGood,
   SANDBOX_LABELS,
   sandboxFact,
   sandboxPod,
@@ -46,8 +47,6 @@ const GIVE_MS = 5_000;
 const START_MS = 120_000;
 /** A pod that is ready answers at once; one that does not is given up for another. */
 const HANDOVER_MS = 5_000;
-/** What a pod waits for that nothing but a change of its pool brings. */
-const NEVER = /^(ErrImage|ImagePull|InvalidImage|CreateContainer)/u;
 
 export class SandboxClaims implements Disposable {
   readonly #options: SandboxClaimsOptions;
@@ -77,6 +76,16 @@ export class SandboxClaims implements Disposable {
     if (pool) return pool;
     const known = this.#cache.pools.all().map(({ metadata }) => metadata.name);
     throw new WhetstoneError("NOT_FOUND", `there is no sandbox pool "${name}"; known: ${known.join(", ") || "none"}`);
+  }
+
+  /** Of several with the same image the first by name. @throws NOT_FOUND */
+  async poolOf(image: string): Promise<StoredSandboxPool> {
+    await this.#cache.synced();
+    const all = [...this.#cache.pools.all()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+    const pool = all.find(({ spec }) => spec.image === image);
+    if (pool) return pool;
+    const known = all.map(({ metadata, spec }) => `${metadata.name} (${spec.image})`).join(", ") || "none";
+    throw new WhetstoneError("NOT_FOUND", `no sandbox pool has the image "${image}": make one with it; known: ${known}`);
   }
 
   /** Waits for a pod until the signal aborts. */
@@ -232,12 +241,13 @@ export class SandboxClaims implements Disposable {
   async #ready(taken: Stored<Pod>, signal: AbortSignal): Promise<SandboxPod | undefined> {
     for (let seen = sandboxFact(taken); ; seen = this.#seen(taken)) {
       if (seen?.ready) return seen;
-      if (seen?.terminating || seen?.ended) return undefined;
-      if (seen && NEVER.test(seen.trouble)) {
+      if (seen?.terminating) return undefined;
+      if (seen && isForGood(seen.trouble)) {
         await this.#delete(seen);
         const what = `pods of sandbox pool "${seen.pool}" do not start: ${seen.trouble}`;
         throw new WhetstoneError("FAILED_PRECONDITION", what);
       }
+      if (seen?.ended) return undefined;
       signal.throwIfAborted();
       await this.#cache.changed(signal);
     }

@@ -11,9 +11,10 @@ const TTL_MS = 604_800_000;
 
 export function sandboxService(claims: SandboxClaims): ServiceImplementation {
   return implement(SandboxService, {
-    getSandboxPool: async ({ name }) => {
-      const { memoryMiB, cpus, diskMiB } = (await claims.pool(name)).spec;
-      return { memoryMib: memoryMiB, cpus, diskMib: diskMiB };
+    getSandboxPool: async ({ name, image: wanted }) => {
+      const { metadata, spec } = name === "" ? await claims.poolOf(wanted) : await claims.pool(name);
+      const { memoryMiB, cpus, diskMiB, image, imageFolders } = spec;
+      return { name: metadata.name, image, imageFolders, memoryMib: memoryMiB, cpus, diskMib: diskMiB };
     },
     claimSandbox: async (request, { signal }) => {
       requireRules(ClaimSandboxRequestSchema, request);

@@ -15,7 +15,7 @@ import {
 } from "@whetstone/swe";
 import { ToolEnvironment } from "@whetstone/tools";
 import { z } from "zod";
-import { LeastLevel, SandboxChoice } from "../sandboxes/choice.ts";
+import { LeastLevel, SandboxChoiceOfImages } from "../sandboxes/choice.ts";
 import type { Sandboxes } from "../sandboxes/sandboxes.ts";
 
 // Repositories in the formats of others: SWE-bench's and R2E-Gym's. What differs is the task; all else is the same.
@@ -50,7 +50,7 @@ const SETTINGS = {
   diskMiB: z.number().int().min(1).max(65_536).default(2048).describe("that may be written"),
   ttlMs: milliseconds(86_400_000).default(7_200_000).describe("a sandbox ends after this time, whoever holds it"),
   sandboxLevel: LeastLevel,
-  sandbox: SandboxChoice,
+  sandbox: SandboxChoiceOfImages,
   metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
 } as const;
 

@@ -9,7 +9,7 @@ import {
   type ClaimOptions,
   type HostFate,
   type PodClaims,
-  type PoolLimits,
+  type PoolFacts,
   SandboxError,
 } from "@whetstone/sandbox";
 import { selfSigned } from "@whetstone/tls/issuer";
@@ -21,7 +21,8 @@ export type SandboxSource = Pick<
 
 export interface GrpcPodClaimsOptions {
   readonly source: SandboxSource;
-  readonly pool: string;
+  /** By its name, or by the image of its pods. */
+  readonly pool: { readonly name: string } | { readonly image: string };
   /** Name of the pod that this process runs in. */
   readonly owner: string;
 }
@@ -35,23 +36,27 @@ const DAYS = 8;
 /** Of this process: what an earlier one of the same pod has claimed, the controller deletes. */
 const INSTANCE = randomUUID();
 
-/** Pods of one pool, by the controller's SandboxService. The key of a claim is made here, and goes nowhere. */
+/** Pods of one pool (`pool` is called before the first `claim`), by the controller's SandboxService. The key of a claim is made here, and goes nowhere. */
 export class GrpcPodClaims implements PodClaims {
   readonly #options: GrpcPodClaimsOptions;
+  #name: string;
 
   constructor(options: GrpcPodClaimsOptions) {
     this.#options = options;
+    this.#name = "name" in options.pool ? options.pool.name : "";
   }
 
-  async limits(signal?: AbortSignal): Promise<PoolLimits> {
+  async pool(signal?: AbortSignal): Promise<PoolFacts> {
     const { source, pool } = this.#options;
-    const call = source.getSandboxPool({ name: pool }, { signal, deadlineMs: CALL_MS });
-    const { memoryMib: memoryMiB, cpus, diskMib: diskMiB } = await call.catch(asUnavailable);
-    return { memoryMiB, cpus, diskMiB };
+    const call = source.getSandboxPool(pool, { signal, deadlineMs: CALL_MS });
+    const { name, image, imageFolders, memoryMib: memoryMiB, cpus, diskMib: diskMiB } = await call.catch(asUnavailable);
+    this.#name = name;
+    return { name, image, imageFolders, memoryMiB, cpus, diskMiB };
   }
 
   async claim({ ttlMs, withAnother, beside, signal }: ClaimOptions): Promise<ClaimedPod> {
-    const { source, pool, owner } = this.#options;
+    const { source, owner } = this.#options;
+    const pool = this.#name;
     const { cert: certificate, key } = selfSigned("episode", { from: new Date(), days: DAYS });
     const certificateFingerprint = new X509Certificate(certificate).fingerprint256.replaceAll(":", "").toLowerCase();
     const id = randomUUID();

@@ -12,7 +12,8 @@ import { DockerBackend } from "@whetstone/sandbox/docker";
 import { EpisodeError } from "@whetstone/sdk";
 import { LibraryStore, StateStore } from "@whetstone/swe";
 import type { SandboxChoice, SandboxArguments } from "./choice.ts";
-import { GrpcPodClaims, type SandboxSource } from "./grpc-pod-claims.ts";
+import { GrpcPodClaims, type GrpcPodClaimsOptions, type SandboxSource } from "./grpc-pod-claims.ts";
+import { PodsByImage } from "./pods-by-image.ts";
 
 export interface SandboxesOptions {
   /** Who gives pods away. Absent: this env-runner was told of no controller. */
@@ -111,10 +112,13 @@ export class Sandboxes implements AsyncDisposable {
 
   async #startKubernetes({ pool }: Extract<SandboxChoice, { backend: "kubernetes" }>): Promise<SandboxBackend> {
     const { source } = this.#options;
-    if (source !== undefined)
-      return await KubernetesBackend.start({ pool, claims: new GrpcPodClaims({ source, pool, owner: hostname() }) });
-    const why = `sandbox pool "${pool}": this env-runner knows no controller that could have one (WHETSTONE_ARTIFACT_ADDRESS)`;
-    throw new SandboxError("UNAVAILABLE", why);
+    if (source === undefined) {
+      const why = "sandbox.backend: kubernetes: this env-runner knows no controller that has pods (WHETSTONE_ARTIFACT_ADDRESS)";
+      throw new SandboxError("UNAVAILABLE", why);
+    }
+    const start = (pool: GrpcPodClaimsOptions["pool"]): Promise<KubernetesBackend> =>
+      KubernetesBackend.start(new GrpcPodClaims({ source, pool, owner: hostname() }));
+    return pool === undefined ? new PodsByImage((image) => start({ image })) : await start({ name: pool });
   }
 }
 
@@ -130,6 +134,6 @@ function keyOf(choice: SandboxChoice): string {
     case "docker":
       return `docker/${choice.pull}/${choice.image ?? ""}`;
     case "kubernetes":
-      return `kubernetes/${choice.pool}`;
+      return `kubernetes/${choice.pool ?? ""}`;
   }
 }

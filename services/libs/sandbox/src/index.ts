@@ -17,4 +17,4 @@ export type { Program } from "./process/program.ts";
 export type { HostFate } from "./daemon/daemon-link.ts";
 export type * from "./kubernetes/claims.ts";
 // The backend `docker` is a way in of its own (./docker): whoever bundles agents that use sandboxes does not get a client of engines.
-export { KubernetesBackend, type KubernetesBackendOptions } from "./kubernetes/kubernetes-backend.ts";
+export { KubernetesBackend } from "./kubernetes/kubernetes-backend.ts";

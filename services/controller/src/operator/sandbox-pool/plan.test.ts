@@ -69,6 +69,12 @@ describe("a sandbox pool", () => {
     });
   });
 
+  it("replaces one that could not start, but not at once, so that it can be seen why (S4)", () => {
+    const failed = (at: number) => pod("s-0", { ...ended(at), ready: false, trouble: "InitContainerFailed: /testbed" });
+    expect(plan([failed(NOW - 1_000), pod("s-1")])).toEqual({ create: [], remove: [], warm: 1 });
+    expect(plan([failed(NOW - 60_000), pod("s-1")])).toEqual({ create: [2], remove: ["s-0"], warm: 1 });
+  });
+
   it("replaces one that ended before anybody had it", () => {
     expect(plan([pod("s-0", ended(NOW)), pod("s-1")])).toEqual({ create: [2], remove: ["s-0"], warm: 1 });
   });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sandbox pool is to do next: a pure function. S1: never more pods than `max`, those that leave included. S2: a claimed pod
 // goes when its claim is over, or its owner is gone, or it has ended and nobody asked for so long; never for another reason.
-// S3: nobody waits for a pod of an older template: it is made anew while it is unclaimed.
-import type { SandboxPod } from "./pods.ts";
+// S3: nobody waits for a pod of an older template: it is made anew while it is unclaimed. S4: one whose start has failed is made anew
+// after a while only, and meanwhile says why.
+import { isForGood, type SandboxPod } from "./pods.ts";
 
 export interface DesiredSandboxes {
   readonly warm: number;
@@ -27,7 +28,7 @@ export interface SandboxPlan {
   readonly claimed: readonly SandboxPod[];
 }
 
-/** Its user may ask what became of it. */
+/** Its user, or whoever looks at the pool, may ask what became of it. */
 const ENDED_MS = 10_000;
 /** Clocks differ, and whoever has it may just be closing it. */
 const LATE_MS = 2_000;
@@ -37,7 +38,9 @@ export function planSandboxes(desired: DesiredSandboxes, facts: SandboxFacts): S
   const claimed = present.filter(({ claim }) => claim !== undefined);
   const over = claimed.filter((pod) => isOver(pod, facts));
   const free = present.filter(({ claim }) => claim === undefined);
-  const useful = free.filter(({ ended, template }) => ended === undefined && template === desired.template);
+  const useful = free.filter(
+    (pod) => pod.template === desired.template && (pod.ended === undefined || hasJustFailed(pod, facts)),
+  );
   const kept = [...useful].sort((a, b) => Number(b.ready) - Number(a.ready) || a.createdAt - b.createdAt);
   const staying = kept.slice(0, desired.warm);
   const room = desired.max - facts.pods.filter(({ ended }) => ended === undefined).length;
@@ -49,6 +52,11 @@ export function planSandboxes(desired: DesiredSandboxes, facts: SandboxFacts): S
     starting: staying.filter(({ ready }) => !ready),
     claimed: claimed.filter((pod) => !over.includes(pod)),
   };
+}
+
+/** S4 */
+function hasJustFailed({ ended, trouble }: SandboxPod, { now }: SandboxFacts): boolean {
+  return ended !== undefined && isForGood(trouble) && now < ended.at + ENDED_MS;
 }
 
 /** S2 */

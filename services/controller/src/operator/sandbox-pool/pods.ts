@@ -24,6 +24,8 @@ export const CLAIM_NOTES = {
 export const DAEMON_PORT = 7443;
 const IDENTITY = "WHETSTONE_SANDBOX_IDENTITY";
 const USER = 10_001;
+/** Where the copies of the image's folders are made. */
+const COPIES = "/whetstone/folders";
 /** For the daemon, and for what keeps commands. */
 const DAEMON_MIB = 64;
 
@@ -138,6 +140,7 @@ const SECURITY = {
 
 export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: PodIdentity): object {
   const { image, imagePullPolicy, imagePullSecrets = [], egress, nodeSelector, tolerations, runtimeClassName } = spec;
+  const program = { ...mount("program", "/whetstone/bin"), readOnly: true };
   return {
     restartPolicy: "Never",
     automountServiceAccountToken: false,
@@ -167,6 +170,7 @@ export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: Po
         resources: resources(0.1, DAEMON_MIB),
         volumeMounts: [mount("program", "/whetstone/bin"), mount("identity", "/whetstone/identity")],
       },
+      ...(spec.imageFolders.length > 0 ? [copyingContainer(spec, program)] : []),
     ],
     containers: [
       {
@@ -180,10 +184,11 @@ export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: Po
         ports: [{ name: "daemon", containerPort: DAEMON_PORT }],
         readinessProbe: { tcpSocket: { port: DAEMON_PORT }, periodSeconds: 1, failureThreshold: 3 },
         volumeMounts: [
-          { ...mount("program", "/whetstone/bin"), readOnly: true },
+          program,
           mount("identity", "/whetstone/identity"),
           mount("files", "/workspace", "workspace"),
           mount("files", "/tmp", "tmp"),
+          ...spec.imageFolders.map((folder, index) => mount("files", folder, `folders/${index}`)),
         ],
       },
     ],
@@ -192,6 +197,22 @@ export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: Po
       { name: "identity", emptyDir: { medium: "Memory", sizeLimit: "1Mi" } },
       { name: "files", emptyDir: { medium: "Memory", sizeLimit: `${spec.diskMiB}Mi` } },
     ],
+  };
+}
+
+/** Only a container of the image itself sees what lies in its folders. */
+function copyingContainer({ image, imagePullPolicy, imageFolders, cpus, memoryMiB }: SandboxPoolSpec, program: object) {
+  const copies = imageFolders.map((folder, index) => ({ folder, copy: `${COPIES}/${index}`, part: `folders/${index}` }));
+  return {
+    name: "folders",
+    image,
+    imagePullPolicy,
+    command: ["/whetstone/bin/sandboxd", "copy-folders", ...copies.flatMap(({ folder, copy }) => [folder, copy])],
+    workingDir: "/",
+    terminationMessagePolicy: "FallbackToLogsOnError",
+    securityContext: SECURITY,
+    resources: resources(cpus, memoryMiB + DAEMON_MIB),
+    volumeMounts: [program, ...copies.map(({ copy, part }) => mount("files", copy, part))],
   };
 }
 
@@ -240,7 +261,7 @@ export function sandboxFact(pod: Stored<Pod>): SandboxPod | undefined {
     claim: claimOf(pod),
     given: labels[SANDBOX_LABELS.claim] !== undefined,
     ofSandbox: isOfSandbox(pod),
-    trouble: troubleOf(status),
+    trouble: initFailure(status) ?? troubleOf(status),
   };
 }
 
@@ -256,6 +277,14 @@ function claimOf({ metadata: { labels = {}, annotations = {} } }: Stored<Pod>): 
 }
 
 type Status = NonNullable<Pod["status"]>;
+
+/** The next pod of the same template fails in the same way. */
+function initFailure({ initContainerStatuses = [] }: Status): string | undefined {
+  const failed = initContainerStatuses.find(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0);
+  if (!failed?.state?.terminated) return undefined;
+  const { message = "", exitCode } = failed.state.terminated;
+  return `${INIT_FAILED}: ${message.trim() || `${failed.name} ended with ${exitCode}`}`;
+}
 
 function endOf({ phase, reason, message, containerStatuses = [] }: Status, createdAt: number): PodEnd | undefined {
   const ended = containerStatuses.map(({ state }) => state?.terminated).find((each) => each !== undefined);
@@ -277,4 +306,12 @@ function troubleOf({ conditions = [], containerStatuses = [], initContainerStatu
   return bad ? `${bad.reason}: ${bad.message ?? ""}` : "";
 }
 
+const INIT_FAILED = "InitContainerFailed";
+
+/** Whether that trouble stays, in every pod of the pool, until the pool is changed. */
+export function isForGood(trouble: string): boolean {
+  return FOR_GOOD.test(trouble);
+}
+
+const FOR_GOOD = new RegExp(`^(ErrImage|ImagePull|InvalidImage|CreateContainer|${INIT_FAILED})`, "u");
 const ORDINARY = new Set(["PodInitializing", "ContainerCreating"]);

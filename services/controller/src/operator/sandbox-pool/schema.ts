@@ -39,6 +39,9 @@ export type SandboxConditionChange = ConditionChange<
   (typeof SANDBOX_POOL_REASONS)[number]
 >;
 
+/** No part begins with a dot: what leads elsewhere cannot be said. */
+const IMAGE_FOLDER = /^(\/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)+$/;
+
 const spec = z
   .object({
     image: name(1024).describe("What commands find: any Linux image, with glibc or musl."),
@@ -60,6 +63,13 @@ const spec = z
       .default(1024)
       .describe("Of a pod, with the files that its commands write. It is reserved."),
     diskMiB: int32(1, 1_048_576).default(512).describe("Of the files that commands write. They lie in memory."),
+    imageFolders: z
+      .array(z.string().max(200).regex(IMAGE_FOLDER))
+      .max(16)
+      .default([])
+      .describe(
+        "Folders of the image, such as /testbed, that commands may write: each begins as a copy, which counts as files that they write.",
+      ),
     runtimeClassName: name()
       .optional()
       .describe("A RuntimeClass with a kernel or a virtual machine of its own: gVisor, Kata."),
@@ -74,6 +84,11 @@ const spec = z
   .meta(
     rules(
       { rule: "self.warm <= self.max", message: "must not be above max", fieldPath: ".warm" },
+      {
+        rule: "self.imageFolders.all(folder, !folder.matches('^/(workspace|tmp|proc|sys|dev|whetstone|etc)(/|$)'))",
+        message: "must be folders of the image's own: a sandbox, or the system, has others there",
+        fieldPath: ".imageFolders",
+      },
       {
         rule: "self.provider == oldSelf.provider",
         message: "cannot be changed: make another pool",

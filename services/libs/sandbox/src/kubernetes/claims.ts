@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { HostFate } from "../daemon/daemon-link.ts";
 
-/** What a pod of a pool may take, all its commands together. */
-export interface PoolLimits {
+/** What a pod of a pool is, and may take, all its commands together. */
+export interface PoolFacts {
+  readonly name: string;
+  readonly image: string;
+  /** Of the image, which its commands may write. */
+  readonly imageFolders: readonly string[];
   readonly memoryMiB: number;
   readonly cpus: number;
   readonly diskMiB: number;
@@ -32,7 +36,7 @@ export interface ClaimOptions {
 /** Whoever gives pods away. All of it @throws SandboxError UNAVAILABLE, or what says that nobody answered. */
 export interface PodClaims {
   /** @throws SandboxError UNAVAILABLE naming the pools that there are */
-  limits(signal?: AbortSignal): Promise<PoolLimits>;
+  pool(signal?: AbortSignal): Promise<PoolFacts>;
   claim(options: ClaimOptions): Promise<ClaimedPod>;
   /** Harmless twice. */
   release(id: string): Promise<void>;

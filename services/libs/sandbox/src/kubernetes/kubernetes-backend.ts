@@ -5,14 +5,8 @@ import { packState } from "../daemon/pack-state.ts";
 import { SandboxError } from "../failure.ts";
 import { openSettings } from "../open-settings.ts";
 import type { OpenOptions, PreparedState, Sandbox, SandboxBackend, SandboxLevel } from "../sandbox.ts";
-import type { PodClaims, PoolLimits } from "./claims.ts";
+import type { PodClaims, PoolFacts } from "./claims.ts";
 import { TlsConnection } from "./tls-connection.ts";
-
-export interface KubernetesBackendOptions {
-  readonly claims: PodClaims;
-  /** For messages. */
-  readonly pool: string;
-}
 
 const MIB = 1024 * 1024;
 
@@ -20,24 +14,22 @@ const MIB = 1024 * 1024;
 export class KubernetesBackend implements SandboxBackend {
   readonly level: SandboxLevel = "pod";
   readonly #claims: PodClaims;
-  readonly #pool: string;
-  readonly #limits: PoolLimits;
+  #pool: PoolFacts;
   readonly #open = new Set<Sandbox>();
 
-  private constructor({ claims, pool }: KubernetesBackendOptions, limits: PoolLimits) {
+  private constructor(claims: PodClaims, pool: PoolFacts) {
     this.#claims = claims;
     this.#pool = pool;
-    this.#limits = limits;
   }
 
   /** @throws SandboxError UNAVAILABLE when there is no such pool */
-  static async start(options: KubernetesBackendOptions, signal?: AbortSignal): Promise<KubernetesBackend> {
-    return new KubernetesBackend(options, await options.claims.limits(signal));
+  static async start(claims: PodClaims, signal?: AbortSignal): Promise<KubernetesBackend> {
+    return new KubernetesBackend(claims, await claims.pool(signal));
   }
 
   async open(options: OpenOptions = {}): Promise<Sandbox> {
     const { limits, ttlMs, files, reach, prepared, signal } = openSettings(options);
-    this.#requireRoom(options);
+    await this.#requireRoom(options);
     const { withAnother, beside } = options;
     const claimed = await this.#claims.claim({ ttlMs, withAnother, beside: beside?.id, signal });
     const { id } = claimed;
@@ -75,24 +67,34 @@ export class KubernetesBackend implements SandboxBackend {
     await Promise.allSettled([...this.#open].map((sandbox) => sandbox.close()));
   }
 
-  /** What is asked for by name, and the pool does not have, is refused by name. */
-  #requireRoom({ level, imageFolders: [folder] = [], limits = {} }: OpenOptions): void {
-    if (folder !== undefined)
-      throw unavailable(`${folder} of the image is to be written, and pods have only /workspace and /tmp for that`);
+  /** A pool may have been changed since it was looked at. */
+  async #requireRoom(options: OpenOptions): Promise<void> {
+    if (this.#lacks(options) === undefined) return;
+    this.#pool = await this.#claims.pool(options.signal);
+    const why = this.#lacks(options);
+    if (why !== undefined) throw new SandboxError("UNAVAILABLE", why);
+  }
+
+  /** What is asked for by name, and the pool does not have. */
+  #lacks({ level, image, imageFolders = [], limits = {} }: OpenOptions): string | undefined {
+    const pool = this.#pool;
+    const none = `the sandbox pool "${pool.name}" has none`;
     if (level !== undefined && level !== this.level)
-      throw unavailable(`level ${level} is of sandboxes on the env-runner's own machine`);
+      return `level ${level} is of sandboxes on the env-runner's own machine`;
+    if (image !== undefined && image !== pool.image)
+      return `${none}: its pods have the image ${pool.image}, and ${image} is asked for`;
+    const folder = imageFolders.find((wanted) => !pool.imageFolders.some((given) => isWithin(given, wanted)));
+    if (folder !== undefined)
+      return `${none}: ${folder} of the image is to be written: name it in the pool's imageFolders`;
     const [name, wanted, most] =
       (["memoryMiB", "cpus", "diskMiB"] as const)
-        .map((name) => [name, limits[name] ?? 0, this.#limits[name]] as const)
+        .map((name) => [name, limits[name] ?? 0, pool[name]] as const)
         .find(([, wanted, most]) => wanted > most) ?? [];
-    if (name !== undefined)
-      throw unavailable(
-        `${name} ${wanted} is asked for, its pods have ${most}: use a pool with larger pods`,
-        this.#pool,
-      );
+    if (name === undefined) return undefined;
+    return `${none}: ${name} ${wanted} is asked for, its pods have ${most}: use a pool with larger pods`;
   }
 }
 
-function unavailable(why: string, pool?: string): SandboxError {
-  return new SandboxError("UNAVAILABLE", pool === undefined ? why : `the sandbox pool "${pool}" has none: ${why}`);
+function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
 }

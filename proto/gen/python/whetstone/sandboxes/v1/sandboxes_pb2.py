@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/sandboxes/v1/sandboxes.proto\x12\x16whetstone.sandboxes.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"%\n\x15GetSandboxPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"L\n\x16GetSandboxPoolResponse\x12\x12\n\nmemory_mib\x18\x01 \x01(\r\x12\x0c\n\x04\x63pus\x18\x02 \x01(\x01\x12\x10\n\x08\x64isk_mib\x18\x03 \x01(\r\"\xef\x01\n\x13\x43laimSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12\x15\n\x04pool\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x17\x63\x65rtificate_fingerprint\x18\x04 \x01(\tB\x07\xbaH\x04r\x02\x10@\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x16\n\x0eowner_instance\x18\x06 \x01(\t\x12\x14\n\x0cwith_another\x18\x07 \x01(\x08\x12\x17\n\x0f\x62\x65side_claim_id\x18\x08 \x01(\t\"<\n\x14\x43laimSandboxResponse\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x02 \x01(\t\"2\n\x15ReleaseSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\"\x18\n\x16ReleaseSandboxResponse\".\n\x11GetSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\"X\n\x12GetSandboxResponse\x12\x31\n\x04\x66\x61te\x18\x01 \x01(\x0e\x32#.whetstone.sandboxes.v1.SandboxFate\x12\x0f\n\x07message\x18\x02 \x01(\t*\xa4\x01\n\x0bSandboxFate\x12\x1c\n\x18SANDBOX_FATE_UNSPECIFIED\x10\x00\x12\x16\n\x12SANDBOX_FATE_THERE\x10\x01\x12\x15\n\x11SANDBOX_FATE_GONE\x10\x02\x12\x17\n\x13SANDBOX_FATE_MEMORY\x10\x03\x12\x15\n\x11SANDBOX_FATE_DISK\x10\x04\x12\x18\n\x14SANDBOX_FATE_EXPIRED\x10\x05\x32\xc2\x03\n\x0eSandboxService\x12o\n\x0eGetSandboxPool\x12-.whetstone.sandboxes.v1.GetSandboxPoolRequest\x1a..whetstone.sandboxes.v1.GetSandboxPoolResponse\x12i\n\x0c\x43laimSandbox\x12+.whetstone.sandboxes.v1.ClaimSandboxRequest\x1a,.whetstone.sandboxes.v1.ClaimSandboxResponse\x12o\n\x0eReleaseSandbox\x12-.whetstone.sandboxes.v1.ReleaseSandboxRequest\x1a..whetstone.sandboxes.v1.ReleaseSandboxResponse\x12\x63\n\nGetSandbox\x12).whetstone.sandboxes.v1.GetSandboxRequest\x1a*.whetstone.sandboxes.v1.GetSandboxResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&whetstone/sandboxes/v1/sandboxes.proto\x12\x16whetstone.sandboxes.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"4\n\x15GetSandboxPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05image\x18\x02 \x01(\t\"\x80\x01\n\x16GetSandboxPoolResponse\x12\x12\n\nmemory_mib\x18\x01 \x01(\r\x12\x0c\n\x04\x63pus\x18\x02 \x01(\x01\x12\x10\n\x08\x64isk_mib\x18\x03 \x01(\r\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\r\n\x05image\x18\x05 \x01(\t\x12\x15\n\rimage_folders\x18\x06 \x03(\t\"\xef\x01\n\x13\x43laimSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12\x15\n\x04pool\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x17\x63\x65rtificate_fingerprint\x18\x04 \x01(\tB\x07\xbaH\x04r\x02\x10@\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x16\n\x0eowner_instance\x18\x06 \x01(\t\x12\x14\n\x0cwith_another\x18\x07 \x01(\x08\x12\x17\n\x0f\x62\x65side_claim_id\x18\x08 \x01(\t\"<\n\x14\x43laimSandboxResponse\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x02 \x01(\t\"2\n\x15ReleaseSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\"\x18\n\x16ReleaseSandboxResponse\".\n\x11GetSandboxRequest\x12\x19\n\x08\x63laim_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\"X\n\x12GetSandboxResponse\x12\x31\n\x04\x66\x61te\x18\x01 \x01(\x0e\x32#.whetstone.sandboxes.v1.SandboxFate\x12\x0f\n\x07message\x18\x02 \x01(\t*\xa4\x01\n\x0bSandboxFate\x12\x1c\n\x18SANDBOX_FATE_UNSPECIFIED\x10\x00\x12\x16\n\x12SANDBOX_FATE_THERE\x10\x01\x12\x15\n\x11SANDBOX_FATE_GONE\x10\x02\x12\x17\n\x13SANDBOX_FATE_MEMORY\x10\x03\x12\x15\n\x11SANDBOX_FATE_DISK\x10\x04\x12\x18\n\x14SANDBOX_FATE_EXPIRED\x10\x05\x32\xc2\x03\n\x0eSandboxService\x12o\n\x0eGetSandboxPool\x12-.whetstone.sandboxes.v1.GetSandboxPoolRequest\x1a..whetstone.sandboxes.v1.GetSandboxPoolResponse\x12i\n\x0c\x43laimSandbox\x12+.whetstone.sandboxes.v1.ClaimSandboxRequest\x1a,.whetstone.sandboxes.v1.ClaimSandboxResponse\x12o\n\x0eReleaseSandbox\x12-.whetstone.sandboxes.v1.ReleaseSandboxRequest\x1a..whetstone.sandboxes.v1.ReleaseSandboxResponse\x12\x63\n\nGetSandbox\x12).whetstone.sandboxes.v1.GetSandboxRequest\x1a*.whetstone.sandboxes.v1.GetSandboxResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,24 +43,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELEASESANDBOXREQUEST'].fields_by_name['claim_id']._serialized_options = b'\272H\004r\002\020\001'
   _globals['_GETSANDBOXREQUEST'].fields_by_name['claim_id']._loaded_options = None
   _globals['_GETSANDBOXREQUEST'].fields_by_name['claim_id']._serialized_options = b'\272H\004r\002\020\001'
-  _globals['_SANDBOXFATE']._serialized_start=765
-  _globals['_SANDBOXFATE']._serialized_end=929
+  _globals['_SANDBOXFATE']._serialized_start=833
+  _globals['_SANDBOXFATE']._serialized_end=997
   _globals['_GETSANDBOXPOOLREQUEST']._serialized_start=127
-  _globals['_GETSANDBOXPOOLREQUEST']._serialized_end=164
-  _globals['_GETSANDBOXPOOLRESPONSE']._serialized_start=166
-  _globals['_GETSANDBOXPOOLRESPONSE']._serialized_end=242
-  _globals['_CLAIMSANDBOXREQUEST']._serialized_start=245
-  _globals['_CLAIMSANDBOXREQUEST']._serialized_end=484
-  _globals['_CLAIMSANDBOXRESPONSE']._serialized_start=486
-  _globals['_CLAIMSANDBOXRESPONSE']._serialized_end=546
-  _globals['_RELEASESANDBOXREQUEST']._serialized_start=548
-  _globals['_RELEASESANDBOXREQUEST']._serialized_end=598
-  _globals['_RELEASESANDBOXRESPONSE']._serialized_start=600
-  _globals['_RELEASESANDBOXRESPONSE']._serialized_end=624
-  _globals['_GETSANDBOXREQUEST']._serialized_start=626
-  _globals['_GETSANDBOXREQUEST']._serialized_end=672
-  _globals['_GETSANDBOXRESPONSE']._serialized_start=674
-  _globals['_GETSANDBOXRESPONSE']._serialized_end=762
-  _globals['_SANDBOXSERVICE']._serialized_start=932
-  _globals['_SANDBOXSERVICE']._serialized_end=1382
+  _globals['_GETSANDBOXPOOLREQUEST']._serialized_end=179
+  _globals['_GETSANDBOXPOOLRESPONSE']._serialized_start=182
+  _globals['_GETSANDBOXPOOLRESPONSE']._serialized_end=310
+  _globals['_CLAIMSANDBOXREQUEST']._serialized_start=313
+  _globals['_CLAIMSANDBOXREQUEST']._serialized_end=552
+  _globals['_CLAIMSANDBOXRESPONSE']._serialized_start=554
+  _globals['_CLAIMSANDBOXRESPONSE']._serialized_end=614
+  _globals['_RELEASESANDBOXREQUEST']._serialized_start=616
+  _globals['_RELEASESANDBOXREQUEST']._serialized_end=666
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_start=668
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_end=692
+  _globals['_GETSANDBOXREQUEST']._serialized_start=694
+  _globals['_GETSANDBOXREQUEST']._serialized_end=740
+  _globals['_GETSANDBOXRESPONSE']._serialized_start=742
+  _globals['_GETSANDBOXRESPONSE']._serialized_end=830
+  _globals['_SANDBOXSERVICE']._serialized_start=1000
+  _globals['_SANDBOXSERVICE']._serialized_end=1450
 # @@protoc_insertion_point(module_scope)

@@ -2,10 +2,11 @@ import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -26,20 +27,28 @@ SANDBOX_FATE_DISK: SandboxFate
 SANDBOX_FATE_EXPIRED: SandboxFate
 
 class GetSandboxPoolRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "image")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    image: str
+    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ...) -> None: ...
 
 class GetSandboxPoolResponse(_message.Message):
-    __slots__ = ("memory_mib", "cpus", "disk_mib")
+    __slots__ = ("memory_mib", "cpus", "disk_mib", "name", "image", "image_folders")
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     DISK_MIB_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FOLDERS_FIELD_NUMBER: _ClassVar[int]
     memory_mib: int
     cpus: float
     disk_mib: int
-    def __init__(self, memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., disk_mib: _Optional[int] = ...) -> None: ...
+    name: str
+    image: str
+    image_folders: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., disk_mib: _Optional[int] = ..., name: _Optional[str] = ..., image: _Optional[str] = ..., image_folders: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClaimSandboxRequest(_message.Message):
     __slots__ = ("claim_id", "pool", "ttl", "certificate_fingerprint", "owner", "owner_instance", "with_another", "beside_claim_id")

@@ -62,7 +62,7 @@ class SandboxServiceServicer:
     """
 
     def GetSandboxPool(self, request, context):
-        """NOT_FOUND names the pools that there are.
+        """By its name or, where that is empty, by its image. NOT_FOUND names the pools that there are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

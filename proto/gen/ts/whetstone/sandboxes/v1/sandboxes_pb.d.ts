@@ -21,6 +21,13 @@ export declare type GetSandboxPoolRequest = Message<"whetstone.sandboxes.v1.GetS
    * @generated from field: string name = 1;
    */
   name: string;
+
+  /**
+   * As the pool names it. Where several pools have it, the first by name is given.
+   *
+   * @generated from field: string image = 2;
+   */
+  image: string;
 };
 
 /**
@@ -53,6 +60,23 @@ export declare type GetSandboxPoolResponse = Message<"whetstone.sandboxes.v1.Get
    * @generated from field: uint32 disk_mib = 3;
    */
   diskMib: number;
+
+  /**
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string image = 5;
+   */
+  image: string;
+
+  /**
+   * Folders of the image that commands may write.
+   *
+   * @generated from field: repeated string image_folders = 6;
+   */
+  imageFolders: string[];
 };
 
 /**
@@ -276,7 +300,7 @@ export declare const SandboxFateSchema: GenEnum<SandboxFate>;
  */
 export declare const SandboxService: GenService<{
   /**
-   * NOT_FOUND names the pools that there are.
+   * By its name or, where that is empty, by its image. NOT_FOUND names the pools that there are.
    *
    * @generated from rpc whetstone.sandboxes.v1.SandboxService.GetSandboxPool
    */
