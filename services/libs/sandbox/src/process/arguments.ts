@@ -100,12 +100,14 @@ export interface CommandArguments {
   readonly lastFd: number;
   /** A container whose /proc is masked may mount no other: then commands see none. */
   readonly ownProc: boolean;
+  /** Of the sandbox's time to live. */
+  readonly leftMs: number;
   readonly without: Without;
 }
 
 /** A command inside. The shell that joins the cgroups becomes nsenter, so that nothing of it runs outside the limits. */
 export function innerCommand(command: readonly string[], options: CommandArguments): string[] {
-  const { id, keeper, cgroupProcs, cwd, env, lastFd, without } = options;
+  const { id, keeper, cgroupProcs, cwd, env, lastFd, ownProc, leftMs, without } = options;
   const join = cgroupProcs.map((path) => `echo $$ >'${path}' && `).join("");
   return [
     ...["/bin/bash", "--norc", "-c", `${closeAbove(lastFd)}; ${join}exec "$@"`, id],
@@ -114,8 +116,9 @@ export function innerCommand(command: readonly string[], options: CommandArgumen
     ...only(!without.has("network namespace"), "--net"),
     ...only(!without.has("ipc namespace"), "--ipc"),
     ...only(!without.has("host name"), "--uts"),
-    ...only(!without.has("process namespace"), "--pid"),
+    ...only(!without.has("process namespace") && ownProc, "--pid"),
     "--",
+    ...only(!ownProc, ...endsByItself(leftMs)),
     ...rlimits(options),
     "bwrap",
     ...["--unshare-user", "--unshare-cgroup-try", "--uid", String(INNER_UID), "--gid", String(INNER_UID)],
@@ -132,6 +135,17 @@ export function innerCommand(command: readonly string[], options: CommandArgumen
     ...command,
   ];
 }
+
+/**
+ * Bubblewrap looks for its child in /proc. Without a /proc of the keeper's process namespace it has to stay outside of that one:
+ * what the kernel would do there when the keeper ends, whoever keeps the command does. It ends with us, too, and when we hang.
+ */
+function endsByItself(leftMs: number): string[] {
+  return ["setpriv", "--pdeathsig", "KILL", "timeout", "--foreground", "-s", "KILL", String((leftMs + LATE_MS) / 1000)];
+}
+
+/** The keeper is first, so that it is known why. */
+const LATE_MS = 2_000;
 
 /** Descriptors that we were given ourselves are passed on by Node. A plain sh cannot name those above 9. */
 const closeAbove = (last: number): string =>

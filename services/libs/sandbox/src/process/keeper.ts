@@ -63,6 +63,11 @@ export class Keeper {
     return this.#isOver || isExiting(this.pid);
   }
 
+  /** Of its time to live. */
+  get leftMs(): number {
+    return Math.max(0, this.#endsAt - performance.now());
+  }
+
   /** Why it is over, where nobody has closed it. */
   get loss(): SandboxError {
     if (performance.now() >= this.#endsAt)

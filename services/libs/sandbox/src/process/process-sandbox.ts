@@ -51,6 +51,8 @@ export class ProcessSandbox implements Sandbox {
     this.#options = options;
     this.id = options.id;
     this.level = options.level;
+    // Where the kernel does not: commands are outside of the keeper's process namespace.
+    if (!options.ownProc) void options.keeper.ended.then(() => this.#killAll());
   }
 
   exec(command: readonly string[], options: ExecOptions = {}): Execution {
@@ -107,7 +109,10 @@ export class ProcessSandbox implements Sandbox {
     if (this.#closing) throw closed();
     if (keeper.isOver) throw keeper.loss;
     const cgroupProcs = cgroup?.procs ?? [];
-    const argv = innerCommand(command, { ...this.#options, ...own, keeper: keeper.pid, cgroupProcs });
+    const argv = innerCommand(command, {
+      ...{ ...this.#options, ...own, keeper: keeper.pid, cgroupProcs },
+      leftMs: keeper.leftMs,
+    });
     return { argv, filter, keepersEnv: without.has("environment") ? process.env : SYSTEM_PATH };
   }
 
@@ -115,11 +120,15 @@ export class ProcessSandbox implements Sandbox {
     const { keeper, cgroup, endsWithIt, onClose } = this.#options;
     // The kernel ends what runs inside, and those who started it are still there to reap it: an orphan waits for the first process.
     await keeper.close();
-    for (const execution of this.#running) execution.kill();
+    this.#killAll();
     await Promise.allSettled([...this.#running].map(({ result }): Promise<unknown> => result));
     await cgroup?.remove();
     await endsWithIt?.[Symbol.asyncDispose]();
     onClose();
+  }
+
+  #killAll(): void {
+    for (const execution of this.#running) execution.kill();
   }
 
   /** Whose fault it is. What happened before the command began is ours, unless its sandbox was used up by then. */
