@@ -50,6 +50,7 @@ export const ROTATING: readonly Stage[] = [
       `${CONTROLLER}/loop`,
       `${OPERATOR}/on-demand`,
       "services/libs/modules/src",
+      "services/libs/sandbox/src/process",
       "services/cli/src/modules",
       "python-trainer/src/whetstone_trainer",
       ...IMAGES,
@@ -109,6 +110,7 @@ export const ROTATING: readonly Stage[] = [
       "tests/kube/sandbox-escape.kube.test.ts",
       "tests/kube/sandbox-pools.kube.test.ts",
       "tests/kube/agent-sandbox.kube.test.ts",
+      "tests/kube/repository-image.kube.test.ts",
     ],
     minutes: 7,
     paths: [

@@ -7,6 +7,7 @@
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
 //   E2E_SECCOMP_FOLDER with E2E_NODE, see own-sandbox.ts: own code runs in sandboxes
+//   E2E_SANDBOX_PROVIDER=agentSandbox  pods of sandboxes are made by agent-sandbox, where the cluster has it
 //   E2E_FAULTS, E2E_FAULT_ROUNDS, E2E_CLUSTER, E2E_KILL, E2E_NODE, E2E_API_DOWN_SECONDS: see faults.ts
 import { checkChart } from "./chart.ts";
 import { attempt } from "./cluster.ts";

@@ -28,12 +28,13 @@ const JOB_MS = 420_000;
 
 /** A pool whose image has Python, bash, and Node for the probe; waits until some are warm, and looks at what one reaches. */
 export async function makeSandboxPool(): Promise<string> {
-  const spec = { image: IMAGES.envRunner, warm: WARM, max: 8, memoryMiB: 1024, diskMiB: 512 };
+  const provider = process.env["E2E_SANDBOX_PROVIDER"] || "pods";
+  const spec = { image: IMAGES.envRunner, provider, warm: WARM, max: 8, memoryMiB: 1024, diskMiB: 512 };
   const metadata = { name: POOL, namespace: NAMESPACE };
   const pool = { apiVersion: "whetstone.dev/v1alpha1", kind: "SandboxPool", metadata, spec };
   command("kubectl", ["apply", "-f", "-"], JSON.stringify(pool));
   await until(`${WARM} warm sandboxes`, 120_000, () => warm() >= WARM);
-  return `${WARM} warm; ${refuseReached(POOL_LABEL)}`;
+  return `${WARM} warm, by ${provider}; ${refuseReached(POOL_LABEL)}`;
 }
 
 function warm(): number {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warm pod costs its user, on the cluster of KUBECONFIG, one JSON line: --claims 50, --warm 8.
+// What a warm pod costs its user, on the cluster of KUBECONFIG, one JSON line: --claims 50, --warm 8, --provider agentSandbox.
 import { parseArgs } from "node:util";
 import type { Sandbox } from "@whetstone/sandbox";
 import { openSandboxPools } from "../../support/sandbox-pools.ts";
 
 const { values } = parseArgs({
-  options: { claims: { type: "string", default: "50" }, warm: { type: "string", default: "8" } },
+  options: {
+    claims: { type: "string", default: "50" },
+    warm: { type: "string", default: "8" },
+    provider: { type: "string", default: "pods" },
+  },
 });
 const [claims, warm] = [Number(values.claims), Number(values.warm)];
+const provider = values.provider === "agentSandbox" ? "agentSandbox" : "pods";
 const TTL_MS = 300_000;
 
 function percentiles(taken: readonly number[]): { p50Ms: number; p99Ms: number } {
@@ -25,15 +30,16 @@ async function timed<T>(into: number[], work: () => Promise<T>): Promise<T> {
   return result;
 }
 
+const spec = { provider, warm, max: 3 * warm, memoryMiB: 64, diskMiB: 16, cpus: 0.5 } as const;
 await using pools = await openSandboxPools("bench");
-await pools.pool("bench", { warm, max: 3 * warm, memoryMiB: 64, diskMiB: 16, cpus: 0.5 });
+await pools.pool("bench", spec);
 await using backend = await pools.backend("bench");
 for (let i = 0; i < claims; i += 1) {
-  await pools.pool("bench", { warm, max: 3 * warm, memoryMiB: 64, diskMiB: 16, cpus: 0.5 });
+  await pools.pool("bench", spec);
   const sandbox: Sandbox = await timed(times.claim, () => backend.open({ ttlMs: TTL_MS }));
   await timed(times.firstCommand, () => sandbox.exec(["true"]).result);
   await timed(times.command, () => sandbox.exec(["true"]).result);
   await timed(times.release, () => sandbox.close());
 }
 const of = Object.fromEntries(Object.entries(times).map(([name, taken]) => [name, percentiles(taken)]));
-console.log(JSON.stringify({ warmPods: { claims, warm, ...of } }));
+console.log(JSON.stringify({ warmPods: { provider, claims, warm, ...of } }));
