@@ -38,7 +38,7 @@ export interface KeeperArguments {
   readonly without: Without;
 }
 
-/** Prints "ready"; ends when its standard input does, when its time is over, and when its parent is gone. */
+/** Prints "ready" and waits for a line; ends when its time is over, and when its parent is gone. */
 export function keeperCommand(options: KeeperArguments): string[] {
   const { id, mountPoint, lower, limits, ttlMs, ownProc, without } = options;
   const size = without.has("disk") ? "" : `size=${limits.diskMiB}m,`;
@@ -49,7 +49,9 @@ export function keeperCommand(options: KeeperArguments): string[] {
     "mkdir workspace tmp shm",
     ...(lower === undefined ? [] : [canOverlay() ? `mkdir upper work && ${OVERLAY}` : COPY]),
     "echo ready",
-    'exec timeout -s KILL "$3" cat',
+    // Whoever dies before it answers is no parent yet that bubblewrap dies with.
+    "read -r _",
+    'exec sleep "$3"',
   ].join(" && ");
   return [
     ...bindSources(options.readable, options.stage),

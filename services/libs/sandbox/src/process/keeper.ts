@@ -50,6 +50,7 @@ export class Keeper {
     using deadline = Deadline.after(OPEN_MS, signal);
     try {
       const pid = await raceSignal(firstProcess(monitor), deadline.signal);
+      monitor.stdin?.end("\n");
       return new Keeper(monitor, pid, options.mountPoint, endsAt);
     } catch (error) {
       killGroup(monitor);
@@ -91,7 +92,6 @@ export class Keeper {
   /** Ends everything; the kernel is through with it when this resolves. */
   async close(): Promise<void> {
     if (this.#isOver) return;
-    this.#monitor.stdin?.destroy();
     kill(this.pid);
     const late = setTimeout(() => {
       killGroup(this.#monitor);
