@@ -169,11 +169,15 @@ const LAKE = { kind: "FrozenLake-v1", pool: "env-runner-python", args: { is_slip
 
 const jobOf = async (name: string): Promise<Job> => (await jobs.getJob({ name })).job as Job;
 const stepOf = async (name: string): Promise<number> => (await jobOf(name)).status?.step ?? 0;
-const uidsOf = async (pool: string): Promise<string[]> => (await podsOf(pool)).map(({ metadata }) => metadata.uid).sort();
+const uidsOf = async (pool: string): Promise<string[]> =>
+  (await podsOf(pool)).map(({ metadata }) => metadata.uid).sort();
 
 async function trainsOn(name: string, steps = 2): Promise<void> {
   const from = await stepOf(name);
-  await waitFor(async () => (await stepOf(name)) >= from + steps, { ...LONG, what: `${name} to reach ${from + steps}` });
+  await waitFor(async () => (await stepOf(name)) >= from + steps, {
+    ...LONG,
+    what: `${name} to reach ${from + steps}`,
+  });
 }
 
 describe("jobs in pools that name their kinds", () => {

@@ -49,7 +49,9 @@ describe.skipIf(!LOAD)("a repository in an image, in pods", () => {
   });
 
   it("may be written within the limits, and nothing else of the image may", async () => {
-    const { said } = await play("head -c 100000000 /dev/zero >big; wc -c <big; rm big; touch /site/x; touch /usr/bin/x");
+    const { said } = await play(
+      "head -c 100000000 /dev/zero >big; wc -c <big; rm big; touch /site/x; touch /usr/bin/x",
+    );
     expect(said).toMatch(/No space left.*6\d{7}|6\d{7}.*No space left/u);
     expect(said.match(/Read-only file system/gu)).toHaveLength(2);
   });

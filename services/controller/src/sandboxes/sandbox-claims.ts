@@ -85,7 +85,10 @@ export class SandboxClaims implements Disposable {
     const pool = all.find(({ spec }) => spec.image === image);
     if (pool) return pool;
     const known = all.map(({ metadata, spec }) => `${metadata.name} (${spec.image})`).join(", ") || "none";
-    throw new WhetstoneError("NOT_FOUND", `no sandbox pool has the image "${image}": make one with it; known: ${known}`);
+    throw new WhetstoneError(
+      "NOT_FOUND",
+      `no sandbox pool has the image "${image}": make one with it; known: ${known}`,
+    );
   }
 
   /** Waits for a pod until the signal aborts. */

@@ -22,7 +22,11 @@ const inContainers = z.strictObject({
     .describe("never: an image that the engine does not have is refused; missing: it is pulled"),
   network,
 });
-const inPods = z.strictObject({ backend: z.literal("kubernetes"), pool: name.describe("name of a SandboxPool"), network });
+const inPods = z.strictObject({
+  backend: z.literal("kubernetes"),
+  pool: name.describe("name of a SandboxPool"),
+  network,
+});
 const inPodsOfImages = inPods.extend({
   pool: name.optional().describe("name of a SandboxPool. Default: the one whose image the task names"),
 });

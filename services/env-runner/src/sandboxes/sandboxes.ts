@@ -113,7 +113,8 @@ export class Sandboxes implements AsyncDisposable {
   async #startKubernetes({ pool }: Extract<SandboxChoice, { backend: "kubernetes" }>): Promise<SandboxBackend> {
     const { source } = this.#options;
     if (source === undefined) {
-      const why = "sandbox.backend: kubernetes: this env-runner knows no controller that has pods (WHETSTONE_ARTIFACT_ADDRESS)";
+      const why =
+        "sandbox.backend: kubernetes: this env-runner knows no controller that has pods (WHETSTONE_ARTIFACT_ADDRESS)";
       throw new SandboxError("UNAVAILABLE", why);
     }
     const start = (pool: GrpcPodClaimsOptions["pool"]): Promise<KubernetesBackend> =>

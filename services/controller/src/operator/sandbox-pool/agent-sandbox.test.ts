@@ -10,7 +10,16 @@ const DAY_MS = 86_400_000;
 
 function pool(more: Partial<SandboxPoolSpec> = {}): StoredSandboxPool {
   const size = { cpus: 1, memoryMiB: 256, diskMiB: 64, ttlSeconds: 60 };
-  const spec = { image: "python", imagePullPolicy: "IfNotPresent", warm: 2, max: 4, egress: [], imageFolders: [], ...size, ...more };
+  const spec = {
+    image: "python",
+    imagePullPolicy: "IfNotPresent",
+    warm: 2,
+    max: 4,
+    egress: [],
+    imageFolders: [],
+    ...size,
+    ...more,
+  };
   const metadata = { name: "p", uid: "u", resourceVersion: "1" };
   return { metadata, spec: { provider: "agentSandbox", ...spec } as SandboxPoolSpec };
 }

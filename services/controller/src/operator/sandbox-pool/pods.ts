@@ -202,7 +202,11 @@ export function podSpec(spec: SandboxPoolSpec, daemonImage: string, identity: Po
 
 /** Only a container of the image itself sees what lies in its folders. */
 function copyingContainer({ image, imagePullPolicy, imageFolders, cpus, memoryMiB }: SandboxPoolSpec, program: object) {
-  const copies = imageFolders.map((folder, index) => ({ folder, copy: `${COPIES}/${index}`, part: `folders/${index}` }));
+  const copies = imageFolders.map((folder, index) => ({
+    folder,
+    copy: `${COPIES}/${index}`,
+    part: `folders/${index}`,
+  }));
   return {
     name: "folders",
     image,
@@ -261,7 +265,7 @@ export function sandboxFact(pod: Stored<Pod>): SandboxPod | undefined {
     claim: claimOf(pod),
     given: labels[SANDBOX_LABELS.claim] !== undefined,
     ofSandbox: isOfSandbox(pod),
-    trouble: initFailure(status) ?? troubleOf(status),
+    trouble: troubleOf(status),
   };
 }
 
@@ -279,9 +283,9 @@ function claimOf({ metadata: { labels = {}, annotations = {} } }: Stored<Pod>): 
 type Status = NonNullable<Pod["status"]>;
 
 /** The next pod of the same template fails in the same way. */
-function initFailure({ initContainerStatuses = [] }: Status): string | undefined {
+function initFailure({ initContainerStatuses = [] }: Status): string {
   const failed = initContainerStatuses.find(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0);
-  if (!failed?.state?.terminated) return undefined;
+  if (!failed?.state?.terminated) return "";
   const { message = "", exitCode } = failed.state.terminated;
   return `${INIT_FAILED}: ${message.trim() || `${failed.name} ended with ${exitCode}`}`;
 }
@@ -298,12 +302,13 @@ function endOf({ phase, reason, message, containerStatuses = [] }: Status, creat
 }
 
 /** Why it will not be ready by itself. */
-function troubleOf({ conditions = [], containerStatuses = [], initContainerStatuses = [] }: Status): string {
+function troubleOf(status: Status): string {
+  const { conditions = [], containerStatuses = [], initContainerStatuses = [] } = status;
   const scheduled = conditions.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return `${scheduled.reason ?? "Unschedulable"}: ${scheduled.message ?? ""}`;
   const all = [...initContainerStatuses, ...containerStatuses].map(({ state }) => state?.waiting);
   const bad = all.find((each) => each?.reason !== undefined && !ORDINARY.has(each.reason));
-  return bad ? `${bad.reason}: ${bad.message ?? ""}` : "";
+  return bad ? `${bad.reason}: ${bad.message ?? ""}` : initFailure(status);
 }
 
 const INIT_FAILED = "InitContainerFailed";
