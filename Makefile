@@ -27,7 +27,7 @@ SANDBOX_STAMP := .whetstone/sandbox-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-weights bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -108,6 +108,9 @@ proto-baseline: setup ## Accept today's contract as the one that later changes a
 
 bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
+
+bench-weights: setup ## New weights to engines that sample, beside cp and a copy in memory, one JSON line (BENCH="--mib 256 --engines 2")
+	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE python bench/bench_weights.py $(BENCH)
 
 bench-trainer: setup ## CPU and memory of a whole training step beside TRL's update, one JSON line (BENCH="--quick")
 	@bash deploy/local/setup-trl.sh .whetstone/trl

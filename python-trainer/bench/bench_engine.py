@@ -46,7 +46,7 @@ def main() -> None:
                 continue
             folder = Path(root) / preset
             init_model(folder, preset)
-            with _engine(folder, options.threads) as (port, pid):
+            with served(folder, options.threads) as (port, pid):
                 report[preset] = _compare(folder, port, pid, output_tokens, options.threads, rounds)
                 if preset == "tiny":
                     report["short_requests"] = _short(port, pid)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _engine(folder: Path, threads: int) -> Iterator[tuple[int, int]]:
+def served(folder: Path, threads: int) -> Iterator[tuple[int, int]]:
     """A served engine: (port, process id)."""
     command = [
         sys.executable,

@@ -172,7 +172,7 @@ describe("a leader that sleeps and wakes up", () => {
     await expect(fleet.forgetPolicy({ policy: JOB, epoch })).rejects.toMatchObject(stale);
 
     const engine = `http://127.0.0.1:${stage.port("engine-0", "http")}`;
-    for (const path of ["/pause", "/collective_rpc", "/update_weight_version", "/resume"]) {
+    for (const path of ["/pause", "/stage_weights", "/collective_rpc", "/update_weight_version", "/resume"]) {
       const answer = await fetch(engine + path, {
         method: "POST",
         headers: { "whetstone-epoch": String(epoch) },

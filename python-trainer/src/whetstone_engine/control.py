@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +76,14 @@ class Control:
             raise invalid("method", f"{body.get('method')!r} is not supported, only 'reload_weights'")
         kwargs = body.get("kwargs")
         path = kwargs.get("weights_path") if isinstance(kwargs, dict) else None
-        if not isinstance(path, str) or not path:
-            raise invalid("kwargs.weights_path", "must name a folder that this engine can read")
-        started = time.monotonic()
-        try:
-            await self._engine.reload(Path(path))
-        except (ModelError, OSError) as error:
-            log.warning("reload_refused", extra={"path": path, "reason": str(error)})
-            raise internal(f"reload_weights: {error}") from error
-        log.info("weights_reloaded", extra={"path": path, "seconds": round(time.monotonic() - started, 3)})
+        await _with_folder("reload_weights", "kwargs.weights_path", path, self._engine.reload)
         return reply({"results": [None]})
+
+    async def stage_weights(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /stage_weights {"weights_path":"..."}: reads and verifies while sampling goes on. Ours alone."""
+        path = parse_body(await request.read()).get("weights_path")
+        await _with_folder("stage_weights", "weights_path", path, self._engine.stage)
+        return reply({"success": True})
 
     async def models(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /v1/models"""
@@ -107,6 +106,19 @@ class Control:
         engine = self._engine
         text = render(engine.options.served_model_name, engine.scheduler.counters, engine.gauges())
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
+async def _with_folder(what: str, field: str, path: object, work: Callable[[Path], Awaitable[None]]) -> None:
+    """The work with the folder that a call names. Raises ApiError 400 where it names none, 500 for a bad one."""
+    if not isinstance(path, str) or not path:
+        raise invalid(field, "must name a folder that this engine can read")
+    started = time.monotonic()
+    try:
+        await work(Path(path))
+    except (ModelError, OSError) as error:
+        log.warning("weights_refused", extra={"call": what, "path": path, "reason": str(error)})
+        raise internal(f"{what}: {error}") from error
+    log.info("weights_read", extra={"call": what, "path": path, "seconds": round(time.monotonic() - started, 3)})
 
 
 def reply(body: dict[str, Any], status: int = 200) -> web.Response:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import uuid
 from collections.abc import Callable
@@ -62,6 +63,8 @@ class Engine:
         self.steps = StepLoop(self.scheduler, self.runner, options.max_waiting)
         self.live: dict[str, list[Sequence]] = {}
         self._reloading = asyncio.Lock()
+        # Read and verified, and not served yet.
+        self._staged: tuple[Path, Transformer] | None = None
 
     @property
     def label(self) -> str:
@@ -143,6 +146,15 @@ class Engine:
 
         await self.steps.call(reset)
 
+    async def stage(self, directory: Path) -> None:
+        """Reads and verifies a folder while sampling goes on, so that a `reload` of it only swaps.
+
+        It is kept beside the served weights until a reload, or until another folder is staged. Raises ModelError.
+        """
+        async with self._reloading:
+            self._staged = None
+            self._staged = directory, await self._read(directory)
+
     async def reload(self, directory: Path) -> None:
         """Replaces the weights. On any error nothing has changed: old weights, old label, same pause state (I7).
 
@@ -150,12 +162,17 @@ class Engine:
         label of the old weights (I5).
         """
         async with self._reloading:
-            model = await asyncio.to_thread(self._load, directory, self.runner.model.config)
-            if model.config.vocab_size != self.limits.vocab_size or model.config.max_position < self.max_len:
-                raise ModelError(
-                    "config.json", "vocabulary or context differ from the served model; restart the engine"
-                )
-            await self.steps.call(lambda: self._swap(model))
+            staged, model = self._staged or (None, None)
+            if model is None or staged != directory:
+                model = await self._read(directory)
+            await self.steps.call(functools.partial(self._swap, model))
+            self._staged = None
+
+    async def _read(self, directory: Path) -> Transformer:
+        model = await asyncio.to_thread(self._load, directory, self.runner.model.config)
+        if model.config.vocab_size != self.limits.vocab_size or model.config.max_position < self.max_len:
+            raise ModelError("config.json", "vocabulary or context differ from the served model; restart the engine")
+        return model
 
     def _swap(self, model: Transformer) -> None:
         scheduler = self.scheduler

@@ -80,6 +80,7 @@ def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
         ("POST", "/update_weight_version"): fenced(control.update_weight_version),
         ("GET", "/get_world_size"): _tells(lambda: {"world_size": 1}),
         ("POST", "/collective_rpc"): fenced(control.collective_rpc),
+        ("POST", "/stage_weights"): fenced(control.stage_weights),
         ("GET", "/v1/models"): control.models,
         ("GET", "/health"): control.health,
         ("GET", "/ping"): control.health,

@@ -19,6 +19,7 @@ from whetstone_models.folder import load_model
 PROMPT = [256, *b"the same sixty-four tokens, so that four blocks of the cache fit", 257]
 QUESTION = [256, *b"a longer question, please answer", 257]
 MARGIN = 1e-3
+OURS = pytest.mark.skipif("IEP_TARGET" in os.environ, reason="not a route of vLLM's")
 
 
 def offline_greedy(folder: Path, prompt: list[int], count: int) -> list[int]:
@@ -205,3 +206,47 @@ async def test_every_token_is_attributed_once_over_ten_switches(api: Api, target
         for place in range(begin, end):
             best = logits[place].max()
             assert logits[place, partial[place]] >= best - MARGIN
+
+
+@OURS
+async def test_staged_weights_are_swapped_without_reading_them_again(api: Api, target: Target, tmp_path: Path) -> None:
+    """The folder is gone when the engine is paused: whatever it serves afterwards it had read before."""
+    before = choice(await api.generate(PROMPT, max_tokens=8))["token_ids"]
+    shutil.copytree(target.folder_b, tmp_path / "b")
+    status, _ = await api.post("/stage_weights", {"weights_path": str(tmp_path / "b")})
+    assert status == 200
+    unchanged = choice(await api.generate(PROMPT, max_tokens=8))
+    assert unchanged["token_ids"] == before
+    shutil.rmtree(tmp_path / "b")
+    await api.switch(tmp_path / "b", "b")
+    assert choice(await api.generate(PROMPT, max_tokens=8))["token_ids"] == offline_greedy(target.folder_b, PROMPT, 8)
+    await api.post("/pause")
+    status, _ = await api.reload(tmp_path / "b")  # It is kept for one reload only.
+    assert status >= 400
+    await api.post("/resume")
+
+
+@OURS
+async def test_another_folder_than_the_staged_one_is_read(api: Api, target: Target) -> None:
+    await api.post("/stage_weights", {"weights_path": str(target.folder_b)})
+    await api.switch(target.folder_a, "a2")
+    expected = offline_greedy(target.folder_a, PROMPT, 8)
+    assert choice(await api.generate(PROMPT, max_tokens=8))["token_ids"] == expected
+
+
+@OURS
+@pytest.mark.parametrize("damage", [without_a_tensor, truncated, without_weights])
+async def test_a_folder_that_cannot_be_staged_changes_nothing(
+    api: Api, target: Target, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    expected = choice(await api.generate(PROMPT, max_tokens=5))["token_ids"]
+    shutil.copytree(target.folder_b, tmp_path / "bad", ignore=shutil.ignore_patterns("manifest.json"))
+    damage(tmp_path / "bad")
+    status, body = await api.post("/stage_weights", {"weights_path": str(tmp_path / "bad")})
+    assert status >= 400
+    assert "stage_weights" in str(body)
+    assert (await api.get("/is_paused"))[1] == {"is_paused": False}
+    assert choice(await api.generate(PROMPT, max_tokens=5))["token_ids"] == expected
+    status, body = await api.post("/stage_weights", {})
+    assert status == 400
+    assert "weights_path" in str(body)

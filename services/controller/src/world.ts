@@ -76,6 +76,11 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const runPathOf = (uid: string): string => join(config.dataPath, "runs", uid);
   const metrics = createMetrics({ component: "controller" });
   const quarantines = metrics.counter("engine_quarantines_total", "Engines found quarantined, by reason");
+  const stageSeconds = metrics.histogram("engine_stage_seconds", "Time in which an engine read weights and sampled on");
+  const fencedSeconds = metrics.histogram(
+    "engine_fenced_seconds",
+    "Time in which an engine sampled nothing for a switch",
+  );
   const kube = await openCluster(config, logger, metrics);
   const store = await JobStore.open(nats);
   if (kube) stack.use(kube);
@@ -98,6 +103,10 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
       onQuarantine: (engine, reason) => {
         quarantines.inc();
         logger.warn("engine_quarantined", { engine, reason });
+      },
+      onSwitched: ({ stage, fenced }) => {
+        if (stage !== undefined) stageSeconds.observe(stage);
+        fencedSeconds.observe(fenced);
       },
     }),
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),

@@ -11,6 +11,9 @@ const QUICK_MS = 60_000;
 /** Statuses of an engine, or of what stands before it, that is starting, busy or gone. Any other one is its answer. */
 const AWAY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
+/** Of an engine, or of what stands before it, that does not have a route. */
+const NO_ROUTE: ReadonlySet<number> = new Set([404, 405]);
+
 /**
  * The control plane of one engine (IEP/1). Each instance has connections of its own, so that control never queues behind
  * data; after a failure they are dropped, because vLLM closes a connection after a 500 without saying so.
@@ -61,6 +64,12 @@ export class EngineControl implements AsyncDisposable {
     });
   }
 
+  /** Reads and verifies weights while it samples on. @returns false for an engine that can only load them within its pause */
+  async stageWeights(path: string, signal: AbortSignal): Promise<boolean> {
+    const call = { method: "POST", path: "/stage_weights", timeoutMs: LOAD_MS, optional: true } as const;
+    return (await this.#call(call, signal, { weights_path: path })) !== undefined;
+  }
+
   async loadWeights(path: string, signal: AbortSignal): Promise<void> {
     const body = { method: "reload_weights", kwargs: { weights_path: path } };
     await this.#call({ method: "POST", path: "/collective_rpc", timeoutMs: LOAD_MS }, signal, body);
@@ -109,6 +118,7 @@ export class EngineControl implements AsyncDisposable {
     const text = await answer.body.text();
     if (answer.statusCode === 409 && text.includes("StaleEpoch"))
       throw new WhetstoneError("STALE_EPOCH", `engine ${this.#url}${path}: ${text.slice(0, 300)}`);
+    if (call.optional === true && NO_ROUTE.has(answer.statusCode)) return undefined;
     if (answer.statusCode !== 200) {
       const message = `engine ${this.#url}${path}: ${answer.statusCode} ${text.slice(0, 300)}`;
       if (AWAY.has(answer.statusCode)) throw new WhetstoneError("UNAVAILABLE", message, { retry: "later" });
@@ -122,6 +132,8 @@ interface ControlCall {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly timeoutMs: number;
+  /** An engine without the route answers undefined. */
+  readonly optional?: boolean;
 }
 
 interface CanaryAnswer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isAbort, policyLabel, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
+import { Gate, isAbort, policyLabel, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
 import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
@@ -13,6 +13,8 @@ import type { Authority } from "../leading/lead.ts";
 /** How often engines are looked at between switches. */
 const REPAIR_EVERY_MS = 300;
 const DRAIN_MS = 60_000;
+/** An engine that takes longer than this for its switch lets others begin theirs. */
+const TURN_MS = 10_000;
 /** A gateway that does not answer holds up nobody: a policy that it still knows is replaced by the next one. */
 const FORGET_MS = 2_000;
 
@@ -26,6 +28,15 @@ interface Options {
   readonly firstWaitMs?: number;
   /** Whose epoch goes with every call to an engine; `client` says its own. */
   readonly lead?: Authority;
+  readonly onSwitched?: (times: SwitchTimes) => void;
+}
+
+/** Of one engine, seconds. */
+export interface SwitchTimes {
+  /** Reading and verifying weights while it sampled on; undefined: it read them within its pause. */
+  readonly stage: number | undefined;
+  /** From the fence to the end of it: it sampled nothing. */
+  readonly fenced: number;
 }
 
 /**
@@ -101,7 +112,8 @@ export class EngineFleet implements Fleet {
       const { engines } = await this.#options.client.listEngines({}, { signal, deadlineMs: 10_000 });
       await this.#closeControlsBut(engines);
       this.#attempts.keepOnly(engines);
-      const served = await Promise.all(engines.map((engine) => this.#bring(engine, signal)));
+      const turns = new Gate(Math.max(1, Math.floor(engines.length / 2)));
+      const served = await Promise.all(engines.map((engine) => this.#bring(engine, turns, signal)));
       const verdict = this.#wanted && this.#attempts.verdict(engines, keyOf(this.#wanted));
       return { serving: served.filter(Boolean).length, verdict };
     } finally {
@@ -115,7 +127,7 @@ export class EngineFleet implements Fleet {
     return { serving: 0, verdict: undefined };
   }
 
-  async #bring(engine: Engine, signal: AbortSignal): Promise<boolean> {
+  async #bring(engine: Engine, turns: Gate, signal: AbortSignal): Promise<boolean> {
     const policy = this.#wanted;
     if (!policy) return false;
     if (serves(engine, policy)) return true;
@@ -124,7 +136,7 @@ export class EngineFleet implements Fleet {
     const leaves = new AbortController();
     this.#switches.set(engine.id, leaves);
     try {
-      await this.#switch(engine, policy, AbortSignal.any([signal, leaves.signal]));
+      await this.#switch(engine, policy, turns, AbortSignal.any([signal, leaves.signal]));
       this.#attempts.succeeded(engine.id);
       return true;
     } catch (error) {
@@ -137,26 +149,44 @@ export class EngineFleet implements Fleet {
     }
   }
 
-  /** fence → pause → drain → load → label → verify → resume → unfence. */
-  async #switch(engine: Engine, policy: PolicyRecord, signal: AbortSignal): Promise<void> {
-    const { client, logger } = this.#options;
-    const startedAt = performance.now();
+  /**
+   * Reads the weights while it samples on, and switches. Half of the engines go on sampling meanwhile; those that can read only
+   * within their pause do it all at once, since a step would wait for one after the other.
+   */
+  async #switch(engine: Engine, policy: PolicyRecord, turns: Gate, signal: AbortSignal): Promise<void> {
     const control = this.#controlOf(controlUrlOf(engine));
+    const startedAt = performance.now();
+    const isStaged =
+      !(await isLoaded(engine, policy, control, signal)) && (await control.stageWeights(policy.path, signal));
+    const stage = isStaged ? secondsSince(startedAt) : undefined;
+    using _turn = isStaged ? await shortTurn(turns, signal) : undefined;
+    const fencedAt = performance.now();
+    await this.#switchStaged(engine, policy, control, signal);
+    const times = { stage, fenced: secondsSince(fencedAt) };
+    this.#options.logger.debug("engine_switched", { engine: engine.id, label: labelOf(policy), ...times });
+    this.#options.onSwitched?.(times);
+  }
+
+  /** fence → pause → drain → load → label → verify → resume → unfence. */
+  async #switchStaged(
+    engine: Engine,
+    policy: PolicyRecord,
+    control: EngineControl,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client } = this.#options;
     const label = labelOf(policy);
     await client.fenceEngine({ id: engine.id }, { signal });
     // A repeated pause would abort what was queued meanwhile, so it is only sent to an engine that runs.
     if (!(await control.isPaused(signal))) await control.pause(signal);
     await client.drainEngine({ id: engine.id }, { signal, deadlineMs: DRAIN_MS });
-    // The label alone is not enough: a deleted job of the same name may have left it behind.
-    const isLoaded = engine.policy?.modelPath === policy.path && (await control.label(signal)) === label;
-    if (!isLoaded) await this.#load(control, policy, label, signal);
+    if (!(await isLoaded(engine, policy, control, signal))) await this.#load(control, policy, label, signal);
     await control.resume(signal);
     if (await control.isPaused(signal))
       throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
     await control.canary(label, signal);
     const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
     await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
-    logger.debug("engine_switched", { engine: engine.id, label, elapsedMs: performance.now() - startedAt });
   }
 
   /** The label changes only after a complete load, and is read back (I7). */
@@ -192,6 +222,29 @@ interface Look {
   /** Why none ever will. */
   readonly verdict: string | undefined;
 }
+
+/** The label alone is not enough: a deleted job of the same name may have left it behind. */
+async function isLoaded(
+  { policy: served }: Engine,
+  policy: PolicyRecord,
+  control: EngineControl,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return served?.modelPath === policy.path && (await control.label(signal)) === labelOf(policy);
+}
+
+async function shortTurn(turns: Gate, signal: AbortSignal): Promise<Disposable> {
+  const turn = await turns.acquire(signal);
+  const timer = setTimeout(() => turn[Symbol.dispose](), TURN_MS);
+  return {
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      turn[Symbol.dispose]();
+    },
+  };
+}
+
+const secondsSince = (startedAt: number): number => (performance.now() - startedAt) / 1000;
 
 function refused(policy: PolicyRecord, verdict: string): WhetstoneError {
   const message = `every engine refuses the weights of version ${policy.policyVersion} (${policy.path}): ${verdict}`;

@@ -24,7 +24,7 @@ export type EngineScript = (
 ) => EngineAnswer | Promise<EngineAnswer>;
 
 /** Where a fault strikes. */
-export type FaultPoint = "generate" | "pause" | "resume" | "reload" | "label" | "health" | "abort";
+export type FaultPoint = "generate" | "pause" | "resume" | "reload" | "stage" | "label" | "health" | "abort";
 
 /**
  * - `hang`: never answers, until the caller leaves.

@@ -31,6 +31,8 @@ export interface ScriptedEngineOptions {
   readonly tokenMs?: number;
   /** Default 0: a free one. */
   readonly port?: number;
+  /** It can read weights before its pause, as ours; default false, as vLLM. */
+  readonly stages?: boolean;
 }
 
 export interface ScriptedEngine extends AsyncDisposable {
@@ -51,6 +53,7 @@ export interface ScriptedEngine extends AsyncDisposable {
 }
 
 interface Engine {
+  readonly stages: boolean;
   readonly deps: GenerateDeps;
   readonly state: EngineState;
   readonly faults: FaultPlan;
@@ -111,7 +114,7 @@ function createEngine(options: ScriptedEngineOptions): Engine {
     firstTokenMs: options.firstTokenMs ?? 0,
     tokenMs: options.tokenMs ?? 0,
   };
-  return { deps, state, faults: new FaultPlan(), requests: [], controlCalls: [] };
+  return { stages: options.stages ?? false, deps, state, faults: new FaultPlan(), requests: [], controlCalls: [] };
 }
 
 function crash({ state }: Engine, server: Server): void {
@@ -138,6 +141,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "POST /pause": handlePause,
   "POST /resume": handleResume,
   "POST /collective_rpc": handleCollectiveRpc,
+  "POST /stage_weights": handleStage,
   "POST /update_weight_version": handleLabel,
   "GET /is_paused": ({ engine, response }) => {
     sendJson(response, 200, { is_paused: engine.state.paused });
@@ -228,6 +232,13 @@ async function handleCollectiveRpc(exchange: Exchange): Promise<void> {
   if (await strike(exchange, "reload")) return;
   exchange.engine.state.weightsPath = kwargs?.weights_path;
   sendJson(exchange.response, 200, { results: [null] });
+}
+
+async function handleStage(exchange: Exchange): Promise<void> {
+  const { weights_path: path } = ((await exchange.body()) ?? {}) as { weights_path?: string };
+  if (!exchange.engine.stages) return sendJson(exchange.response, 404, { detail: "Not Found" });
+  exchange.engine.controlCalls.push(`stage ${path}`);
+  if (!(await strike(exchange, "stage"))) sendJson(exchange.response, 200, { success: true });
 }
 
 async function handleLabel(exchange: Exchange): Promise<void> {
