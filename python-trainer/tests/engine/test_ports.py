@@ -26,6 +26,7 @@ STEERING = {
     ("GET", "/weight_info"): None,
     ("POST", "/update_weight_version"): {"new_version": "default"},
     ("GET", "/get_world_size"): None,
+    ("POST", "/stage_weights"): {"weights_path": "MODEL"},
     ("POST", "/collective_rpc"): {"method": "reload_weights", "kwargs": {"weights_path": "MODEL"}},
     ("GET", "/server_info"): None,
 }
