@@ -63,6 +63,7 @@ def train(run_path: Path, model_path: Path, algorithm: str) -> dict[str, Any]:
         if step >= run.step:
             bodies = [episode.SerializeToString() for episode in episodes]
             run.train(StepRequest(manifest, f"digest-{step}", bodies, 0.0), lambda *_: None)
+            run.commit()
         else:
             replayed = step == 0 or run.result_of(step, f"digest-{step}").replayed
     critic = [run.folder.checkpoint(2) / "critic.safetensors"] if run.settings.critic_path else []

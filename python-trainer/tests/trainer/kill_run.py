@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from forked_trainers import Forker
-from trainer_kit import PROMPT, Sampler, Stream, Turn, configure_request, until_configured
+from trainer_kit import PROMPT, Sampler, Stream, Turn, committed, configure_request, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
@@ -75,6 +75,7 @@ class KillRun:
                 found.versions.append(weights.manifest_digest)
                 found.weights.add(file_digest(Path(weights.path) / "model.safetensors"))
                 samplers.append(Sampler(Path(weights.path)))
+            await committed(run, self.steps)
         return found
 
     async def disturbed(self, forker: Forker, same: Undisturbed, run: Path, lives_s: deque[float]) -> Disturbed:
@@ -124,6 +125,7 @@ class _Life:
             self.step, self.is_published = step, (self.run / "weights" / f"v{step + 1}").exists()
             weights = (await train(stub, self.same.manifests[step])).weights
             assert weights.manifest_digest == self.same.versions[step + 1], f"version {step + 1}"
+        await committed(self.run, self.of.steps)
 
     def phase(self) -> str:
         """What it was doing when it was killed, as its folder shows."""

@@ -16,7 +16,17 @@ from typing import Any
 
 import grpc
 import pytest
-from trainer_kit import Sampler, Stream, configure_request, free_port, group, grpo_spec, until, until_configured
+from trainer_kit import (
+    Sampler,
+    Stream,
+    committed,
+    configure_request,
+    free_port,
+    group,
+    grpo_spec,
+    until,
+    until_configured,
+)
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
@@ -149,6 +159,7 @@ async def test_a_killed_service_answers_again(
     async with process(nats_url) as (stub, child):
         await configure(stub, spec, tmp_path / "run")
         first = await train(stub, manifest)
+        await committed(tmp_path / "run", 1)
         child.kill()
     async with process(nats_url) as (stub, child):
         assert (await configure(stub, spec, tmp_path / "run")).step == 1

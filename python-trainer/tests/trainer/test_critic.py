@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from test_gradients import CPU, GRPO, make_rows
 from test_hugging_face import random_model
 from test_reference import request
-from trainer_kit import PROMPT, UID, Sampler, Turn, group, ppo_spec
+from trainer_kit import PROMPT, UID, Sampler, Turn, done, group, ppo_spec
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
 
@@ -140,7 +140,7 @@ def test_ppo_learns_and_so_does_its_critic(model_path: Path, tmp_path: Path) -> 
     options.optimizer.learning_rate = options.critic.optimizer.learning_rate = 1e-2
     run, metrics = start(spec, model_path, tmp_path / "run"), []
     for step in range(14):
-        metrics.append(dict(run.train(request(step, sampled(run, 32, step)), untold).metrics))
+        metrics.append(dict(done(run, request(step, sampled(run, 32, step))).metrics))
     # A head of zeros expects nothing.
     assert (metrics[0]["values/mean"], metrics[0]["explained_variance"]) == (0, 0)
     rewards = [one["reward/mean"] for one in metrics]
@@ -156,7 +156,7 @@ def test_only_the_critic_learns_while_it_warms_up(model_path: Path, tmp_path: Pa
     spec.algorithm.policy_gradient.critic.warmup_steps = 2
     run, metrics = start(spec, model_path, tmp_path / "run"), []
     for step in range(3):
-        metrics.append(dict(run.train(request(step, sampled(run, 8, step)), untold).metrics))
+        metrics.append(dict(done(run, request(step, sampled(run, 8, step))).metrics))
     weights = [load_file(tmp_path / f"run/weights/v{step}/model.safetensors") for step in (1, 2, 3)]
     critics = [load_file(tmp_path / f"run/checkpoints/step-{step}/critic.safetensors") for step in (2, 3)]
     assert [one["optimizer_steps"] for one in metrics] == [0, 0, 4]
@@ -194,17 +194,17 @@ def test_what_is_published_has_no_critic_and_a_restart_goes_on_with_the_same_one
     spec = ppo_spec(model_path)
     run = start(spec, model_path, tmp_path / "run")
     for step in range(2):
-        run.train(request(step, group(sampler, step)), untold)
+        done(run, request(step, group(sampler, step)))
     checkpoint = tmp_path / "run/checkpoints/step-2"
     held = {path.name for path in checkpoint.iterdir()}
     assert held == {"optimizer.pt", "critic.safetensors", "critic-optimizer.pt", "state.json"}
     assert not [path for path in (tmp_path / "run/weights/v2").iterdir() if "critic" in path.name]
     third = request(2, group(sampler, 2))
-    metrics = run.train(third, untold).metrics
+    metrics = done(run, third).metrics
     expected = [metrics["values/mean"], load_file(tmp_path / "run/checkpoints/step-3/critic.safetensors")]
     again = start(spec, model_path, tmp_path / "run")
     again.restore(2)
-    metrics = again.train(third, untold).metrics
+    metrics = done(again, third).metrics
     assert metrics["values/mean"] == expected[0]
     assert same(load_file(tmp_path / "run/checkpoints/step-3/critic.safetensors"), expected[1])
 
@@ -215,7 +215,7 @@ def test_a_critic_that_is_damaged_takes_its_checkpoint_out_of_use(
 ) -> None:
     run = start(ppo_spec(model_path), model_path, tmp_path / "run")
     for step in range(2):
-        run.train(request(step, group(sampler, step)), untold)
+        done(run, request(step, group(sampler, step)))
     path = tmp_path / f"run/checkpoints/step-2/{name}"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -237,7 +237,7 @@ def test_disk_space_is_asked_for_the_critic_too(
         return patiently_write(write, path, needed_bytes, say)
 
     monkeypatch.setattr("whetstone_trainer.service.commit.patiently_write", noted)
-    start(ppo_spec(model_path), model_path, tmp_path / "run").train(request(0, group(sampler)), untold)
+    done(start(ppo_spec(model_path), model_path, tmp_path / "run"), request(0, group(sampler)))
     held = sum(path.stat().st_size for path in (tmp_path / "run/checkpoints/step-1").iterdir())
     # Headers of the files, and state.json, are not estimated.
     assert 0.8 * held < asked["checkpoints"] <= held
@@ -248,7 +248,7 @@ def test_a_critic_starts_from_a_folder_of_its_own(model_path: Path, tmp_path: Pa
     spec = ppo_spec(model_path)
     spec.algorithm.policy_gradient.critic.model = str(tmp_path / "other")
     run = start(spec, model_path, tmp_path / "run")
-    run.train(request(0, group(sampler)), untold)
+    done(run, request(0, group(sampler)))
     saved = load_file(tmp_path / "run/checkpoints/step-1/critic.safetensors")
     assert saved["value_head.weight"].shape == (1, 48)
 

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from forked_trainers import forker
 from trainer_client import Trainer, refused, start
-from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until_configured
+from trainer_kit import Sampler, Stream, committed, configure_request, group, grpo_spec, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
@@ -261,6 +261,7 @@ async def test_killed_between_two_steps_it_goes_on_as_ours_would(
                 assert (await until_configured(stub, request)).step == step
                 asked = stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=manifest))
                 results += [one.result async for one in asked if one.HasField("result")]
+                await committed(tmp_path / "run", step + 1)
                 await forked.kill()
     assert [weights(one) for one in results] == [weights(first), weights(ours)]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from test_gradients import GRPO, gradient, make_rows
-from trainer_kit import JOB, UID, Sampler, group, grpo_spec
+from trainer_kit import JOB, UID, Sampler, done, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.types.v1 import types_pb2 as types
@@ -55,7 +55,7 @@ def start(model: Path, run: Path, kl: jobs.KlPenalty | None, **options: object) 
 
 
 def trained(run: JobRun, episodes: Sequence[types.Episode], steps: int) -> list[dict[str, float]]:
-    return [dict(run.train(request(run.step, episodes), untold).metrics) for _ in range(steps)]
+    return [dict(done(run, request(run.step, episodes)).metrics) for _ in range(steps)]
 
 
 def weights(run: JobRun) -> torch.Tensor:

@@ -39,10 +39,12 @@ class Trainer:
     async def train(
         self, manifest: bytes, epoch: int = 1, dropped: Sequence[jobs.DroppedEpisode] = ()
     ) -> wire.TrainResult:
+        """The result, once the step's checkpoint is there, too."""
         kinds, request = [], wire.TrainStepRequest(epoch=epoch, manifest=manifest, dropped=dropped)
         async for response in self.stub.TrainStep(request):
             kinds.append(response)
         assert [kind.WhichOneof("kind") for kind in kinds[:-1]] == ["progress"] * (len(kinds) - 1)
+        await self.server.state.committed()
         return kinds[-1].result
 
     async def evaluate(self, manifest: bytes, epoch: int = 1) -> wire.EvaluateResult:

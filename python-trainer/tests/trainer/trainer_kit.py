@@ -25,6 +25,8 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_models.folder import load_model
 from whetstone_trainer.algorithms.aggregation import token_weights
+from whetstone_trainer.service.run import JobRun, untold
+from whetstone_trainer.service.step import StepRequest
 
 torch.set_num_threads(1)
 JOB, UID = "toy", "uid-1"
@@ -220,6 +222,22 @@ def dpo_spec(model_path: Path, variant: jobs.DpoVariant = jobs.DPO_VARIANT_DPO) 
     spec.loop.MergeFrom(jobs.Loop(steps=100, batch_groups=2))
     spec.algorithm.dpo.MergeFrom(jobs.Dpo(variant=variant, optimizer=jobs.Optimizer(learning_rate=3e-3)))
     return spec
+
+
+def done(run: JobRun, request: StepRequest) -> wire.TrainResult:
+    """A step with its checkpoint."""
+    result = run.train(request, untold)
+    run.commit()
+    return result
+
+
+async def committed(run_path: Path, step: int) -> None:
+    """Once another process has written the checkpoint of so many steps."""
+
+    async def is_there() -> bool:
+        return (run_path / "checkpoints" / f"step-{step}").exists()
+
+    await until(is_there)
 
 
 def configure_request(spec: jobs.JobSpec, run_path: Path, epoch: int = 1, uid: str = UID) -> wire.ConfigureRequest:

@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from test_critic import ppo_spec, request, sampled
 from test_gradients import GRPO, SETTINGS, adam, make_rows
 from test_preference import OPTIONS, pairs, settings_of
-from trainer_kit import UID, configure_request, free_port, grpo_spec, until_configured
+from trainer_kit import UID, configure_request, done, free_port, grpo_spec, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
@@ -86,7 +86,7 @@ def test_five_steps_move_the_weights_as_one_process_does(
     ours, theirs = (run_of(spec, model_path, *each) for each in zip(folders, (local(), verl), strict=True))
     for step in range(5):
         wanted = request(step, sampled(ours, 16, step))
-        mine, other = ours.train(wanted, untold).metrics, theirs.train(wanted, untold).metrics
+        mine, other = done(ours, wanted).metrics, done(theirs, wanted).metrics
         measured = {one for one in mine if not one.startswith(("time/", "tokens_per", "memory"))}
         assert measured <= set(other)
         for one in sorted(measured):
@@ -97,7 +97,7 @@ def test_five_steps_move_the_weights_as_one_process_does(
     for folder, backend in zip(folders, (verl, local()), strict=True):
         again = run_of(spec, model_path, folder, backend)
         assert again.step == 5
-        again.train(request(5, sampled(again, 16, 5)), untold)
+        done(again, request(5, sampled(again, 16, 5)))
     assert far(published(folders[0], 6), published(folders[1], 6)) <= 2 * CLOSE
 
 
@@ -175,7 +175,7 @@ def test_a_rank_lost_in_a_step_changes_nothing(
         wanted = []
         for step in range(4):
             wanted.append(request(step, sampled(undisturbed, 16, step)))
-            undisturbed.train(wanted[-1], untold)
+            done(undisturbed, wanted[-1])
         run = run_of(spec, model_path, tmp_path / "hurt", backend)
         for step in range(4):
             if step == 2:
@@ -183,7 +183,7 @@ def test_a_rank_lost_in_a_step_changes_nothing(
                     run.train(wanted[step], hurting(ranks_of(psutil.Process())[1], how))
                 assert caught.value.code == "UNAVAILABLE"
                 run.recover()
-            run.train(wanted[step], untold)
+            done(run, wanted[step])
         assert far(published(tmp_path / "whole", 4), published(tmp_path / "hurt", 4)) == 0
     finally:
         backend.close()

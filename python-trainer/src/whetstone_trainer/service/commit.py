@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained step becomes durable: its weights, then its checkpoint, then what nobody needs any more goes."""
+"""A trained step becomes durable: its weights, which the engines wait for, and later its checkpoint.
+
+A kill in between costs the step's computing: it is done again from the checkpoint before it, and its weights, which are
+there, are taken over (I1).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from google.protobuf.json_format import MessageToDict
 from whetstone.trainer.v1 import trainer_pb2 as wire
@@ -17,10 +22,10 @@ from whetstone_trainer.contract.settings import TrainSettings
 from whetstone_trainer.service.step import OnProgress, Trained
 from whetstone_trainer.service.step_metrics import Clock
 from whetstone_trainer.weights.checkpoint import State, write_checkpoint
-from whetstone_trainer.weights.disk_space import patiently_write
+from whetstone_trainer.weights.disk_space import Say, free_bytes, patiently_write
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 
-T = TypeVar("T")
+log = logging.getLogger("whetstone_trainer")
 
 
 @dataclass(frozen=True)
@@ -30,28 +35,55 @@ class StepCommit:
     backend: TrainerBackend
     folder: RunFolder
     settings: TrainSettings
+    # The step as it is once its weights are there.
+    after: State
+    # What its checkpoint takes.
+    state_bytes: int
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it is written before anybody hears of the step: nobody asks after the last one, and the wait for
+        space is told with the step."""
+        is_last = self.after.step >= self.settings.steps
+        return is_last or free_bytes(self.folder.checkpoint(self.after.step)) < self.state_bytes
+
+    def write(self, on_progress: OnProgress) -> None:
+        """The checkpoint, if this step gets one, then removes what nobody needs. The model is still the step's."""
+        done, settings = self.after.step, self.settings
+        if done % settings.checkpoint_every == 0 or done == settings.steps:
+            path, started = self.folder.checkpoint(done), time.monotonic()
+            on_progress("saving", 0.0)
+            write = partial(write_checkpoint, self.folder, self.after, self.backend.save)
+            patiently_write(write, path, self.state_bytes, _telling(on_progress))
+            seconds = round(time.monotonic() - started, 3)
+            log.info("checkpoint_written", extra={"step": done, "bytes": self.state_bytes, "seconds": seconds})
+        self.folder.prune(done, settings.checkpoints_kept, settings.max_policy_lag)
+
+
+@dataclass(frozen=True)
+class StepPublication:
+    """Makes a trained step's weights ready for the engines. From then on the step has a result."""
+
+    backend: TrainerBackend
+    folder: RunFolder
+    settings: TrainSettings
     on_progress: OnProgress
 
-    def write(self, before: State, trained: Trained, digest: str, clock: Clock) -> tuple[State, wire.TrainResult]:
-        """The state after the step, and its result. `digest`: of the step's manifest."""
+    def publish(
+        self, before: State, trained: Trained, digest: str, clock: Clock
+    ) -> tuple[StepCommit, wire.TrainResult]:
+        """What is left to be written, and the step's result. `digest`: of the step's manifest."""
         done = before.step + 1
         with clock.part("time/save"):
-            needed = trained.report.weights_bytes
-            weights = self._patiently(lambda: self._publish(done), self.folder.weights(done), needed)
+            path, write = self.folder.weights(done), partial(self._publish, done)
+            weights = patiently_write(write, path, trained.report.weights_bytes, _telling(self.on_progress))
         result = _result(before.step, weights, trained, digest, clock)
         dropped = [one.episode_id for one in trained.batch.dropped]
         episodes = len(trained.batch.episodes)
         consumed = {"step": before.step, "batchDigest": digest, "episodes": episodes, "dropped": dropped}
         last = MessageToDict(result)
         after = State(before.job_uid, done, weights.path, weights.manifest_digest, [*before.consumed, consumed], last)
-        if done % self.settings.checkpoint_every == 0 or done == self.settings.steps:
-            needed, path = trained.report.state_bytes, self.folder.checkpoint(done)
-            self._patiently(lambda: write_checkpoint(self.folder, after, self.backend.save), path, needed)
-        self.folder.prune(done, self.settings.checkpoints_kept, self.settings.max_policy_lag)
-        return after, result
-
-    def _patiently(self, write: Callable[[], T], path: Path, needed_bytes: int) -> T:
-        return patiently_write(write, path, needed_bytes, lambda notice: self.on_progress("waiting", 0.0, [notice]))
+        return StepCommit(self.backend, self.folder, self.settings, after, trained.report.state_bytes), result
 
     def _publish(self, version: int) -> wire.Weights:
         """Writes weights/v<version>. If they are there from a run that was cut short, those stay and are taken over."""
@@ -65,6 +97,10 @@ class StepCommit:
                 self.backend.adopt(PolicyVersion(version, directory))
                 return wire.Weights(policy_version=version, path=str(directory), manifest_digest=digest)
         return publish(self.backend, directory, version)
+
+
+def _telling(on_progress: OnProgress) -> Say:
+    return lambda notice: on_progress("waiting", 0.0, [notice])
 
 
 def publish(backend: TrainerBackend, directory: Path, version: int) -> wire.Weights:

@@ -22,7 +22,7 @@ from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, Train
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, with_custom
-from whetstone_trainer.service.commit import StepCommit
+from whetstone_trainer.service.commit import StepCommit, StepPublication
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
 from whetstone_trainer.service.reference_engine import ReferenceEngine
@@ -68,6 +68,8 @@ class JobRun:
         if settings.reference_engine:
             ReferenceEngine(settings.reference_engine).require(self.model.limits.vocab_size)
         self.state = self._starting_state()
+        # Of the newest step, as long as its checkpoint is not written.
+        self._uncommitted: StepCommit | None = None
         # Of the steps done by this process.
         self._results: dict[int, wire.TrainResult] = {}
         # What people should know of the model and of the run folder.
@@ -131,6 +133,7 @@ class JobRun:
     def _go_to(self, state: State, on_bytes: OnBytes = unheard) -> None:
         step = state.step
         saved = self.folder.checkpoint(step) if step else None
+        self._uncommitted = None
         self._backend.restore(Checkpoint(PolicyVersion(step, self.folder.weights(step)), saved), on_bytes)
         self.state, self._results = state, {}
         if state.last_result is not None:
@@ -151,8 +154,21 @@ class JobRun:
         result.replayed = True
         return result
 
+    def commit(self, on_progress: OnProgress = untold) -> None:
+        """Writes what `train` left to be written; without anything left it does nothing.
+
+        After an exception it may be called again; what was trained is still there.
+        """
+        if self._uncommitted is not None:
+            self._uncommitted.write(on_progress)
+            self._uncommitted = None
+
     def train(self, request: StepRequest, on_progress: OnProgress) -> wire.TrainResult:
-        """Does step `self.step`. After any exception the caller must `recover`: the model may be half trained."""
+        """Does step `self.step` and publishes its weights; the next `commit` writes its checkpoint.
+
+        After any exception the caller must `recover`: the model may be half trained.
+        """
+        self.commit(on_progress)
         step, settings = request.manifest.step, self.settings
         if step != self.step:
             raise TrainerError("FAILED_PRECONDITION", f"step {step} was asked for, step {self.step} is next")
@@ -162,8 +178,13 @@ class JobRun:
         compute = StepCompute(*given)
         trained = compute.run(request)
         on_progress("saving", 0.0)
-        commit = StepCommit(self._backend, self.folder, settings, on_progress)
-        self.state, result = commit.write(self.state, trained, request.digest, clock)
+        publication = StepPublication(self._backend, self.folder, settings, on_progress)
+        commit, result = publication.publish(self.state, trained, request.digest, clock)
+        if commit.is_urgent:
+            commit.write(on_progress)
+        else:
+            self._uncommitted = commit
+        self.state = commit.after
         self._results = {done: one for done, one in self._results.items() if done > step - RESULTS_KEPT}
         self._results[step] = result
         return result

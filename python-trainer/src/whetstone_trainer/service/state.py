@@ -50,6 +50,8 @@ class TrainerState:
         self._closing = False
         self.run: JobRun | None = None
         self.running: RunningStep | None = None
+        # The checkpoint of a step whose result is known already.
+        self._committing: asyncio.Future[None] | None = None
         # At work, or failed and not told yet.
         self.configuring: Configuring | None = None
         self.epoch = 0
@@ -174,7 +176,13 @@ class TrainerState:
             self.configuring.stop("UNAVAILABLE", ENDING)
             await self.configuring.ended()
         await self._stop_running("UNAVAILABLE", ENDING)
+        await self.committed()
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def committed(self) -> None:
+        """Once no checkpoint is being written."""
+        if self._committing is not None:
+            await asyncio.wait([self._committing])
 
     def _fence(self, epoch: int) -> None:
         if epoch < self.epoch:
@@ -204,12 +212,33 @@ class TrainerState:
             for one in result.dropped:
                 log.warning("episode_dropped", extra={"episode": one.episode_id, "reason": one.message})
             log.info("step_trained", extra={"job": manifest.job, "step": result.step, "rows": result.rows})
+            self._commit_beside(run)
             return result
         except Exception as error:
             await self._recover(run, running, error)
             raise
         finally:
             self.running = None
+
+    def _commit_beside(self, run: JobRun) -> None:
+        """Writes the step's checkpoint while the engines get its weights; the worker does nothing else before."""
+
+        def report(phase: str, share: float, notices: Sequence[wire.Notice] = ()) -> None:
+            if self._closing or self.run is not run:
+                raise TrainerError("UNAVAILABLE", ENDING if self._closing else OTHER_JOB)
+            if self.running is not None:
+                self.running.report(phase, share, notices)
+
+        def committed(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is None or self._closing or self.run is not run:
+                return
+            log.error("checkpoint_failed", exc_info=done.exception(), extra={"step": run.step})
+            # A step that runs by now has to write it first, and fails by itself if it cannot.
+            if self.running is None:
+                self.run = None
+
+        self._committing = asyncio.get_running_loop().run_in_executor(self._worker, run.commit, report)
+        self._committing.add_done_callback(committed)
 
     async def _recover(self, run: JobRun, running: RunningStep, error: Exception) -> None:
         """A failed step leaves no trace in memory: back to the newest checkpoint, or to no job if that fails."""

@@ -231,11 +231,15 @@ export class Auditor {
     return "its record and the checkpoint name different episodes that it could not train";
   }
 
-  /** Steps that a checkpoint must know: up to the newest that had to be written, or all of a job that succeeded. */
+  /**
+   * Steps that a checkpoint must know: all of a job that succeeded, else up to the newest that had to be written before
+   * the last step began. That of the last step itself is written after its record.
+   */
   #mustBeConsumed(checkpoint: CheckpointFacts | undefined): number {
     const done = this.#stepsDone();
-    const every = this.#job.phase === "succeeded" ? 1 : this.#job.checkpointEvery;
-    return Math.max(Math.floor(done / every) * every, Math.min(checkpoint?.step ?? 0, done));
+    if (this.#job.phase === "succeeded") return done;
+    const every = this.#job.checkpointEvery;
+    return Math.max(Math.floor((done - 1) / every) * every, Math.min(checkpoint?.step ?? 0, done));
   }
 
   #stepsDone(): number {
