@@ -27,7 +27,7 @@ SANDBOX_STAMP := .whetstone/sandbox-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-weights bench-trainer bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -115,6 +115,9 @@ bench-weights: setup ## New weights to engines that sample, beside cp and a copy
 bench-trainer: setup ## CPU and memory of a whole training step beside TRL's update, one JSON line (BENCH="--quick")
 	@bash deploy/local/setup-trl.sh .whetstone/trl
 	@OMP_NUM_THREADS=1 python python-trainer/bench/bench_trainer.py --trl .whetstone/trl/bin/python $(BENCH)
+
+bench-memory: setup ## What training and a restore hold beside the weights, and when weights are ready, a JSON line each for GRPO and PPO
+	@OMP_NUM_THREADS=1 python python-trainer/bench/bench_memory.py
 
 bench-rollout: setup ## Turns per second as a library and through the services, one JSON line (BENCH="--part library --levels 64,512")
 	@node services/libs/sdk/bench/bench-rollout.ts $(BENCH)

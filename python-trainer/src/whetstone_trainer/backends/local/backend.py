@@ -52,21 +52,19 @@ class _Job:
     optimizer: torch.optim.Optimizer
     budget: TokenBudget
     version: int = 0
-    # Versions that tokens may still be labelled with.
+    # Versions that sampled tokens of the present batch, as long as they are asked for: a copy of all weights each.
     older: dict[int, Policy] = field(default_factory=dict)
     # What divergences are measured from: never trained, in memory once.
     reference: Policy | None = None
     # Absent: no estimator of the job asks for values.
     critic: Critic | None = None
 
-    def keep_present(self, max_policy_lag: int) -> None:
-        """Before training changes it: later batches may hold tokens that this version sampled."""
-        oldest = self.version + 1 - max_policy_lag
-        self.older = {version: policy for version, policy in self.older.items() if version >= oldest}
-        if self.version >= oldest:
-            copy = self.policy.frozen()
-            if copy is not None:
-                self.older[self.version] = copy
+    def forget(self) -> None:
+        """What a restore replaces, so that it is not in memory twice."""
+        self.older.clear()
+        for optimizer in (self.optimizer, *([self.critic.optimizer] if self.critic else [])):
+            optimizer.zero_grad(set_to_none=True)
+            optimizer.state.clear()
 
 
 class LocalBackend:
@@ -138,6 +136,7 @@ class LocalBackend:
 
     def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
         job = self._held()
+        job.forget()
         _read(job.policy, checkpoint.policy.weights, on_bytes)
         optimizer = make_optimizer(job.policy.module, job.settings.optimizer)
         if checkpoint.state is not None:
@@ -147,7 +146,6 @@ class LocalBackend:
         elif job.critic is not None:
             job.critic.read(checkpoint.state, on_bytes)
         job.optimizer, job.version = optimizer, checkpoint.policy.version
-        job.older.clear()
 
     def log_probabilities(
         self, rows: Sequence[Row], policy: PolicyVersion | ReferencePolicy, on_share: OnShare
@@ -167,7 +165,7 @@ class LocalBackend:
     def step(self, batch: StepBatch, on_share: OnShare) -> StepReport:
         job, settings = self._held(), batch.settings
         torch.manual_seed(hash((settings.seed, batch.step)) & 0x7FFFFFFF)
-        job.keep_present(settings.max_policy_lag)
+        job.older.clear()
         metrics = self._train(job, batch, on_share)
         job.version = batch.step + 1
         halved = job.budget.take_halved()
@@ -211,7 +209,7 @@ class LocalBackend:
         """Nothing of it is outside of this process."""
 
     def _policy_of(self, policy: PolicyVersion | ReferencePolicy) -> Policy:
-        """An older one is read from its folder after a restart."""
+        """An older one is read from its folder."""
         job = self._held()
         if isinstance(policy, ReferencePolicy):
             assert job.reference is not None, "it is loaded when the job is configured"

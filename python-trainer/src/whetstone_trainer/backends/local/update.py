@@ -92,6 +92,8 @@ def train_mini_batches(
             tally = add_gradient(model.cut, model.optimizer, learned, budget, tally, add)
             tally.grad_norm += update(model.optimizer, model.options.gradient_clip, model.name)
             tally.steps += 1
+    # A quarter of what training holds, while versions are checked and weights are written.
+    model.optimizer.zero_grad(set_to_none=True)
     where = f"{model.name}: after an update with learning rate {rate:g}"
     require_finite(model.module, where, "lower the learning rate")
     return budget.ranks.joined_tally(tally, tally.SUMMED, tally.LARGEST), rate
