@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,26 +106,33 @@ def keep_finer(model: Transformer, directory: Path) -> None:
 
 def check_weights(directory: Path, config: ModelConfig) -> dict[Path, list[str]]:
     """Which tensors to read from which file. Raises WeightsError for a missing, extra, misshapen or truncated one."""
-    expected = expected_shapes(config)
-    found: dict[str, Path] = {}
-    for file in weight_files(directory):
-        for name, shape in _tensor_shapes(file).items():
-            if _is_unused(name, config):
-                continue
-            if name not in expected:
-                raise WeightsError(name, f"unexpected tensor in {file.name}; the configuration has no such parameter")
-            if name in found:
-                raise WeightsError(name, f"stored twice, in {found[name].name} and {file.name}")
-            if shape != expected[name]:
-                raise WeightsError(name, f"has shape {list(shape)}, expected {list(expected[name])}")
-            found[name] = file
+    found = [(name, shape, file.name) for file in weight_files(directory) for name, shape in _tensor_shapes(file)]
+    by_file: dict[Path, list[str]] = {}
+    for name, file in fitting(found, config, str(directory)).items():
+        by_file.setdefault(directory / file, []).append(name)
+    return by_file
+
+
+def fitting(tensors: Iterable[tuple[str, tuple[int, ...], str]], config: ModelConfig, where: str) -> dict[str, str]:
+    """File by name of the tensors that the model has, from name, shape and file of those that are there.
+
+    Raises WeightsError for a missing, extra or misshapen one; `where` they were looked for.
+    """
+    expected, found = expected_shapes(config), dict[str, str]()
+    for name, shape, file in tensors:
+        if _is_unused(name, config):
+            continue
+        if name not in expected:
+            raise WeightsError(name, f"unexpected tensor in {file}; the configuration has no such parameter")
+        if name in found:
+            raise WeightsError(name, f"stored twice, in {found[name]} and {file}")
+        if shape != expected[name]:
+            raise WeightsError(name, f"has shape {list(shape)}, expected {list(expected[name])}")
+        found[name] = file
     for name in expected:
         if name not in found:
-            raise WeightsError(name, f"missing from the weights in {directory}")
-    by_file: dict[Path, list[str]] = {}
-    for name, file in found.items():
-        by_file.setdefault(file, []).append(name)
-    return by_file
+            raise WeightsError(name, f"missing from the weights in {where}")
+    return found
 
 
 def has_weights(directory: Path) -> bool:
@@ -149,11 +156,11 @@ def weight_files(directory: Path) -> list[Path]:
     return [directory / name for name in names]
 
 
-def _tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+def _tensor_shapes(file: Path) -> list[tuple[str, tuple[int, ...]]]:
     """Shapes from the header. safetensors itself checks that the file is as long as the header says."""
     try:
         with safe_open(file, framework="pt") as tensors:
-            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+            return [(name, tuple(tensors.get_slice(name).get_shape())) for name in tensors.keys()]  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(file.name, f"cannot be read (truncated or not safetensors): {error}") from error
 
