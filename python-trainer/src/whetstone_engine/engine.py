@@ -22,11 +22,13 @@ from whetstone_engine.sequence import Output, Sequence
 from whetstone_engine.slots import SlotTable
 from whetstone_engine.step_loop import StepLoop
 from whetstone_engine.tokenizer import TextCodec
+from whetstone_engine.weights.building import Held, Place, build
+from whetstone_engine.weights.shards import ShardFolder
 from whetstone_engine.wire import Call, Limits
 from whetstone_models.config import ModelConfig, read_config
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_model
-from whetstone_models.manifest import MANIFEST, verify_manifest
+from whetstone_models.manifest import MANIFEST, read_manifest, verify_manifest
 from whetstone_models.transformer import Transformer
 
 
@@ -51,7 +53,8 @@ class Engine:
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self.codec = TextCodec(options.model)
-        model = self._load(options.model, None)
+        self._served = self._load(options.model, None)
+        model = self._served.model
         config = model.config
         self.max_len = min(options.max_model_len or config.max_position, config.max_position)
         eos = _end_tokens(options.model, config, self.codec)
@@ -64,7 +67,7 @@ class Engine:
         self.live: dict[str, list[Sequence]] = {}
         self._reloading = asyncio.Lock()
         # Read and verified, and not served yet.
-        self._staged: tuple[Path, Transformer] | None = None
+        self._staged: tuple[Path, Held] | None = None
 
     @property
     def label(self) -> str:
@@ -162,17 +165,18 @@ class Engine:
         label of the old weights (I5).
         """
         async with self._reloading:
-            staged, model = self._staged or (None, None)
-            if model is None or staged != directory:
-                model = await self._read(directory)
-            await self.steps.call(functools.partial(self._swap, model))
-            self._staged = None
+            staged, held = self._staged or (None, None)
+            if held is None or staged != directory:
+                held = await self._read(directory)
+            await self.steps.call(functools.partial(self._swap, held.model))
+            self._served, self._staged = held, None
 
-    async def _read(self, directory: Path) -> Transformer:
-        model = await asyncio.to_thread(self._load, directory, self.runner.model.config)
-        if model.config.vocab_size != self.limits.vocab_size or model.config.max_position < self.max_len:
+    async def _read(self, directory: Path) -> Held:
+        held = await asyncio.to_thread(self._load, directory, self._served)
+        config = held.model.config
+        if config.vocab_size != self.limits.vocab_size or config.max_position < self.max_len:
             raise ModelError("config.json", "vocabulary or context differ from the served model; restart the engine")
-        return model
+        return held
 
     def _swap(self, model: Transformer) -> None:
         scheduler = self.scheduler
@@ -183,16 +187,22 @@ class Engine:
         # vLLM leaves this to the caller, who may forget: a prefix computed by old weights is never right for new ones.
         scheduler.pool.reset_cache()
 
-    def _load(self, directory: Path, current: ModelConfig | None) -> Transformer:
-        """A complete model, or an error before anything is replaced. A folder of bare weights fits `current`."""
+    def _load(self, directory: Path, served: Held | None) -> Held:
+        """A complete model, or an error before anything is replaced. A folder of bare weights fits the served one."""
         if not directory.is_dir():
             raise ModelError("model", f"{directory} is not a folder")
-        if (directory / MANIFEST).is_file():
-            verify_manifest(directory)
-        config = current if current and not (directory / "config.json").is_file() else read_config(directory)
-        return (
-            load_model(directory, self.options.dtype, self.options.device, config).eval().requires_grad_(False).fuse()
-        )
+        manifest = read_manifest(directory) if (directory / MANIFEST).is_file() else None
+        if manifest is not None:
+            # The digests of tensors say the same of the shards, and are checked as they are read.
+            verify_manifest(directory, but=manifest.shards)
+        bare = served is not None and not (directory / "config.json").is_file()
+        config = served.model.config if served is not None and bare else read_config(directory)
+        place = Place(self.options.dtype, self.options.device)
+        if manifest is not None and manifest.tensors:
+            with ShardFolder(directory) as source:
+                return build(manifest.tensors, config, place, source, served)
+        model = load_model(directory, place.dtype, place.device, config)
+        return Held(model.eval().requires_grad_(False).fuse())
 
     def gauges(self) -> Gauges:
         """Values for /metrics. Read without a lock: each is a single number."""

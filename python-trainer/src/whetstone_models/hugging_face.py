@@ -67,13 +67,17 @@ def save_causal_lm(
     directory: Path,
     version: int,
     source_dir: Path,
+    shard_bytes: int,
     weights: Mapping[str, Tensor] | None = None,
     beside: Callable[[Path], object] | None = None,
 ) -> None:
-    """As `folder.save_weights`. `weights`: in place of the model's own, by the names that they have in memory."""
+    """As `folder.save_weights`, in the model's own type.
+
+    `weights`: in place of the model's own, by the names that they have in memory.
+    """
 
     def write(staging: Path) -> None:
-        model.save_pretrained(staging, state_dict=weights)
+        model.save_pretrained(staging, state_dict=weights, max_shard_size=shard_bytes)
         if beside is not None:
             beside(staging)
 

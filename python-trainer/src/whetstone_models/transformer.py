@@ -85,13 +85,22 @@ class Attention(nn.Module):
     def fuse(self) -> None:
         """Moves q, k and v into one matrix; the separate parameters become views of it. For inference only."""
         parts = (self.q_proj, self.k_proj, self.v_proj)
-        weight = torch.cat([part.weight.data for part in parts])
         bias = torch.cat([part.bias.data for part in parts]) if self.config.qkv_bias else None
+        self._hold(torch.cat([part.weight.data for part in parts]), bias)
+
+    def make_room(self, dtype: torch.dtype, device: torch.device | str) -> None:
+        """As `fuse`, of parameters that have no memory yet and are filled afterwards."""
+        rows = sum(part.out_features for part in (self.q_proj, self.k_proj, self.v_proj))
+        bias = torch.empty(rows, dtype=dtype, device=device) if self.config.qkv_bias else None
+        self._hold(torch.empty(rows, self.config.hidden_size, dtype=dtype, device=device), bias)
+
+    def _hold(self, weight: Tensor, bias: Tensor | None) -> None:
+        parts = (self.q_proj, self.k_proj, self.v_proj)
         sizes = [part.out_features for part in parts]
         for index, part in enumerate(parts):
-            part.weight.data = weight.split(sizes)[index]
+            part.weight = nn.Parameter(weight.split(sizes)[index], requires_grad=False)
             if bias is not None:
-                part.bias.data = bias.split(sizes)[index]
+                part.bias = nn.Parameter(bias.split(sizes)[index], requires_grad=False)
         self.fused = (weight, bias)
 
 

@@ -87,7 +87,7 @@ async def test_t22_a_manifest_that_does_not_match_is_refused(api: Api, target: T
     """I7: only verified versions are served. The tensors here are complete; one bit is not what was published."""
     shutil.copytree(target.folder_b, tmp_path / "bad")
     data = bytearray((tmp_path / "bad" / "model.safetensors").read_bytes())
-    data[-1] ^= 1
+    data[len(data) // 2] ^= 1  # Of a tensor that A does not have alike, and that is therefore read.
     (tmp_path / "bad" / "model.safetensors").write_bytes(data)
     await api.post("/pause")
     status, body = await api.reload(tmp_path / "bad")

@@ -178,6 +178,7 @@ async def test_a_full_disk_is_waited_out_and_the_step_is_trained_once(
                 filler.unlink(missing_ok=True)
         assert (last.WhichOneof("kind"), last.result.step) == ("result", 0)
         assert trained == [1]
+        await trainer.server.state.committed()
         assert any(f"the disk of {volume}: {volume}/run/weights/v1 needs about" in text for text in said)
         assert list((volume / "run").glob("**/.*.tmp")) == []
         assert consumed(volume / "run", 1) == [0]

@@ -184,8 +184,8 @@ def test_only_the_adapter_is_trained_and_kept(model_path: Path, tmp_path: Path, 
     # Two numbers a parameter and its count of steps.
     assert [round(count / 2, -2) for count in numbers] == [round(run.model.parameters, -2) for run in (whole, lora)]
     folder = lora.folder.weights(1)
-    listed = verify_manifest(folder).files
-    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors"} <= set(listed)
+    listed = {entry.name for entry in verify_manifest(folder).files}
+    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors"} <= listed
     adapted = load_file(folder / "model.safetensors")
     for name, tensor in load_file(model_path / "model.safetensors").items():
         assert torch.equal(tensor, adapted[name]) == ("proj" not in name), name

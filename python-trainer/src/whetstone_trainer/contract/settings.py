@@ -73,6 +73,18 @@ class RoleSettings:
 
 
 @dataclass(frozen=True)
+class PublishedForm:
+    """How versions are published."""
+
+    # "float32" or "bfloat16".
+    dtype: str = "float32"
+    # Most bytes of tensors in a file.
+    shard_bytes: int = 1 << 30
+    # Engines fetch them from the trainer; False: they read the run folder.
+    is_streamed: bool = False
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """Everything one training step needs to know about its job."""
 
@@ -105,6 +117,7 @@ class TrainSettings:
     critic_path: str = ""
     # With every default. Absent: all weights of the policy are trained.
     lora: jobs.Lora | None = None
+    published: PublishedForm = PublishedForm()
 
 
 def parse_settings(given: jobs.JobSpec) -> TrainSettings:
@@ -138,6 +151,7 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         reference_engine=_reference_engine(spec),
         critic_path=_critic_path(spec),
         lora=spec.model.lora if spec.model.HasField("lora") else None,
+        published=_published(spec.weights),
     )
 
 
@@ -185,6 +199,11 @@ def _algorithm(spec: jobs.JobSpec, kind: str) -> AlgorithmSettings:
             return AlgorithmSettings("dpo", "preference", "", min_group=PAIR, preference=spec.algorithm.dpo)
         case _:
             return _policy_gradient(spec)
+
+
+def _published(weights: jobs.PublishedWeights) -> PublishedForm:
+    dtype = "bfloat16" if weights.dtype == jobs.WEIGHTS_DTYPE_BFLOAT16 else "float32"
+    return PublishedForm(dtype, weights.shard_mib << 20, weights.HasField("stream"))
 
 
 def _reference_path(spec: jobs.JobSpec) -> str:

@@ -23,7 +23,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
-from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, parse_settings
 from whetstone_trainer.service.configuring import Configuring, RunId
 from whetstone_trainer.service.run import JobRun
@@ -63,6 +63,8 @@ class TrainerState:
         both and takes over.
         """
         settings = parse_settings(request.spec)
+        if settings.published.is_streamed:
+            raise SettingsError("weights.stream", "this trainer serves no weights")
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
         folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())

@@ -13,6 +13,7 @@ import torch
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import ModelError
+from whetstone_models.folder import WeightsForm, has_weights, write_bare
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import train_critic
@@ -22,7 +23,7 @@ from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.models import LocalModels, Models
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
-from whetstone_trainer.backends.local.policy import Policy
+from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.backends.local.preference_learner import train_pairs
 from whetstone_trainer.backends.protocol import (
     Checkpoint,
@@ -59,6 +60,19 @@ class _Job:
     # Absent: no estimator of the job asks for values.
     critic: Critic | None = None
 
+    @property
+    def form(self) -> WeightsForm:
+        """Of what it publishes."""
+        published = self.settings.published
+        return WeightsForm(getattr(torch, published.dtype), published.shard_bytes)
+
+    @property
+    def finer(self) -> TransformerPolicy | None:
+        """The policy, where published weights do not say all of it. An adapter's file always does."""
+        policy = self.policy
+        is_finer = self.settings.published.dtype != "float32" and policy.adapter is None
+        return policy if is_finer and isinstance(policy, TransformerPolicy) else None
+
     def forget(self) -> None:
         """What a restore replaces, so that it is not in memory twice."""
         self.older.clear()
@@ -87,6 +101,9 @@ class LocalBackend:
             policy = self._models.policy(model, on_bytes)
         except ModelError as error:
             raise SettingsError("model.path", f"{model}: {error}") from error
+        if settings.published.dtype != "float32" and not isinstance(policy, TransformerPolicy):
+            reason = "must be float32 for a model that our own transformer does not hold, as with the backend verl"
+            raise SettingsError("weights.dtype", reason)
         reference = self._reference(settings, policy, model, on_bytes)
         critic = self._critic(settings, policy, on_bytes)
         if settings.lora is not None:
@@ -137,7 +154,8 @@ class LocalBackend:
     def restore(self, checkpoint: Checkpoint, on_bytes: OnBytes) -> None:
         job = self._held()
         job.forget()
-        _read(job.policy, checkpoint.policy.weights, on_bytes)
+        whole = checkpoint.state if checkpoint.state and has_weights(checkpoint.state) else None
+        _read(job.policy, whole or checkpoint.policy.weights, on_bytes)
         optimizer = make_optimizer(job.policy.module, job.settings.optimizer)
         if checkpoint.state is not None:
             read_optimizer(checkpoint.state, job.policy.module, optimizer, on_bytes)
@@ -173,11 +191,12 @@ class LocalBackend:
             held = {id(one) for one in job.policy.module.parameters()}
             own = [one for one in job.reference.module.parameters() if id(one) not in held]
             metrics["kl/reference_bytes"] = float(_tensor_bytes(own))
+        state = [*optimizer_tensors(job.optimizer), *(job.critic.tensors() if job.critic else ())]
         return StepReport(
             {**metrics, "micro_batch_tokens": float(job.budget.tokens), "out_of_memory": float(halved)},
             [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
             _tensor_bytes(job.policy.module.parameters()),
-            _tensor_bytes([*optimizer_tensors(job.optimizer), *(job.critic.tensors() if job.critic else ())]),
+            _tensor_bytes([*state, *(job.finer.module.parameters() if job.finer else ())]),
         )
 
     def _train(self, job: _Job, batch: StepBatch, on_share: OnShare) -> dict[str, float]:
@@ -197,13 +216,18 @@ class LocalBackend:
         write_optimizer(directory, job.policy.module, job.optimizer, self._models.ranks)
         if job.critic is not None:
             job.critic.write(directory)
+        if job.finer is not None:
+            write_bare(job.finer.module, directory)
 
     def publish(self, directory: Path, version: int) -> None:
         job = self._held()
-        job.policy.write(directory, version, job.source)
+        job.policy.write(directory, version, job.source, job.form)
 
     def adopt(self, policy: PolicyVersion) -> None:
-        _read(self._held().policy, policy.weights)
+        try:
+            self._held().policy.keep_finer(policy.weights)
+        except ModelError as error:
+            raise _unreadable(policy.weights, error) from error
 
     def close(self) -> None:
         """Nothing of it is outside of this process."""

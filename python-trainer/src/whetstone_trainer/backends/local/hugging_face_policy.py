@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_models.folder import AS_THEY_ARE, WeightsForm
 from whetstone_models.hugging_face import load_causal_lm, save_causal_lm
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.frozen import copied
@@ -112,12 +113,16 @@ class HuggingFacePolicy:
         other = load_causal_lm(directory, self.module.dtype, self.module.device, on_bytes)
         self.module.load_state_dict(other.state_dict())
 
-    def write(self, directory: Path, version: int, source: Path) -> None:
+    def keep_finer(self, directory: Path) -> None:
+        """It is published as it is, so that nothing is finer."""
+        self.read(directory)
+
+    def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         if self.adapter is None:
-            save_causal_lm(self.module, directory, version, source)
+            save_causal_lm(self.module, directory, version, source, form.shard_bytes)
         else:
             merged = self.adapter.merged_into(self.module.state_dict())
-            save_causal_lm(self.module, directory, version, source, merged, self.adapter.write)
+            save_causal_lm(self.module, directory, version, source, form.shard_bytes, merged, self.adapter.write)
 
 
 def _not_packed(kind: str, why: str) -> wire.Notice:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import UnsupportedModelError
-from whetstone_models.folder import load_into, load_model, save_weights
+from whetstone_models.folder import AS_THEY_ARE, WeightsForm, keep_finer, load_into, load_model, save_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.frozen import copied
@@ -72,7 +72,11 @@ class Policy(Protocol):
         """Copies a folder's weights into the model, in place. Raises ModelError, leaving it unchanged, otherwise."""
         ...
 
-    def write(self, directory: Path, version: int, source: Path) -> None:
+    def keep_finer(self, directory: Path) -> None:
+        """As `read`; but what the folder only says with fewer digits stays as it is."""
+        ...
+
+    def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         """A new folder with these weights, and the configuration and tokenizer of `source`. Raises FileExistsError."""
         ...
 
@@ -142,12 +146,18 @@ class TransformerPolicy:
         else:
             load_into(self.module, directory, on_bytes)
 
-    def write(self, directory: Path, version: int, source: Path) -> None:
+    def keep_finer(self, directory: Path) -> None:
+        if self.adapter is not None:
+            self.adapter.read(directory, unheard)
+        else:
+            keep_finer(self.module, directory)
+
+    def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         if self.adapter is None:
-            save_weights(self.module, directory, version, source)
+            save_weights(self.module, directory, version, source, form)
         else:
             merged = self.adapter.merged_into(dict(self.module.named_parameters()))
-            save_weights(merged, directory, version, source, beside=self.adapter.write)
+            save_weights(merged, directory, version, source, form, self.adapter.write)
 
 
 def load_policy(directory: Path, compute: torch.dtype, device: torch.device, on_bytes: OnBytes = unheard) -> WithBody:

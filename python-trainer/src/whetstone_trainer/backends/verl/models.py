@@ -15,7 +15,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import ConfigError, WeightsError
-from whetstone_models.folder import save_weights, weight_files
+from whetstone_models.folder import AS_THEY_ARE, WeightsForm, save_weights, weight_files
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.lora import Adapter
@@ -69,12 +69,16 @@ class EnginePolicy:
     def read(self, directory: Path, on_bytes: OnBytes = unheard) -> None:
         read_sharded(self.module, directory, on_bytes, self._config.tie_word_embeddings)
 
-    def write(self, directory: Path, version: int, source: Path) -> None:
+    def keep_finer(self, directory: Path) -> None:
+        """It is published as it is, so that nothing is finer."""
+        self.read(directory)
+
+    def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         """By the first rank; all must call."""
         own = self.module.named_parameters()
         tensors = {name: whole(one.detach()).cpu() for name, one in own}
         if self._ranks.index == 0:
-            save_weights(tensors, directory, version, source)
+            save_weights(tensors, directory, version, source, form)
         # Nobody goes on before it is there.
         self._ranks.joined({})
 

@@ -2,7 +2,7 @@
 // Generated from the contract by `make gen`. Do not edit.
 /** By message, the fields that have a default. */
 export interface FilledFields {
-  "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight";
+  "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight" | "weights";
   "whetstone.jobs.v1.Lora": "rank";
   "whetstone.jobs.v1.EnvironmentSpec": "pool";
   "whetstone.jobs.v1.Dataset": "repeat";
@@ -53,4 +53,5 @@ export interface FilledFields {
     | "overlongFilter"
     | "accumulateThinking"
     | "disableThinking";
+  "whetstone.jobs.v1.PublishedWeights": "dtype" | "shardMib";
 }

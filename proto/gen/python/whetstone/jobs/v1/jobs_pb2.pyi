@@ -94,6 +94,12 @@ class MismatchPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MISMATCH_POLICY_WARN: _ClassVar[MismatchPolicy]
     MISMATCH_POLICY_STOP: _ClassVar[MismatchPolicy]
 
+class WeightsDtype(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WEIGHTS_DTYPE_UNSPECIFIED: _ClassVar[WeightsDtype]
+    WEIGHTS_DTYPE_FLOAT32: _ClassVar[WeightsDtype]
+    WEIGHTS_DTYPE_BFLOAT16: _ClassVar[WeightsDtype]
+
 class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
@@ -166,6 +172,9 @@ DEADLINE_POLICY_MASK: DeadlinePolicy
 MISMATCH_POLICY_UNSPECIFIED: MismatchPolicy
 MISMATCH_POLICY_WARN: MismatchPolicy
 MISMATCH_POLICY_STOP: MismatchPolicy
+WEIGHTS_DTYPE_UNSPECIFIED: WeightsDtype
+WEIGHTS_DTYPE_FLOAT32: WeightsDtype
+WEIGHTS_DTYPE_BFLOAT16: WeightsDtype
 JOB_PHASE_UNSPECIFIED: JobPhase
 JOB_PHASE_QUEUED: JobPhase
 JOB_PHASE_RUNNING: JobPhase
@@ -503,8 +512,26 @@ class Loop(_message.Message):
     mismatch_share: float
     def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ..., mismatch_share: _Optional[float] = ...) -> None: ...
 
+class PublishedWeights(_message.Message):
+    __slots__ = ("dtype", "shard_mib", "folder", "stream")
+    class Folder(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Stream(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHARD_MIB_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    dtype: WeightsDtype
+    shard_mib: int
+    folder: PublishedWeights.Folder
+    stream: PublishedWeights.Stream
+    def __init__(self, dtype: _Optional[_Union[WeightsDtype, str]] = ..., shard_mib: _Optional[int] = ..., folder: _Optional[_Union[PublishedWeights.Folder, _Mapping]] = ..., stream: _Optional[_Union[PublishedWeights.Stream, _Mapping]] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight")
+    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight", "weights")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -520,6 +547,7 @@ class JobSpec(_message.Message):
     MODULE_FIELD_NUMBER: _ClassVar[int]
     ROLES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     model: ModelSource
     agent: AgentSpec
@@ -535,7 +563,8 @@ class JobSpec(_message.Message):
     module: _types_pb2.Module
     roles: _containers.RepeatedCompositeFieldContainer[_types_pb2.Role]
     weight: int
-    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ...) -> None: ...
+    weights: PublishedWeights
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ..., weights: _Optional[_Union[PublishedWeights, _Mapping]] = ...) -> None: ...
 
 class DesiredState(_message.Message):
     __slots__ = ("run", "suspend", "end")

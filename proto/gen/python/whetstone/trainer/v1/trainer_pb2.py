@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from whetstone.jobs.v1 import jobs_pb2 as whetstone_dot_jobs_dot_v1_dot_jobs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"whetstone/trainer/v1/trainer.proto\x12\x14whetstone.trainer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cwhetstone/jobs/v1/jobs.proto\"n\n\x10\x43onfigureRequest\x12(\n\x04spec\x18\x01 \x01(\x0b\x32\x1a.whetstone.jobs.v1.JobSpec\x12\x10\n\x08run_path\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07job_uid\x18\x04 \x01(\t\"\xdb\x01\n\x11\x43onfigureResponse\x12\x0c\n\x04step\x18\x01 \x01(\r\x12.\n\x07weights\x18\x02 \x01(\x0b\x32\x1d.whetstone.trainer.v1.Weights\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12\x12\n\nparameters\x18\x04 \x01(\x04\x12\x35\n\x08progress\x18\x05 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgress\x12-\n\x07notices\x18\x06 \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\")\n\x06Notice\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"H\n\x07Weights\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x04\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x03 \x01(\t\"g\n\x10TrainStepRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\x12\x32\n\x07\x64ropped\x18\x03 \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\"\x89\x01\n\x11TrainStepResponse\x12\x37\n\x08progress\x18\x01 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressH\x00\x12\x33\n\x06result\x18\x02 \x01(\x0b\x32!.whetstone.trainer.v1.TrainResultH\x00\x42\x06\n\x04kind\"\\\n\rTrainProgress\x12\r\n\x05phase\x18\x01 \x01(\t\x12\r\n\x05share\x18\x02 \x01(\x01\x12-\n\x07notices\x18\x04 \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\"\x9a\x03\n\x0bTrainResult\x12\x0c\n\x04step\x18\x01 \x01(\r\x12.\n\x07weights\x18\x02 \x01(\x0b\x32\x1d.whetstone.trainer.v1.Weights\x12?\n\x07metrics\x18\x03 \x03(\x0b\x32..whetstone.trainer.v1.TrainResult.MetricsEntry\x12\x16\n\x0etokens_trained\x18\x04 \x01(\x04\x12\x0c\n\x04rows\x18\x05 \x01(\r\x12\x14\n\x0c\x62\x61tch_digest\x18\x06 \x01(\t\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08replayed\x18\x08 \x01(\x08\x12\x32\n\x07\x64ropped\x18\t \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\x12-\n\x07notices\x18\n \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"2\n\x0f\x45valuateRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\"\x8b\x01\n\x10\x45valuateResponse\x12\x37\n\x08progress\x18\x01 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressH\x00\x12\x36\n\x06result\x18\x02 \x01(\x0b\x32$.whetstone.trainer.v1.EvaluateResultH\x00\x42\x06\n\x04kind\"\xb8\x01\n\x0e\x45valuateResult\x12\x42\n\x07metrics\x18\x01 \x03(\x0b\x32\x31.whetstone.trainer.v1.EvaluateResult.MetricsEntry\x12\x32\n\x07\x64ropped\x18\x02 \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\\\n\x17\x45valuateLogProbsRequest\x12,\n\x04rows\x18\x01 \x03(\x0b\x32\x1e.whetstone.trainer.v1.TokenRow\x12\x13\n\x0btemperature\x18\x02 \x01(\x01\"\x1d\n\x08TokenRow\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"J\n\x18\x45valuateLogProbsResponse\x12.\n\x04rows\x18\x01 \x03(\x0b\x32 .whetstone.trainer.v1.LogProbRow\"\x1e\n\nLogProbRow\x12\x10\n\x08logprobs\x18\x01 \x03(\x02\"\x0f\n\rStatusRequest\"\xa7\x01\n\x0eStatusResponse\x12\x14\n\x07job_uid\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\r\x12\x0c\n\x04\x62usy\x18\x04 \x01(\x08\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x38\n\x0b\x63onfiguring\x18\x06 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressB\n\n\x08_job_uid2\xf3\x03\n\x0eTrainerService\x12\\\n\tConfigure\x12&.whetstone.trainer.v1.ConfigureRequest\x1a\'.whetstone.trainer.v1.ConfigureResponse\x12^\n\tTrainStep\x12&.whetstone.trainer.v1.TrainStepRequest\x1a\'.whetstone.trainer.v1.TrainStepResponse0\x01\x12[\n\x08\x45valuate\x12%.whetstone.trainer.v1.EvaluateRequest\x1a&.whetstone.trainer.v1.EvaluateResponse0\x01\x12q\n\x10\x45valuateLogProbs\x12-.whetstone.trainer.v1.EvaluateLogProbsRequest\x1a..whetstone.trainer.v1.EvaluateLogProbsResponse\x12S\n\x06Status\x12#.whetstone.trainer.v1.StatusRequest\x1a$.whetstone.trainer.v1.StatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"whetstone/trainer/v1/trainer.proto\x12\x14whetstone.trainer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cwhetstone/jobs/v1/jobs.proto\"n\n\x10\x43onfigureRequest\x12(\n\x04spec\x18\x01 \x01(\x0b\x32\x1a.whetstone.jobs.v1.JobSpec\x12\x10\n\x08run_path\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07job_uid\x18\x04 \x01(\t\"\xdb\x01\n\x11\x43onfigureResponse\x12\x0c\n\x04step\x18\x01 \x01(\r\x12.\n\x07weights\x18\x02 \x01(\x0b\x32\x1d.whetstone.trainer.v1.Weights\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12\x12\n\nparameters\x18\x04 \x01(\x04\x12\x35\n\x08progress\x18\x05 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgress\x12-\n\x07notices\x18\x06 \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\")\n\x06Notice\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"U\n\x07Weights\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x04\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x17\n\x0fmanifest_digest\x18\x03 \x01(\t\x12\x0b\n\x03url\x18\x04 \x01(\t\"g\n\x10TrainStepRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\x12\x32\n\x07\x64ropped\x18\x03 \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\"\x89\x01\n\x11TrainStepResponse\x12\x37\n\x08progress\x18\x01 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressH\x00\x12\x33\n\x06result\x18\x02 \x01(\x0b\x32!.whetstone.trainer.v1.TrainResultH\x00\x42\x06\n\x04kind\"\\\n\rTrainProgress\x12\r\n\x05phase\x18\x01 \x01(\t\x12\r\n\x05share\x18\x02 \x01(\x01\x12-\n\x07notices\x18\x04 \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\"\x9a\x03\n\x0bTrainResult\x12\x0c\n\x04step\x18\x01 \x01(\r\x12.\n\x07weights\x18\x02 \x01(\x0b\x32\x1d.whetstone.trainer.v1.Weights\x12?\n\x07metrics\x18\x03 \x03(\x0b\x32..whetstone.trainer.v1.TrainResult.MetricsEntry\x12\x16\n\x0etokens_trained\x18\x04 \x01(\x04\x12\x0c\n\x04rows\x18\x05 \x01(\r\x12\x14\n\x0c\x62\x61tch_digest\x18\x06 \x01(\t\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08replayed\x18\x08 \x01(\x08\x12\x32\n\x07\x64ropped\x18\t \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\x12-\n\x07notices\x18\n \x03(\x0b\x32\x1c.whetstone.trainer.v1.Notice\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"2\n\x0f\x45valuateRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08manifest\x18\x02 \x01(\x0c\"\x8b\x01\n\x10\x45valuateResponse\x12\x37\n\x08progress\x18\x01 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressH\x00\x12\x36\n\x06result\x18\x02 \x01(\x0b\x32$.whetstone.trainer.v1.EvaluateResultH\x00\x42\x06\n\x04kind\"\xb8\x01\n\x0e\x45valuateResult\x12\x42\n\x07metrics\x18\x01 \x03(\x0b\x32\x31.whetstone.trainer.v1.EvaluateResult.MetricsEntry\x12\x32\n\x07\x64ropped\x18\x02 \x03(\x0b\x32!.whetstone.jobs.v1.DroppedEpisode\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\\\n\x17\x45valuateLogProbsRequest\x12,\n\x04rows\x18\x01 \x03(\x0b\x32\x1e.whetstone.trainer.v1.TokenRow\x12\x13\n\x0btemperature\x18\x02 \x01(\x01\"\x1d\n\x08TokenRow\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"J\n\x18\x45valuateLogProbsResponse\x12.\n\x04rows\x18\x01 \x03(\x0b\x32 .whetstone.trainer.v1.LogProbRow\"\x1e\n\nLogProbRow\x12\x10\n\x08logprobs\x18\x01 \x03(\x02\"\x0f\n\rStatusRequest\"\xa7\x01\n\x0eStatusResponse\x12\x14\n\x07job_uid\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\r\x12\x0c\n\x04\x62usy\x18\x04 \x01(\x08\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x38\n\x0b\x63onfiguring\x18\x06 \x01(\x0b\x32#.whetstone.trainer.v1.TrainProgressB\n\n\x08_job_uid2\xf3\x03\n\x0eTrainerService\x12\\\n\tConfigure\x12&.whetstone.trainer.v1.ConfigureRequest\x1a\'.whetstone.trainer.v1.ConfigureResponse\x12^\n\tTrainStep\x12&.whetstone.trainer.v1.TrainStepRequest\x1a\'.whetstone.trainer.v1.TrainStepResponse0\x01\x12[\n\x08\x45valuate\x12%.whetstone.trainer.v1.EvaluateRequest\x1a&.whetstone.trainer.v1.EvaluateResponse0\x01\x12q\n\x10\x45valuateLogProbs\x12-.whetstone.trainer.v1.EvaluateLogProbsRequest\x1a..whetstone.trainer.v1.EvaluateLogProbsResponse\x12S\n\x06Status\x12#.whetstone.trainer.v1.StatusRequest\x1a$.whetstone.trainer.v1.StatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,37 +44,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NOTICE']._serialized_start=456
   _globals['_NOTICE']._serialized_end=497
   _globals['_WEIGHTS']._serialized_start=499
-  _globals['_WEIGHTS']._serialized_end=571
-  _globals['_TRAINSTEPREQUEST']._serialized_start=573
-  _globals['_TRAINSTEPREQUEST']._serialized_end=676
-  _globals['_TRAINSTEPRESPONSE']._serialized_start=679
-  _globals['_TRAINSTEPRESPONSE']._serialized_end=816
-  _globals['_TRAINPROGRESS']._serialized_start=818
-  _globals['_TRAINPROGRESS']._serialized_end=910
-  _globals['_TRAINRESULT']._serialized_start=913
-  _globals['_TRAINRESULT']._serialized_end=1323
-  _globals['_TRAINRESULT_METRICSENTRY']._serialized_start=1277
-  _globals['_TRAINRESULT_METRICSENTRY']._serialized_end=1323
-  _globals['_EVALUATEREQUEST']._serialized_start=1325
-  _globals['_EVALUATEREQUEST']._serialized_end=1375
-  _globals['_EVALUATERESPONSE']._serialized_start=1378
-  _globals['_EVALUATERESPONSE']._serialized_end=1517
-  _globals['_EVALUATERESULT']._serialized_start=1520
-  _globals['_EVALUATERESULT']._serialized_end=1704
-  _globals['_EVALUATERESULT_METRICSENTRY']._serialized_start=1277
-  _globals['_EVALUATERESULT_METRICSENTRY']._serialized_end=1323
-  _globals['_EVALUATELOGPROBSREQUEST']._serialized_start=1706
-  _globals['_EVALUATELOGPROBSREQUEST']._serialized_end=1798
-  _globals['_TOKENROW']._serialized_start=1800
-  _globals['_TOKENROW']._serialized_end=1829
-  _globals['_EVALUATELOGPROBSRESPONSE']._serialized_start=1831
-  _globals['_EVALUATELOGPROBSRESPONSE']._serialized_end=1905
-  _globals['_LOGPROBROW']._serialized_start=1907
-  _globals['_LOGPROBROW']._serialized_end=1937
-  _globals['_STATUSREQUEST']._serialized_start=1939
-  _globals['_STATUSREQUEST']._serialized_end=1954
-  _globals['_STATUSRESPONSE']._serialized_start=1957
-  _globals['_STATUSRESPONSE']._serialized_end=2124
-  _globals['_TRAINERSERVICE']._serialized_start=2127
-  _globals['_TRAINERSERVICE']._serialized_end=2626
+  _globals['_WEIGHTS']._serialized_end=584
+  _globals['_TRAINSTEPREQUEST']._serialized_start=586
+  _globals['_TRAINSTEPREQUEST']._serialized_end=689
+  _globals['_TRAINSTEPRESPONSE']._serialized_start=692
+  _globals['_TRAINSTEPRESPONSE']._serialized_end=829
+  _globals['_TRAINPROGRESS']._serialized_start=831
+  _globals['_TRAINPROGRESS']._serialized_end=923
+  _globals['_TRAINRESULT']._serialized_start=926
+  _globals['_TRAINRESULT']._serialized_end=1336
+  _globals['_TRAINRESULT_METRICSENTRY']._serialized_start=1290
+  _globals['_TRAINRESULT_METRICSENTRY']._serialized_end=1336
+  _globals['_EVALUATEREQUEST']._serialized_start=1338
+  _globals['_EVALUATEREQUEST']._serialized_end=1388
+  _globals['_EVALUATERESPONSE']._serialized_start=1391
+  _globals['_EVALUATERESPONSE']._serialized_end=1530
+  _globals['_EVALUATERESULT']._serialized_start=1533
+  _globals['_EVALUATERESULT']._serialized_end=1717
+  _globals['_EVALUATERESULT_METRICSENTRY']._serialized_start=1290
+  _globals['_EVALUATERESULT_METRICSENTRY']._serialized_end=1336
+  _globals['_EVALUATELOGPROBSREQUEST']._serialized_start=1719
+  _globals['_EVALUATELOGPROBSREQUEST']._serialized_end=1811
+  _globals['_TOKENROW']._serialized_start=1813
+  _globals['_TOKENROW']._serialized_end=1842
+  _globals['_EVALUATELOGPROBSRESPONSE']._serialized_start=1844
+  _globals['_EVALUATELOGPROBSRESPONSE']._serialized_end=1918
+  _globals['_LOGPROBROW']._serialized_start=1920
+  _globals['_LOGPROBROW']._serialized_end=1950
+  _globals['_STATUSREQUEST']._serialized_start=1952
+  _globals['_STATUSREQUEST']._serialized_end=1967
+  _globals['_STATUSRESPONSE']._serialized_start=1970
+  _globals['_STATUSRESPONSE']._serialized_end=2137
+  _globals['_TRAINERSERVICE']._serialized_start=2140
+  _globals['_TRAINERSERVICE']._serialized_end=2639
 # @@protoc_insertion_point(module_scope)

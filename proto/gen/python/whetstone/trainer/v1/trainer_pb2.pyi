@@ -47,14 +47,16 @@ class Notice(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Weights(_message.Message):
-    __slots__ = ("policy_version", "path", "manifest_digest")
+    __slots__ = ("policy_version", "path", "manifest_digest", "url")
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
     policy_version: int
     path: str
     manifest_digest: str
-    def __init__(self, policy_version: _Optional[int] = ..., path: _Optional[str] = ..., manifest_digest: _Optional[str] = ...) -> None: ...
+    url: str
+    def __init__(self, policy_version: _Optional[int] = ..., path: _Optional[str] = ..., manifest_digest: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
 
 class TrainStepRequest(_message.Message):
     __slots__ = ("epoch", "manifest", "dropped")

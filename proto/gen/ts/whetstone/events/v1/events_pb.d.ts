@@ -338,6 +338,13 @@ export declare type PolicyRecord = Message<"whetstone.events.v1.PolicyRecord"> &
    * @generated from field: uint64 epoch = 5;
    */
   epoch: bigint;
+
+  /**
+   * As Weights.url of the trainer: below it engines fetch the version. Empty: they read `path`.
+   *
+   * @generated from field: string url = 6;
+   */
+  url: string;
 };
 
 /**

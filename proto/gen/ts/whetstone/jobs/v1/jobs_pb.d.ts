@@ -1126,6 +1126,79 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
 export declare const LoopSchema: GenMessage<Loop>;
 
 /**
+ * How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself.
+ *
+ * @generated from message whetstone.jobs.v1.PublishedWeights
+ */
+export declare type PublishedWeights = Message<"whetstone.jobs.v1.PublishedWeights"> & {
+  /**
+   * @generated from field: whetstone.jobs.v1.WeightsDtype dtype = 1;
+   */
+  dtype: WeightsDtype;
+
+  /**
+   * Most MiB of tensors in a file; a tensor that is larger has a file for itself.
+   *
+   * @generated from field: optional uint32 shard_mib = 2;
+   */
+  shardMib?: number | undefined;
+
+  /**
+   * Absent: folder.
+   *
+   * @generated from oneof whetstone.jobs.v1.PublishedWeights.transport
+   */
+  transport: {
+    /**
+     * @generated from field: whetstone.jobs.v1.PublishedWeights.Folder folder = 3;
+     */
+    value: PublishedWeights_Folder;
+    case: "folder";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.PublishedWeights.Stream stream = 4;
+     */
+    value: PublishedWeights_Stream;
+    case: "stream";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.PublishedWeights.
+ * Use `create(PublishedWeightsSchema)` to create a new message.
+ */
+export declare const PublishedWeightsSchema: GenMessage<PublishedWeights>;
+
+/**
+ * Engines read the run folder, which they see under the same path as the trainer.
+ *
+ * @generated from message whetstone.jobs.v1.PublishedWeights.Folder
+ */
+export declare type PublishedWeights_Folder = Message<"whetstone.jobs.v1.PublishedWeights.Folder"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.PublishedWeights.Folder.
+ * Use `create(PublishedWeights_FolderSchema)` to create a new message.
+ */
+export declare const PublishedWeights_FolderSchema: GenMessage<PublishedWeights_Folder>;
+
+/**
+ * Engines fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was
+ * started with --weights-port, and engines of profile pytorch.
+ *
+ * @generated from message whetstone.jobs.v1.PublishedWeights.Stream
+ */
+export declare type PublishedWeights_Stream = Message<"whetstone.jobs.v1.PublishedWeights.Stream"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.PublishedWeights.Stream.
+ * Use `create(PublishedWeights_StreamSchema)` to create a new message.
+ */
+export declare const PublishedWeights_StreamSchema: GenMessage<PublishedWeights_Stream>;
+
+/**
  * All a user says. Immutable after submission except where UpdateJob says otherwise.
  *
  * @generated from message whetstone.jobs.v1.JobSpec
@@ -1224,6 +1297,11 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
    * @generated from field: optional uint32 weight = 15;
    */
   weight?: number | undefined;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.PublishedWeights weights = 16;
+   */
+  weights?: PublishedWeights | undefined;
 };
 
 /**
@@ -3178,6 +3256,37 @@ export enum MismatchPolicy {
  * Describes the enum whetstone.jobs.v1.MismatchPolicy.
  */
 export declare const MismatchPolicySchema: GenEnum<MismatchPolicy>;
+
+/**
+ * The type of published weights. What the trainer keeps for itself stays float32.
+ *
+ * @generated from enum whetstone.jobs.v1.WeightsDtype
+ */
+export enum WeightsDtype {
+  /**
+   * FLOAT32.
+   *
+   * @generated from enum value: WEIGHTS_DTYPE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: WEIGHTS_DTYPE_FLOAT32 = 1;
+   */
+  FLOAT32 = 1,
+
+  /**
+   * Half the bytes. Where engines compute in it, too, they serve the same numbers as from float32.
+   *
+   * @generated from enum value: WEIGHTS_DTYPE_BFLOAT16 = 2;
+   */
+  BFLOAT16 = 2,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.WeightsDtype.
+ */
+export declare const WeightsDtypeSchema: GenEnum<WeightsDtype>;
 
 /**
  * Where a job stands.

@@ -155,6 +155,14 @@ export declare type Weights = Message<"whetstone.trainer.v1.Weights"> & {
    * @generated from field: string manifest_digest = 3;
    */
   manifestDigest: string;
+
+  /**
+   * Of a job whose weights are streamed: below "<url>/v<version>/" the trainer serves the files of each version that it
+   * keeps. It may be another one after the trainer was started again. Empty: engines read `path`.
+   *
+   * @generated from field: string url = 4;
+   */
+  url: string;
 };
 
 /**

@@ -25,6 +25,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       module: { type: "message", message: "Module" },
       roles: { type: "message", message: "Role", isList: true },
       weight: { type: "uint32", range: { min: 1, max: 1000 } },
+      weights: { type: "message", message: "PublishedWeights" },
     },
   },
   ModelSource: {
@@ -373,4 +374,15 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       },
     },
   },
+  PublishedWeights: {
+    fields: {
+      dtype: { type: "enum", prefix: "WEIGHTS_DTYPE_", choices: ["float32", "bfloat16"] },
+      shardMib: { type: "uint32", range: { min: 1, max: 65536 } },
+      folder: { type: "message", message: "Folder" },
+      stream: { type: "message", message: "Stream" },
+    },
+    oneofs: [{ members: ["folder", "stream"], isNeeded: false }],
+  },
+  Folder: { fields: {} },
+  Stream: { fields: {} },
 };

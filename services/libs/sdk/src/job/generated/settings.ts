@@ -67,6 +67,9 @@ export type MismatchPolicy = "warn" | "stop";
 /** Where a module's processes run. */
 export type SandboxBackend = "process" | "none";
 
+/** The type of published weights. What the trainer keeps for itself stays float32. */
+export type WeightsDtype = "float32" | "bfloat16";
+
 /** All a user says. Immutable after submission except where UpdateJob says otherwise. */
 export interface JobSettings {
   /** The sample, train, sync loop. */
@@ -83,6 +86,8 @@ export interface JobSettings {
   readonly roles?: readonly RoleSettings[] | undefined;
   /** Share of an orchestrator's slots beside other jobs. From 1 to 1000. Default 1. */
   readonly weight?: number | undefined;
+  /** How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself. */
+  readonly weights?: PublishedWeightsSettings | undefined;
 }
 
 /** A low-rank adapter beside linear layers, trained in place of the model's weights: W + alpha / rank * B * A, with B zero at first. Source: Hu et al., arXiv 2106.09685; names and initialisation are those of the package peft. */
@@ -409,4 +414,16 @@ export interface ExternalModelSettings {
   readonly model: string;
   /** Name of the orchestrator's environment variable that holds the key: a job must not be able to read any other secret of it. Empty: no key. The name of an environment variable like JUDGE_API_KEY, not a key. */
   readonly apiKeyEnv?: string | undefined;
+}
+
+/** How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself. */
+export interface PublishedWeightsSettings {
+  /** The type of published weights. What the trainer keeps for itself stays float32. Default "float32". */
+  readonly dtype?: WeightsDtype | undefined;
+  /** Most MiB of tensors in a file; a tensor that is larger has a file for itself. From 1 to 65,536. Default 1024. */
+  readonly shardMib?: number | undefined;
+  /** Engines read the run folder, which they see under the same path as the trainer. */
+  readonly folder?: FolderSettings | undefined;
+  /** Engines fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was started with --weights-port, and engines of profile pytorch. */
+  readonly stream?: StreamSettings | undefined;
 }
