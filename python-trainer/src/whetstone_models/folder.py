@@ -193,9 +193,10 @@ def save_weights(
     save_folder(directory, version, source_dir, write)
 
 
-def write_bare(model: Transformer, directory: Path) -> None:
+def write_bare(weights: Transformer | Mapping[str, Tensor], directory: Path) -> None:
     """The weights alone, as they are, into a folder that is there."""
-    _write_shards(dict(model.named_parameters()), directory, AS_THEY_ARE)
+    state = dict(weights.named_parameters()) if isinstance(weights, Transformer) else weights
+    _write_shards(state, directory, AS_THEY_ARE)
 
 
 def _write_shards(state: Mapping[str, Tensor], staging: Path, form: WeightsForm) -> None:

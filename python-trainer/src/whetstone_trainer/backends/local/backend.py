@@ -13,7 +13,7 @@ import torch
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import ModelError
-from whetstone_models.folder import WeightsForm, has_weights, write_bare
+from whetstone_models.folder import WeightsForm, has_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import train_critic
@@ -217,7 +217,7 @@ class LocalBackend:
         if job.critic is not None:
             job.critic.write(directory)
         if job.finer is not None:
-            write_bare(job.finer.module, directory)
+            job.finer.write_bare(directory)
 
     def publish(self, directory: Path, version: int) -> None:
         job = self._held()

@@ -13,7 +13,15 @@ from torch import Tensor, nn
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.errors import UnsupportedModelError
-from whetstone_models.folder import AS_THEY_ARE, WeightsForm, keep_finer, load_into, load_model, save_weights
+from whetstone_models.folder import (
+    AS_THEY_ARE,
+    WeightsForm,
+    keep_finer,
+    load_into,
+    load_model,
+    save_weights,
+    write_bare,
+)
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.frozen import copied
@@ -151,6 +159,10 @@ class TransformerPolicy:
             self.adapter.read(directory, unheard)
         else:
             keep_finer(self.module, directory)
+
+    def write_bare(self, directory: Path) -> None:
+        """The weights as they are, beside the other files of a checkpoint."""
+        write_bare(self.module, directory)
 
     def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         if self.adapter is None:

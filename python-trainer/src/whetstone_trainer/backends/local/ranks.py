@@ -85,7 +85,8 @@ def sharded_like(tensor: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(tensor, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def copy_whole(parameter: Tensor, tensor: Tensor) -> None:
-    """Without a gradient."""
+def copy_whole(parameter: Tensor, tensor: Tensor, keep_finer: bool = False) -> None:
+    """Without a gradient. `keep_finer`: a number that is the tensor's, written in its type, stays as it is."""
     with torch.no_grad():
-        own_shard(parameter).copy_(own_shard(sharded_like(tensor.to(parameter.device), parameter)))
+        own, given = own_shard(parameter), own_shard(sharded_like(tensor.to(parameter.device), parameter))
+        own.copy_(torch.where(own.to(given.dtype) == given, own, given.to(own.dtype)) if keep_finer else given)

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from whetstone_trainer.backends.verl.rank import Failure, Rank
+from whetstone_trainer.backends.ranked import Failure, OnProgress, rank_lost
+from whetstone_trainer.backends.verl.rank import Rank
 from whetstone_trainer.contract.errors import TrainerError
 
 log = logging.getLogger("whetstone_trainer")
@@ -31,9 +31,6 @@ POLL_S = 0.25
 OBJECT_STORE_BYTES = 1 << 30
 
 FOLDER = "whetstone-ray-"
-
-# Told what the first rank reports, whenever it is asked; may raise to stop the work.
-OnProgress = Callable[[float], None]
 
 
 class RayRanks:
@@ -80,12 +77,12 @@ class RayRanks:
         try:
             return ray.get(what, timeout=seconds)
         except GetTimeoutError as error:
-            raise _lost(f"did not answer for {seconds:g} s") from error
+            raise rank_lost(f"did not answer for {seconds:g} s") from error
         except RayTaskError as error:
             # It goes on living, but half of a step may be done there.
             raise TrainerError("INTERNAL", f"a rank of the trainer failed: {error.cause!r}") from error
         except RayError as error:
-            raise _lost(f"ended: {_first_line(error)}") from error
+            raise rank_lost(f"ended: {_first_line(error)}") from error
 
     def end(self) -> None:
         """Safe to call again."""
@@ -95,11 +92,6 @@ class RayRanks:
         self._actors = []
         with contextlib.suppress(RayError, ValueError):
             remove_placement_group(self._room)
-
-
-def _lost(what: str) -> TrainerError:
-    message = f"a rank of the trainer {what}. The step begins anew from the newest checkpoint, with new ranks."
-    return TrainerError("UNAVAILABLE", message, reason="RankLost")
 
 
 def _first_line(error: Exception) -> str:
