@@ -21,7 +21,8 @@ import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../po
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
-const DISK_FULL = "DiskFull";
+/** A trainer whose run folder lies on a full disk answers nothing but that; one of several devices may lose one. */
+const TOLD: readonly string[] = ["DiskFull", "RankLost"];
 /** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
 const CONFIGURE_ANSWER_MS = 30_000;
 /** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
@@ -36,6 +37,8 @@ interface Answer<R> {
     | { readonly case: "result"; readonly value: R }
     | { readonly case: undefined; readonly value?: undefined };
 }
+
+type Tell = (notices: readonly Notice[]) => void;
 
 interface Options {
   readonly client: RpcClient<typeof TrainerService>;
@@ -54,6 +57,8 @@ export class TrainerClient implements Trainer {
   #waitedMs = 0;
   /** What the trainer found in the run folder: it stays, whatever else is told for a while. */
   #found: readonly Notice[] = [];
+  /** Why it went away, as it has said itself; until it is ready again. */
+  #away: readonly Notice[] = [];
 
   constructor(options: Options) {
     this.#options = options;
@@ -62,7 +67,8 @@ export class TrainerClient implements Trainer {
   async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
     this.#job = job;
     this.#found = [];
-    const tell = (notice: Notice): void => this.#tell([notice]);
+    this.#away = [];
+    const tell = (notices: readonly Notice[]): void => this.#tell(notices);
     return this.#patiently(() => this.#configureOnce(tell, signal), tell, signal);
   }
 
@@ -96,8 +102,8 @@ export class TrainerClient implements Trainer {
   ): Promise<T> {
     let first: number | undefined = step;
     // It waits as a step of its own does, and may be left as such.
-    const tell = (notice: Notice): void => {
-      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [notice] }));
+    const tell = (notices: readonly Notice[]): void => {
+      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [...notices] }));
     };
     const attempt = async (): Promise<T> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
@@ -116,7 +122,7 @@ export class TrainerClient implements Trainer {
   }
 
   /** Asks until the trainer is ready, however long it takes as long as it goes on. */
-  async #configureOnce(tell: (notice: Notice) => void, signal: AbortSignal): Promise<TrainerState> {
+  async #configureOnce(tell: Tell, signal: AbortSignal): Promise<TrainerState> {
     const { spec, uid: jobUid, ledger } = this.#configuredJob();
     const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
     const progress = new ConfigureProgress(this.#options.configureStallMs ?? CONFIGURE_STALL_MS);
@@ -124,7 +130,7 @@ export class TrainerClient implements Trainer {
       this.#options.lead?.assert();
       const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_ANSWER_MS });
       if (!answer.progress) return this.#ready(answer);
-      tell(progress.notice(answer.progress));
+      tell([...this.#away, progress.notice(answer.progress)]);
       await sleep(CONFIGURE_POLL_MS, signal);
     }
   }
@@ -132,6 +138,7 @@ export class TrainerClient implements Trainer {
   #ready({ step, weights, notices }: ConfigureResponse): TrainerState {
     if (!weights) throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
     if (notices.length > 0) this.#found = notices;
+    this.#away = [];
     this.#tell([]);
     return { step, weights };
   }
@@ -205,7 +212,7 @@ export class TrainerClient implements Trainer {
   }
 
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
-  async #patiently<T>(work: () => Promise<T>, tell: (notice: Notice) => void, signal: AbortSignal): Promise<T> {
+  async #patiently<T>(work: () => Promise<T>, tell: Tell, signal: AbortSignal): Promise<T> {
     const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
@@ -214,7 +221,8 @@ export class TrainerClient implements Trainer {
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });
-        if (saysDiskFull(error)) tell(create(NoticeSchema, { reason: DISK_FULL, message: `${error.message}.` }));
+        const notice = noticeOf(error);
+        if (notice) tell((this.#away = [notice]));
         await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }
@@ -222,9 +230,12 @@ export class TrainerClient implements Trainer {
   }
 }
 
-/** A trainer whose run folder lies on a full disk answers nothing but that. */
-function saysDiskFull(error: unknown): error is WhetstoneError {
-  return error instanceof WhetstoneError && error.context["reason"] === DISK_FULL;
+/** What people should know of why the trainer is away. Undefined: nothing that it has said itself. */
+function noticeOf(error: unknown): Notice | undefined {
+  const reason = error instanceof WhetstoneError ? error.context["reason"] : undefined;
+  if (typeof reason !== "string" || !TOLD.includes(reason)) return undefined;
+  const { message } = error as WhetstoneError;
+  return create(NoticeSchema, { reason, message: message.endsWith(".") ? message : `${message}.` });
 }
 
 /** CANCELLED and not by our signal: a server that ends cuts the calls that it still has. */
