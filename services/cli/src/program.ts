@@ -219,6 +219,8 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
     .requiredOption("--to <version>", "version that it ends with")
     .option("--trainer-threads <n>", "as the job's trainer had", "1")
     .option("--trainer-dtype <type>", "as the job's trainer had", "float32")
+    .option("--trainer-backend <local|verl>", "as the job's trainer had", "local")
+    .option("--trainer-ranks <n>", "of the backend verl, as the job's trainer had", "1")
     .action(async (name: string, flags: object) =>
       (await import("./commands/retrain.ts")).retrain(name, flags as RetrainFlags, context, outcome),
     );

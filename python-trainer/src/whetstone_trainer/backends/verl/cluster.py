@@ -85,7 +85,7 @@ class RayRanks:
             # It goes on living, but half of a step may be done there.
             raise TrainerError("INTERNAL", f"a rank of the trainer failed: {error.cause!r}") from error
         except RayError as error:
-            raise _lost(f"ended: {_first_line(error)}") from error
+            raise _lost(f"ended: {_why(error)}") from error
 
     def end(self) -> None:
         """Safe to call again."""
@@ -100,6 +100,14 @@ class RayRanks:
 def _lost(what: str) -> TrainerError:
     message = f"a rank of the trainer {what}. The step begins anew from the newest checkpoint, with new ranks."
     return TrainerError("UNAVAILABLE", message, reason="RankLost")
+
+
+def _why(error: RayError) -> str:
+    """What Ray says of an actor's end, without its ids: first that it ended, last what became of process or node."""
+    first, *rest = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    at = [f"on {line.removeprefix('ip: ')}" for line in rest if line.startswith("ip: ")]
+    causes = [line for line in rest if line.startswith(("The actor", "The worker", "The node"))]
+    return ", ".join([causes[-1] if causes else first, *at]).replace(".,", ",").rstrip(".")
 
 
 def _first_line(error: Exception) -> str:

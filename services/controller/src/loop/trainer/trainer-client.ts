@@ -21,8 +21,9 @@ import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../po
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
+const RANK_LOST = "RankLost";
 /** A trainer whose run folder lies on a full disk answers nothing but that; one of several devices may lose one. */
-const TOLD: readonly string[] = ["DiskFull", "RankLost"];
+const TOLD: readonly string[] = ["DiskFull", RANK_LOST];
 /** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
 const CONFIGURE_ANSWER_MS = 30_000;
 /** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
@@ -57,8 +58,8 @@ export class TrainerClient implements Trainer {
   #waitedMs = 0;
   /** What the trainer found in the run folder: it stays, whatever else is told for a while. */
   #found: readonly Notice[] = [];
-  /** Why it went away, as it has said itself; until it is ready again. */
-  #away: readonly Notice[] = [];
+  /** Why it has lost what it had done of the present work; until that is done again. */
+  #lost: readonly Notice[] = [];
 
   constructor(options: Options) {
     this.#options = options;
@@ -67,7 +68,6 @@ export class TrainerClient implements Trainer {
   async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
     this.#job = job;
     this.#found = [];
-    this.#away = [];
     const tell = (notices: readonly Notice[]): void => this.#tell(notices);
     return this.#patiently(() => this.#configureOnce(tell, signal), tell, signal);
   }
@@ -77,7 +77,7 @@ export class TrainerClient implements Trainer {
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
-    return this.#after(step, () => this.#trainOnce(step, onProgress, signal), onProgress, signal);
+    return this.#after(step, (goesOn) => this.#trainOnce(step, goesOn, signal), onProgress, signal);
   }
 
   async evaluate(manifest: BatchManifest, signal: AbortSignal): Promise<EvaluateResult | undefined> {
@@ -96,7 +96,7 @@ export class TrainerClient implements Trainer {
   /** Works when `step` steps are done: as they are at first, and after a failure once they have been done again. */
   async #after<T>(
     step: number,
-    work: () => Promise<T>,
+    work: (onProgress: (progress: TrainProgress) => void) => Promise<T>,
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<T> {
@@ -105,12 +105,15 @@ export class TrainerClient implements Trainer {
     const tell = (notices: readonly Notice[]): void => {
       onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [...notices] }));
     };
+    const goesOn = (progress: TrainProgress): void => {
+      onProgress(create(TrainProgressSchema, { ...progress, notices: [...this.#lost, ...progress.notices] }));
+    };
     const attempt = async (): Promise<T> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
       const from = first ?? Math.min(step, (await this.#configureOnce(tell, signal)).step);
       first = undefined;
-      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
-      return work();
+      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, goesOn, signal);
+      return work(goesOn);
     };
     return this.#patiently(attempt, tell, signal);
   }
@@ -130,7 +133,7 @@ export class TrainerClient implements Trainer {
       this.#options.lead?.assert();
       const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_ANSWER_MS });
       if (!answer.progress) return this.#ready(answer);
-      tell([...this.#away, progress.notice(answer.progress)]);
+      tell([...this.#lost, progress.notice(answer.progress)]);
       await sleep(CONFIGURE_POLL_MS, signal);
     }
   }
@@ -138,7 +141,6 @@ export class TrainerClient implements Trainer {
   #ready({ step, weights, notices }: ConfigureResponse): TrainerState {
     if (!weights) throw new WhetstoneError("CONTRACT_VIOLATION", "the trainer was configured but names no weights");
     if (notices.length > 0) this.#found = notices;
-    this.#away = [];
     this.#tell([]);
     return { step, weights };
   }
@@ -217,12 +219,15 @@ export class TrainerClient implements Trainer {
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
       try {
-        return await work();
+        const done = await work();
+        this.#lost = [];
+        return done;
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });
         const notice = noticeOf(error);
-        if (notice) tell((this.#away = [notice]));
+        if (notice?.reason === RANK_LOST) this.#lost = [notice];
+        if (notice) tell([notice]);
         await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }

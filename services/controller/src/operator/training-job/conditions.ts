@@ -95,7 +95,7 @@ function runVerdicts(
   };
 }
 
-/** Its pods may be there again before its ranks are. */
+/** Its pods may be there again before what was lost with one has been made good. */
 function trainerReady(trainer: Readiness | undefined, { reason, message }: RecordFacts): Verdict {
   const found = ready(trainer);
   return found.status === true && reason === "RankLost" ? { status: false, reason, message } : found;

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program that trains takes to say with what: backend, ranks, type of matrix products."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import torch
+
+from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backends.protocol import TrainerBackend
+from whetstone_trainer.contract.errors import TrainerError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def add_backend_options(parser: argparse.ArgumentParser) -> None:
+    """Flags win over WHETSTONE_* variables."""
+    environment = os.environ
+    parser.add_argument("--threads", type=int, default=1, help="threads of one computation on a CPU")
+    parser.add_argument(
+        "--dtype",
+        choices=tuple(DTYPES),
+        default="float32",
+        help="of matrix products; weights, optimizer state, log-probabilities and losses are float32 always",
+    )
+    parser.add_argument("--backend", choices=("local", "verl"), default=environment.get("WHETSTONE_BACKEND", "local"))
+    parser.add_argument(
+        "--ranks",
+        type=_count,
+        default=environment.get("WHETSTONE_RANKS", "1"),
+        help="devices that the backend verl shards its models over; each is a Ray actor",
+    )
+    parser.add_argument(
+        "--hang-seconds",
+        type=_count,
+        default=environment.get("WHETSTONE_HANG_SECONDS", "60"),
+        help="a rank of the backend verl that does not answer for so long is taken for lost",
+    )
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 4096:
+        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 4096")
+    return number
+
+
+def make_backend(arguments: argparse.Namespace, device: torch.device) -> TrainerBackend:
+    """Ends the process where it cannot be had. For verl: before there are threads and handlers of signals."""
+    dtype = DTYPES[arguments.dtype]
+    if arguments.backend == "local":
+        return LocalBackend(device, dtype)
+    try:
+        from whetstone_trainer.backends.verl.backend import VerlBackend
+    except ImportError as error:
+        advice = "run deploy/local/setup-verl.sh, and set WHETSTONE_PYTHON=.whetstone/verl/bin/python"
+        sys.exit(f"--backend verl: {error}; {advice}")
+    try:
+        return VerlBackend(arguments.ranks, dtype, arguments.hang_seconds)
+    except TrainerError as error:
+        sys.exit(f"--backend verl: {error}")
