@@ -147,7 +147,7 @@ describe("RayCluster of a job", () => {
     const terminated = { exitCode: 137, reason: "OOMKilled" };
     const status = { name: "trainer", ready: false, lastState: { terminated } } as never;
     expect(lost("True", { metadata, status: { containerStatuses: [status] } })).toMatchObject({
-      reason: "RankLost",
+      reason: "WorkerLost",
       message: "head ready, 1 of 2 workers; c-w: trainer ended: OOMKilled, exit code 137",
     });
     const leaving = { ...metadata, deletionTimestamp: "2026-01-01T12:00:00Z" };

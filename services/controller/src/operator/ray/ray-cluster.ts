@@ -74,5 +74,5 @@ export function rayReadiness({ metadata, status }: RayCluster, pods: readonly Po
   const found = `head ${isHeadReady ? "" : "not "}ready, ${ready} of ${wanted} workers`;
   if (isHeadReady && ready >= wanted) return { ready: 1, wanted: 1, message: found };
   const message = [found, ...pods.map(troubleOf).filter(Boolean)].join("; ");
-  return { ready: 0, wanted: 1, message, reason: isHeadReady ? "RankLost" : "HeadLost" };
+  return { ready: 0, wanted: 1, message, reason: isHeadReady ? "WorkerLost" : "HeadLost" };
 }

@@ -81,7 +81,7 @@ export interface Readiness {
   /** Why not, for people. */
   readonly message?: string;
   /** Why not, where it is known. */
-  readonly reason?: "RankLost" | "HeadLost";
+  readonly reason?: "WorkerLost" | "HeadLost";
 }
 
 /** Engines and trainer of the installation, where they come only when a job needs them. */

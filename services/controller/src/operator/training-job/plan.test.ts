@@ -266,7 +266,7 @@ describe("plan: updates of the record", () => {
 
   it("lets a job run on whose Ray cluster has lost a part, and looks often until it is back", () => {
     const verl = { trainer: { backend: "verl" } } as const;
-    const trainer = { ready: 0, wanted: 1, reason: "RankLost" } as const;
+    const trainer = { ready: 0, wanted: 1, reason: "WorkerLost" } as const;
     const made = plan(job({ spec: verl }), facts({ record: running(), trainer }));
     expect([kinds(made), made.requeueAfterMs]).toEqual([[], 5000]);
     expect(kinds(plan(job({ spec: verl }), facts({ record: running(), trainer: undefined })))).toEqual([

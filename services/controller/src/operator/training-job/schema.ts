@@ -206,6 +206,7 @@ export const REASONS = [
   "NotReady",
   "NotNeeded",
   "RankLost",
+  "WorkerLost",
   "HeadLost",
   "WaitingForTrainer",
   "WaitingForEngines",
