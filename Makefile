@@ -16,6 +16,7 @@ FUZZ ?=
 KILLS ?= 50
 PLANTED ?=
 KUBE ?=
+KUBERAY ?=
 # Folder for the tarballs of `make pack`.
 OUT ?= .whetstone/packages
 # Command that brings an image into the cluster, for `make images`; its other settings are in deploy/images/build.sh.
@@ -27,7 +28,7 @@ SANDBOX_STAMP := .whetstone/sandbox-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -95,6 +96,9 @@ pack: setup ## Make the npm tarballs of SDK and command line in OUT (default: .w
 
 images: ## Build the container images (REGISTRY, TAG, IMAGES="controller ...", VARIANT=cuda, LOAD="kind load docker-image")
 	@LOAD="$(LOAD)" bash deploy/images/build.sh
+
+kuberay: ## Build KubeRay's operator from its Go module and install it on the cluster of KUBECONFIG, for tests (KUBERAY=remove)
+	@LOAD="$(LOAD)" deploy/kuberay/install.sh $(KUBERAY)
 
 e2e: setup ## Install the chart on the cluster of KUBECONFIG, train through it, uninstall (E2E_LOAD_IMAGE="kind load docker-image" brings in missing images)
 	@REGISTRY="$(REGISTRY)" TAG="$(TAG)" node tests/e2e/run.ts

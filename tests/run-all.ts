@@ -67,15 +67,27 @@ function e2eWith(stages: readonly E2eStage[]): Outcome {
 
 function onItsOwn(stage: FileStage): Outcome {
   const { name, project, tests, environment: env = {} } = stage;
-  const outcome = within(name, stage.minutes, (minutes) =>
-    project === "pytest"
+  const outcome = within(name, stage.minutes, (minutes) => {
+    const lack = setUp(stage, minutes);
+    if (lack !== undefined) return { passed: 0, failures: [lack] };
+    return project === "pytest"
       ? pytest(minutes, tests, { name, env })
       : project === "pytest with verl"
         ? pytestWithVerl(minutes, tests, { name, env })
-        : vitest(project, tests, { minutes, name, env }),
-  );
+        : vitest(project, tests, { minutes, name, env });
+  });
+  if (stage.cleanup) run(stage.cleanup[0], stage.cleanup.slice(1), { minutes: 10 });
   noteGreen([stage], outcome);
   return outcome;
+}
+
+/** It is a part of the stage: where it fails the stage has failed, and is not left out. @returns what failed */
+function setUp({ name, setup = [] }: FileStage, minutes: number): string | undefined {
+  for (const [command, ...args] of setup) {
+    const status = run(command, args, { minutes });
+    if (status !== 0) return `${name}: ${[command, ...args].join(" ")} ended with ${status}`;
+  }
+  return undefined;
 }
 
 function noteGreen(stages: readonly Stage[], { passed, failures }: Outcome): void {

@@ -8,7 +8,8 @@ import { copyDependencies } from "./dependencies.ts";
 
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 const ofServices = SERVICES.map((name) => `services/${name}/Dockerfile`);
-const dockerfiles = [...ofServices, "python-trainer/Dockerfile", "python-trainer/environments.Dockerfile"];
+const ofPython = ["Dockerfile", "environments.Dockerfile", "verl.Dockerfile"].map((name) => `python-trainer/${name}`);
+const dockerfiles = [...ofServices, ...ofPython];
 
 describe("Dockerfiles", () => {
   it.each(dockerfiles)("%s builds with the classic builder, and runs as user 10001", (path) => {

@@ -20,6 +20,9 @@ export interface E2eStage extends Turn {
 export interface FileStage extends Turn {
   readonly project: "unit" | "kube" | "containers" | "pytest" | "pytest with verl";
   readonly tests: readonly string[];
+  /** What it needs beside the cluster, made before its tests, and what takes it away after them. */
+  readonly setup?: readonly (readonly [command: string, ...args: string[]])[];
+  readonly cleanup?: readonly [command: string, ...args: string[]];
   /** Variables that make them do more than on their ordinary run. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -271,6 +274,29 @@ export const ROTATING: readonly Stage[] = [
     tests: ["tests/faults/images.containers.test.ts"],
     minutes: 5,
     paths: ["tests/support", ...IMAGES],
+  },
+  {
+    name: "kube: verl on KubeRay",
+    project: "kube",
+    tests: ["tests/kube/verl.kube.test.ts"],
+    setup: [
+      ["make", "images", "IMAGES=trainer-verl"],
+      ["make", "kuberay"],
+    ],
+    cleanup: ["make", "kuberay", "KUBERAY=remove"],
+    environment: { WHETSTONE_KUBERAY: "required" },
+    minutes: 10,
+    paths: [
+      "deploy/kuberay",
+      "charts/whetstone/templates/trainer-verl.yaml",
+      "python-trainer/ray-head.sh",
+      "python-trainer/verl.Dockerfile",
+      "python-trainer/verl-requirements.txt",
+      "python-trainer/src/whetstone_trainer/backends/verl",
+      "python-trainer/src/whetstone_trainer/retrain.py",
+      `${OPERATOR}/ray`,
+      "tests/support/ray-jobs.ts",
+    ],
   },
   {
     name: "one machine: trainer on verl and Ray",

@@ -17,6 +17,7 @@ file=$(echo "$*" | sed -nE 's/.*(outputFile.json|junitxml)=([^ ]+).*/\\2/p')
 case $name in
   vitest) echo '{"numPassedTests": 5, "testResults": []}' > "$file" ;;
   python) echo '<testsuite tests="3" failures="0" errors="0" skipped="0">' > "$file" ;;
+  make) [ -z "$MAKE_LACKS" ] || ! echo "$*" | grep -q "$MAKE_LACKS" ;;
   node) echo '{"phases": [{"name": "x", "said": "", "outcome": "'$E2E_SAYS'"}]}' > "$E2E_REPORT"; [ "$E2E_SAYS" = passed ] ;;
 esac
 `;
@@ -68,6 +69,15 @@ describe("run-all", () => {
     expect(calls).toHaveLength(5);
     expect(calls[0], "what takes turns").toContain("without=tests/faults/damaged-checkpoint.test.ts");
     expect(lines.slice(-7, -1).every((line) => line.startsWith("NOT RUN ") && line.includes("no time for"))).toBe(true);
+  });
+
+  it("fails a stage whose set-up fails, and does not run its tests", () => {
+    process.env["MAKE_LACKS"] = "kuberay";
+    const { lines, calls, status } = runAll(["--cluster"]);
+    delete process.env["MAKE_LACKS"];
+    expect(lines.at(-2)).toBe("FAILED kube: verl on KubeRay: make kuberay ended with 1");
+    expect([status, green()]).toEqual([1, expect.not.arrayContaining(["kube: verl on KubeRay"])]);
+    expect(calls.filter((call) => call.includes("verl.kube.test.ts"))).toEqual([]);
   });
 
   it("does not note a stage as green whose runner failed", () => {

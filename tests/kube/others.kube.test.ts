@@ -56,7 +56,7 @@ const fleet: StoredFleet = {
 
 const OBJECTS: readonly (readonly [ResourceType<KubeObject>, object])[] = [
   [WORKLOADS, workloadOf(job, 7)],
-  [RAY_CLUSTERS, rayClusterOf(job, new Map([["head", placement]]))],
+  [RAY_CLUSTERS, rayClusterOf(job, {}, new Map([["head", placement]]))],
   [LEADER_WORKER_SETS, leaderWorkerSet(fleet, 2)],
 ];
 

@@ -78,7 +78,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
       "operator/kueue",
       "operator/training-job",
     ],
-    "operator/ray": ["operator/kueue", "operator/training-job"],
+    "operator/ray": ["operator", "operator/kueue", "operator/training-job"],
     "operator/training-job": [
       "fleet",
       "jobs",
@@ -166,7 +166,8 @@ export const PURE: readonly string[] = [
   "controller/src/loop/batch/{batch,batch-metrics,commonest-failure,episode-table,manifest-bytes,members,place-table,sealed-episode,tasks,word-table}.ts",
   "controller/src/loop/validation/validation-result.ts",
   "controller/src/operator/custom-resource.ts",
-  "controller/src/operator/*/{action,agent-sandbox,conditions,containers,deadlines,evictions,facts,messages,need,placement,plan,pods,scaler,schema,state,status,suspend,trainer-deployment,workload}.ts",
+  "controller/src/operator/pod-template.ts",
+  "controller/src/operator/*/{action,agent-sandbox,conditions,containers,deadlines,evictions,facts,messages,need,placement,plan,pod-trouble,pods,ray-cluster,ray-pods,scaler,schema,state,status,suspend,trainer-deployment,workload}.ts",
   "rollout-orchestrator/src/environments/{runner-set,runners}.ts",
   "rollout-orchestrator/src/play/{call-steps,limits,record,session-name}.ts",
   "rollout-orchestrator/src/replay/compare-episodes.ts",

@@ -7,7 +7,8 @@ import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { INFERENCE_FLEETS } from "../../services/controller/src/operator/inference-fleet/schema.ts";
-import { ON_DEMAND, POD_TEMPLATES } from "../../services/controller/src/operator/on-demand/trainer-deployment.ts";
+import { ON_DEMAND } from "../../services/controller/src/operator/on-demand/trainer-deployment.ts";
+import { POD_TEMPLATES } from "../../services/controller/src/operator/pod-template.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,

@@ -132,7 +132,7 @@ affinity:
           matchExpressions:
             - key: app.kubernetes.io/component
               operator: In
-              values: [controller, gateway, engine, trainer]
+              values: [controller, gateway, engine, trainer, trainer-verl]
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -16,14 +16,11 @@ import torch
 from whetstone_logs import LEVELS, log_to_stderr, stop_with_parent
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
-from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backend_options import DTYPES, add_backend_options, make_backend
 from whetstone_trainer.backends.local.cpu import computes_bfloat16
-from whetstone_trainer.backends.protocol import TrainerBackend
-from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.service.server import ServerConfig, start_server
 
 log = logging.getLogger("whetstone_trainer")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -33,52 +30,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--host", default=environment.get("WHETSTONE_HOST", "127.0.0.1"))
     parser.add_argument("--port", type=int, default=int(environment.get("WHETSTONE_GRPC_PORT", "7400")))
     parser.add_argument("--nats", default=environment.get("WHETSTONE_NATS_URL", "nats://127.0.0.1:4222"))
-    parser.add_argument("--threads", type=int, default=1, help="threads of one computation on a CPU")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument(
-        "--dtype",
-        choices=tuple(DTYPES),
-        default="float32",
-        help="of matrix products; weights, optimizer state, log-probabilities and losses are float32 always",
-    )
-    parser.add_argument("--backend", choices=("local", "verl"), default=environment.get("WHETSTONE_BACKEND", "local"))
-    parser.add_argument(
-        "--ranks",
-        type=_count,
-        default=environment.get("WHETSTONE_RANKS", "1"),
-        help="devices that the backend verl shards its models over; each is a Ray actor",
-    )
-    parser.add_argument(
-        "--hang-seconds",
-        type=_count,
-        default=environment.get("WHETSTONE_HANG_SECONDS", "60"),
-        help="a rank of the backend verl that does not answer for so long is taken for lost",
-    )
+    add_backend_options(parser)
     return parser.parse_args(arguments)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 4096:
-        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 4096")
-    return number
-
-
-def make_backend(arguments: argparse.Namespace, device: torch.device) -> TrainerBackend:
-    dtype = DTYPES[arguments.dtype]
-    if arguments.backend == "local":
-        return LocalBackend(device, dtype)
-    if arguments.device != "auto":
-        sys.exit("--device: the backend verl takes a GPU a rank where its Ray cluster has some; leave it out")
-    try:
-        from whetstone_trainer.backends.verl.backend import VerlBackend
-    except ImportError as error:
-        advice = "run deploy/local/setup-verl.sh, and set WHETSTONE_PYTHON=.whetstone/verl/bin/python"
-        sys.exit(f"--backend verl: {error}; {advice}")
-    try:
-        return VerlBackend(arguments.ranks, dtype, arguments.hang_seconds)
-    except TrainerError as error:
-        sys.exit(f"--backend verl: {error}")
 
 
 def warn_of_slow_bfloat16(device: torch.device, dtype: torch.dtype) -> None:
@@ -93,6 +47,8 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit("--device cuda: PyTorch sees no CUDA device; use --device cpu or auto")
+    if arguments.backend == "verl" and arguments.device != "auto":
+        sys.exit("--device: the backend verl takes a GPU a rank where its Ray cluster has some; leave it out")
     torch.set_num_threads(arguments.threads)
     asyncio.run(serve(arguments))
 

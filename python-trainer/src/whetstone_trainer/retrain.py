@@ -28,19 +28,20 @@ from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
+from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
-from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backend_options import add_backend_options, make_backend
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import parse_settings
+from whetstone_trainer.service.nats_security import nats_security
 from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 
 # As in services/libs/messaging/src/topology.ts.
 JOBS, LEDGER = "ws-jobs", "ws-ledger"
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class CannotRetrain(Exception):
@@ -170,28 +171,33 @@ def main() -> None:
     parser.add_argument("--to", dest="last", type=int, required=True, help="version that it ends with")
     parser.add_argument("--nats", required=True)
     parser.add_argument("--runs", type=Path, required=True, help="folder of the run folders")
-    parser.add_argument("--threads", type=int, default=1, help="those of the job's trainer")
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="float32", help="that of the job's trainer")
+    # As the job's trainer had them.
+    add_backend_options(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    backend = make_backend(arguments, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        versions = asyncio.run(_connected(arguments))
+        versions = asyncio.run(_connected(arguments, backend))
     except (CannotRetrain, TrainerError, OSError, nats.errors.Error) as error:
         field = error.field if isinstance(error, CannotRetrain) else arguments.job
         reason = error.reason if isinstance(error, CannotRetrain) else str(error) or repr(error)
         sys.stderr.write(json.dumps({"error": {"field": field, "reason": reason}}) + "\n")
         sys.exit(2)
+    finally:
+        backend.close()
     same = all(one["published"] in (None, one["retrained"]) for one in versions)
     print(json.dumps({"job": arguments.job, "from": arguments.first, "versions": versions, "same": same}))
     sys.exit(0 if same else 1)
 
 
-async def _connected(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    client = await nats.connect(arguments.nats, connect_timeout=5, max_reconnect_attempts=1)
+async def _connected(arguments: argparse.Namespace, backend: TrainerBackend) -> list[dict[str, Any]]:
+    """With WHETSTONE_TLS_PATH, in a cluster, as a client: that role may read everything."""
+    folder = os.environ.get("WHETSTONE_TLS_PATH")
+    security = nats_security("client", TlsIdentity(folder) if folder else None)
+    client = await nats.connect(arguments.nats, connect_timeout=5, max_reconnect_attempts=1, **security)
     try:
         span = Span(arguments.job, arguments.first, arguments.last)
-        return await retrain(client, arguments.runs, span, LocalBackend(device, DTYPES[arguments.dtype]))
+        return await retrain(client, arguments.runs, span, backend)
     finally:
         await client.close()
 

@@ -112,8 +112,8 @@ function runtimeOptions(target: Command): Command {
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
     .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
-    .option("--trainer-backend <name>", "local: this process; verl: Ray actors, see docs/verl.md (default: local)")
-    .option("--trainer-ranks <n>", "devices that the backend verl shards its models over (default: 1)")
+    .option("--trainer-backend <name>", "local: processes of this machine; verl: Ray actors, see docs/verl.md (default: local)")
+    .option("--trainer-ranks <n>", "processes that share a job's models, a device each (default: 1)")
     .option(
       "--python-env <module>",
       'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',
@@ -219,6 +219,8 @@ function addJobCommands(program: Command, context: CommandContext, outcome: Outc
     .requiredOption("--to <version>", "version that it ends with")
     .option("--trainer-threads <n>", "as the job's trainer had", "1")
     .option("--trainer-dtype <type>", "as the job's trainer had", "float32")
+    .option("--trainer-backend <local|verl>", "as the job's trainer had", "local")
+    .option("--trainer-ranks <n>", "of the backend verl, as the job's trainer had", "1")
     .action(async (name: string, flags: object) =>
       (await import("./commands/retrain.ts")).retrain(name, flags as RetrainFlags, context, outcome),
     );

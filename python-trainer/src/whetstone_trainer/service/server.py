@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,7 @@ from whetstone_tls.grpc_server import Callers, GrpcServer, Listening
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
+from whetstone_trainer.service.nats_security import nats_security
 from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.state import TrainerState
 
@@ -78,19 +78,6 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     return TrainerServer(port, state, server, client, connecting)
 
 
-def _nats_security(config: ServerConfig) -> dict[str, Any]:
-    """What the client is told beside the address."""
-    if config.nats_credentials or config.nats_ca:
-        tls = {"tls": ssl.create_default_context(cafile=config.nats_ca)} if config.nats_ca else {}
-        credentials = {"user_credentials": config.nats_credentials} if config.nats_credentials else {}
-        return {**tls, **credentials}
-    if config.tls is None:
-        return {}
-    # A role and not an address: servers of a cluster name each other by IP.
-    names = {"tls_hostname": "nats.whetstone", "inbox_prefix": "_INBOX_trainer"}
-    return {"tls": config.tls.client_context(), **names}
-
-
 async def _connect(client: Client, config: ServerConfig) -> None:
     """Keeps trying; after the first success the client reconnects by itself, for ever."""
 
@@ -99,7 +86,7 @@ async def _connect(client: Client, config: ServerConfig) -> None:
 
     url = config.nats_url
     options: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "connect_timeout": 2}
-    options |= _nats_security(config)
+    options |= nats_security("trainer", config.tls, config.nats_credentials, config.nats_ca)
     while not client.is_connected:
         try:
             await client.connect(url.split(","), name="trainer", error_cb=on_error, **options)

@@ -78,8 +78,6 @@ function readTrainer(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violat
     violations.push({ path: "--trainer-backend", reason: `must be local or verl, got "${trainerBackend}"` });
   const ranks = flags.trainerRanks ?? (environment["WHETSTONE_RANKS"] || "1");
   const trainerRanks = readInteger(ranks, "--trainer-ranks", [1, 64], violations);
-  if (trainerBackend === "local" && trainerRanks > 1)
-    violations.push({ path: "--trainer-ranks", reason: "more than one needs --trainer-backend verl" });
   return { trainerThreads, trainerDtype, trainerBackend, trainerRanks };
 }
 

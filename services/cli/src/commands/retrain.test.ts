@@ -33,7 +33,7 @@ describe("whet jobs retrain", () => {
     const { exitCode, lines, asked } = await retrain(answer("bb", true), 0);
     expect([exitCode, lines]).toEqual([0, ["v3  aa  the published one is gone", "v4  bb  the same"]]);
     expect(asked).toBe(
-      "-m whetstone_trainer.retrain lake --from 2 --to 4 --nats nats://here --runs /data/runs --threads 1 --dtype float32",
+      "-m whetstone_trainer.retrain lake --from 2 --to 4 --nats nats://here --runs /data/runs --threads 1 --dtype float32 --backend local --ranks 1",
     );
   });
 

@@ -11,6 +11,8 @@ export interface RetrainFlags extends CommonOptions {
   readonly to: string;
   readonly trainerThreads: string;
   readonly trainerDtype: string;
+  readonly trainerBackend: string;
+  readonly trainerRanks: string;
 }
 
 interface Retrained {
@@ -32,7 +34,8 @@ export async function retrain(
   const nats = natsUrl(flags.data, environment);
   const { runs } = dataPaths(dataDirectory(flags.data, environment));
   const where = ["--nats", nats, "--runs", runs];
-  const how = ["--threads", flags.trainerThreads, "--dtype", flags.trainerDtype];
+  const backend = ["--backend", flags.trainerBackend, "--ranks", flags.trainerRanks];
+  const how = ["--threads", flags.trainerThreads, "--dtype", flags.trainerDtype, ...backend];
   const args = ["-m", "whetstone_trainer.retrain", job, "--from", flags.from, "--to", flags.to, ...where, ...how];
   const { code, stdout, stderr } = await runPython(args, signal, DEADLINE_MS);
   if (code > 1 || stdout.trim() === "") throw refusal(stderr, code);

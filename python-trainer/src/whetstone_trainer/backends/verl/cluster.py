@@ -82,7 +82,7 @@ class RayRanks:
             # It goes on living, but half of a step may be done there.
             raise TrainerError("INTERNAL", f"a rank of the trainer failed: {error.cause!r}") from error
         except RayError as error:
-            raise rank_lost(f"ended: {_first_line(error)}") from error
+            raise rank_lost(f"ended: {_why(error)}") from error
 
     def end(self) -> None:
         """Safe to call again."""
@@ -92,6 +92,14 @@ class RayRanks:
         self._actors = []
         with contextlib.suppress(RayError, ValueError):
             remove_placement_group(self._room)
+
+
+def _why(error: RayError) -> str:
+    """What Ray says of an actor's end, without its ids: first that it ended, last what became of process or node."""
+    first, *rest = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    at = [f"on {line.removeprefix('ip: ')}" for line in rest if line.startswith("ip: ")]
+    causes = [line for line in rest if line.startswith(("The actor", "The worker", "The node"))]
+    return ", ".join([causes[-1] if causes else first, *at]).replace(".,", ",").rstrip(".")
 
 
 def _first_line(error: Exception) -> str:

@@ -78,6 +78,14 @@ it("a trainer that finds its disk full when it starts again waits as a step does
   expect(seen).toContain("waiting DiskFull");
 });
 
+it("why a rank of the trainer was lost is said until the step is done again", async () => {
+  const message = "a rank of the trainer ended: killed. The step begins anew.";
+  const failure = new WhetstoneError("UNAVAILABLE", message, { context: { reason: "RankLost" } });
+  const seen: string[] = [];
+  await trainStepThree(failure, ({ notices }) => seen.push(notices.map(({ reason }) => reason).join("+")));
+  expect(seen).toEqual(["", "RankLost", "RankLost+TrainerConfiguring", "RankLost", "RankLost"]);
+});
+
 it("a trainer that loads for long when it starts again waits as a step does, so that it can be left", async () => {
   const failure = new WhetstoneError("UNAVAILABLE", "the trainer is ending");
   const seen: string[] = [];

@@ -21,7 +21,9 @@ import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../po
 
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
-const DISK_FULL = "DiskFull";
+const RANK_LOST = "RankLost";
+/** A trainer whose run folder lies on a full disk answers nothing but that; one of several devices may lose one. */
+const TOLD: readonly string[] = ["DiskFull", RANK_LOST];
 /** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
 const CONFIGURE_ANSWER_MS = 30_000;
 /** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
@@ -36,6 +38,8 @@ interface Answer<R> {
     | { readonly case: "result"; readonly value: R }
     | { readonly case: undefined; readonly value?: undefined };
 }
+
+type Tell = (notices: readonly Notice[]) => void;
 
 interface Options {
   readonly client: RpcClient<typeof TrainerService>;
@@ -54,6 +58,8 @@ export class TrainerClient implements Trainer {
   #waitedMs = 0;
   /** What the trainer found in the run folder: it stays, whatever else is told for a while. */
   #found: readonly Notice[] = [];
+  /** Why it has lost what it had done of the present work; until that is done again. */
+  #lost: readonly Notice[] = [];
 
   constructor(options: Options) {
     this.#options = options;
@@ -62,7 +68,7 @@ export class TrainerClient implements Trainer {
   async configure(job: TrainedJob, signal: AbortSignal): Promise<TrainerState> {
     this.#job = job;
     this.#found = [];
-    const tell = (notice: Notice): void => this.#tell([notice]);
+    const tell = (notices: readonly Notice[]): void => this.#tell(notices);
     return this.#patiently(() => this.#configureOnce(tell, signal), tell, signal);
   }
 
@@ -71,7 +77,7 @@ export class TrainerClient implements Trainer {
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<TrainResult> {
-    return this.#after(step, () => this.#trainOnce(step, onProgress, signal), onProgress, signal);
+    return this.#after(step, (goesOn) => this.#trainOnce(step, goesOn, signal), onProgress, signal);
   }
 
   async evaluate(manifest: BatchManifest, signal: AbortSignal): Promise<EvaluateResult | undefined> {
@@ -90,21 +96,24 @@ export class TrainerClient implements Trainer {
   /** Works when `step` steps are done: as they are at first, and after a failure once they have been done again. */
   async #after<T>(
     step: number,
-    work: () => Promise<T>,
+    work: (onProgress: (progress: TrainProgress) => void) => Promise<T>,
     onProgress: (progress: TrainProgress) => void,
     signal: AbortSignal,
   ): Promise<T> {
     let first: number | undefined = step;
     // It waits as a step of its own does, and may be left as such.
-    const tell = (notice: Notice): void => {
-      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [notice] }));
+    const tell = (notices: readonly Notice[]): void => {
+      onProgress(create(TrainProgressSchema, { phase: WAITING, notices: [...notices] }));
+    };
+    const goesOn = (progress: TrainProgress): void => {
+      onProgress(create(TrainProgressSchema, { ...progress, notices: [...this.#lost, ...progress.notices] }));
     };
     const attempt = async (): Promise<T> => {
       // After a failure the trainer may be a new process, whose checkpoint may be older than the step before this one.
       const from = first ?? Math.min(step, (await this.#configureOnce(tell, signal)).step);
       first = undefined;
-      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, onProgress, signal);
-      return work();
+      for (let earlier = from; earlier < step; earlier++) await this.#trainOnce(earlier, goesOn, signal);
+      return work(goesOn);
     };
     return this.#patiently(attempt, tell, signal);
   }
@@ -116,7 +125,7 @@ export class TrainerClient implements Trainer {
   }
 
   /** Asks until the trainer is ready, however long it takes as long as it goes on. */
-  async #configureOnce(tell: (notice: Notice) => void, signal: AbortSignal): Promise<TrainerState> {
+  async #configureOnce(tell: Tell, signal: AbortSignal): Promise<TrainerState> {
     const { spec, uid: jobUid, ledger } = this.#configuredJob();
     const request = { spec, jobUid, epoch: ledger.epoch, runPath: this.#options.runPathOf(jobUid) };
     const progress = new ConfigureProgress(this.#options.configureStallMs ?? CONFIGURE_STALL_MS);
@@ -124,7 +133,7 @@ export class TrainerClient implements Trainer {
       this.#options.lead?.assert();
       const answer = await this.#options.client.configure(request, { signal, deadlineMs: CONFIGURE_ANSWER_MS });
       if (!answer.progress) return this.#ready(answer);
-      tell(progress.notice(answer.progress));
+      tell([...this.#lost, progress.notice(answer.progress)]);
       await sleep(CONFIGURE_POLL_MS, signal);
     }
   }
@@ -205,16 +214,20 @@ export class TrainerClient implements Trainer {
   }
 
   /** Repeats what failed because the trainer was away; anything else is the caller's to know. */
-  async #patiently<T>(work: () => Promise<T>, tell: (notice: Notice) => void, signal: AbortSignal): Promise<T> {
+  async #patiently<T>(work: () => Promise<T>, tell: Tell, signal: AbortSignal): Promise<T> {
     const backoffMs = exponentialBackoff({ initialMs: 200, maxMs: 2000 });
     for (let attempt = 1; ; attempt++) {
       const startedAt = performance.now();
       try {
-        return await work();
+        const done = await work();
+        this.#lost = [];
+        return done;
       } catch (error) {
         if (signal.aborted || !isTrainerAway(error)) throw error;
         this.#options.logger.warn("trainer_away", { error });
-        if (saysDiskFull(error)) tell(create(NoticeSchema, { reason: DISK_FULL, message: `${error.message}.` }));
+        const notice = noticeOf(error);
+        if (notice?.reason === RANK_LOST) this.#lost = [notice];
+        if (notice) tell([notice]);
         await sleep(backoffMs(attempt), signal);
         this.#waitedMs += performance.now() - startedAt;
       }
@@ -222,9 +235,12 @@ export class TrainerClient implements Trainer {
   }
 }
 
-/** A trainer whose run folder lies on a full disk answers nothing but that. */
-function saysDiskFull(error: unknown): error is WhetstoneError {
-  return error instanceof WhetstoneError && error.context["reason"] === DISK_FULL;
+/** What people should know of why the trainer is away. Undefined: nothing that it has said itself. */
+function noticeOf(error: unknown): Notice | undefined {
+  const reason = error instanceof WhetstoneError ? error.context["reason"] : undefined;
+  if (typeof reason !== "string" || !TOLD.includes(reason)) return undefined;
+  const { message } = error as WhetstoneError;
+  return create(NoticeSchema, { reason, message: message.endsWith(".") ? message : `${message}.` });
 }
 
 /** CANCELLED and not by our signal: a server that ends cuts the calls that it still has. */

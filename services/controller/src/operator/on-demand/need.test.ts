@@ -5,7 +5,8 @@ import type { FleetSpec, StoredFleet } from "../inference-fleet/schema.ts";
 import { enginePod, templateHash } from "../inference-fleet/pods.ts";
 import type { Placement } from "../kueue/placement.ts";
 import { fleetFor, type Need } from "./need.ts";
-import { isMadeFrom, type PodTemplate, trainerFor } from "./trainer-deployment.ts";
+import type { PodTemplate } from "../pod-template.ts";
+import { isMadeFrom, trainerFor } from "./trainer-deployment.ts";
 
 const gpu = { key: "gpu", operator: "Exists" };
 const placement = (pool: string): Placement => ({

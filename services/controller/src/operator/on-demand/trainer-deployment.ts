@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The installation's trainer, where it is there only while a job needs it: a Deployment made from a PodTemplate. Pure. */
 import { createHash } from "node:crypto";
-import type { JsonObject } from "@bufbuild/protobuf";
-import { type Deployment, type Draft, type KubeObject, ownedBy, resource, type Stored } from "@whetstone/kube";
+import { type Deployment, type Draft, ownedBy, type Stored } from "@whetstone/kube";
 import { placed } from "../kueue/placement.ts";
+import { POD_TEMPLATES, type PodTemplate } from "../pod-template.ts";
 import { type Need, POD_SETS } from "./need.ts";
 
-export interface PodTemplate extends KubeObject {
-  template?: JsonObject;
-}
-
-export const POD_TEMPLATES = resource<PodTemplate>("v1", "PodTemplate", "podtemplates");
 /** On the template, and on what is made from it. */
 export const ON_DEMAND = "whetstone.dev/on-demand";
 /** Hash of everything that it was made from. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DEPLOYMENTS, type Stored } from "@whetstone/kube";
 import { Demand } from "./demand.ts";
-import { isMadeFrom, ON_DEMAND, POD_TEMPLATES, type PodTemplate, trainerFor } from "./trainer-deployment.ts";
+import { isMadeFrom, ON_DEMAND, trainerFor } from "./trainer-deployment.ts";
 import { type Look, ObjectReconciler } from "../object-reconciler.ts";
 import type { OperatorParts } from "../parts.ts";
+import { POD_TEMPLATES, type PodTemplate } from "../pod-template.ts";
 
 /** Jobs' records are in memory: looking is cheap. */
 const LOOK_MS = 1_000;

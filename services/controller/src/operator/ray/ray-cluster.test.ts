@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Stored } from "@whetstone/kube";
+import type { Pod, Stored } from "@whetstone/kube";
 import { describe, expect, it } from "vitest";
 import type { Placement } from "../kueue/placement.ts";
-import { rayClusterOf, rayReadiness, trainerAddress } from "./ray-cluster.ts";
+import { rayClusterName, rayClusterOf, rayReadiness, trainerAddress } from "./ray-cluster.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
 
 const podTemplate = { spec: { containers: [{ name: "trainer", image: "verl:1" }] } };
@@ -22,6 +22,19 @@ const zones = (cluster: ReturnType<typeof rayClusterOf>) => {
   return [headGroupSpec, ...workerGroupSpecs].map(({ template }) => template.spec.nodeSelector?.zone);
 };
 
+interface Container {
+  readonly name: string;
+  readonly env?: { name: string; value: string }[];
+}
+interface Group {
+  readonly rayStartParams: Record<string, string>;
+  readonly template: { readonly metadata?: object; readonly spec: { readonly containers: Container[] } };
+}
+const headOf = ({ spec }: ReturnType<typeof rayClusterOf>) => spec?.["headGroupSpec"] as unknown as Group;
+const workersOf = ({ spec }: ReturnType<typeof rayClusterOf>) => (spec?.["workerGroupSpecs"] as unknown as Group[])[0];
+const ranksOf = (made: ReturnType<typeof rayClusterOf>) =>
+  headOf(made).template.spec.containers[0]?.env?.find(({ name }) => name === "WHETSTONE_RANKS")?.value;
+
 describe("RayCluster of a job", () => {
   it("is the job's, with a fixed number of workers", () => {
     const made = rayClusterOf(verl(4));
@@ -29,14 +42,65 @@ describe("RayCluster of a job", () => {
     expect(made.spec?.["workerGroupSpecs"]).toMatchObject([
       { groupName: "workers", replicas: 4, minReplicas: 4, maxReplicas: 4, template: podTemplate },
     ]);
+    // Its ranks are in the workers.
+    expect(headOf(made)).toMatchObject({ rayStartParams: { "num-cpus": "0", "num-gpus": "0" } });
+    expect(ranksOf(made)).toBe("4");
     expect(made.metadata.labels).not.toHaveProperty("kueue.x-k8s.io/queue-name"); // Its Workload is the job's.
   });
 
   it("without workers is a head alone", () => {
-    expect(rayClusterOf(verl()).spec).toEqual({
-      headGroupSpec: { rayStartParams: {}, template: podTemplate },
-      workerGroupSpecs: [],
+    const made = rayClusterOf(verl());
+    expect(made.spec).toMatchObject({ headGroupSpec: { template: podTemplate }, workerGroupSpecs: [] });
+    expect([headOf(made).rayStartParams, ranksOf(made)]).toEqual([{ "num-cpus": "1" }, "1"]);
+  });
+
+  it("is made from the chart's templates where the job says only how many workers it wants", () => {
+    const template = (command: string) => ({
+      metadata: { labels: { app: command } },
+      spec: {
+        containers: [{ name: "trainer", image: "verl:2", command: [command], env: [{ name: "A", value: "1" }] }],
+      },
     });
+    const templates = { head: template("head"), workers: template("worker") };
+    const made = rayClusterOf(job({ backend: "verl", workers: 2 }), templates);
+    const { metadata, spec } = headOf(made).template;
+    expect([metadata, spec.containers[0]?.name]).toEqual([templates.head.metadata, "trainer"]);
+    expect(spec.containers[0]?.env).toEqual([
+      { name: "A", value: "1" },
+      { name: "WHETSTONE_RANKS", value: "2" },
+    ]);
+    expect(workersOf(made)?.template).toEqual(templates.workers);
+  });
+
+  it("has a rank for each GPU of its workers, and none in its head; what the job says comes over the chart's", () => {
+    const gpus = { limits: { "nvidia.com/gpu": "4" } };
+    const env = [{ name: "B", value: "2" }];
+    const own = {
+      spec: { nodeSelector: { gpu: "h100" }, containers: [{ name: "trainer", image: "mine:1", env, resources: gpus }] },
+    };
+    const chart = {
+      spec: {
+        nodeSelector: { os: "linux" },
+        containers: [{ name: "trainer", image: "verl:2", env: [{ name: "A", value: "1" }], resources: { limits: {} } }],
+      },
+    };
+    const made = rayClusterOf(job({ backend: "verl", workers: 2, podTemplate: own }), { head: chart, workers: chart });
+    const both = [{ name: "A", value: "1" }, ...env];
+    expect(ranksOf(made)).toBe("8");
+    expect(workersOf(made)?.rayStartParams).toMatchObject({ "num-cpus": "4" });
+    expect(workersOf(made)?.template.spec).toEqual({
+      nodeSelector: { os: "linux", gpu: "h100" },
+      containers: [{ name: "trainer", image: "mine:1", env: both, resources: gpus }],
+    });
+    expect(headOf(made).template.spec.containers[0]).toMatchObject({ image: "mine:1", resources: { limits: {} } });
+  });
+
+  it("has a name that KubeRay takes", () => {
+    const long = `9${"x".repeat(51)}`;
+    expect(["a", "9a"].map(rayClusterName)).toEqual(["a-trainer", "j-9a-trainer"]);
+    expect(rayClusterName(long)).toMatch(/^j-9x+-[0-9a-f]{8}-trainer$/);
+    expect(rayClusterName(long)).toHaveLength(53);
+    expect(rayClusterName(`${long.slice(0, -1)}y`)).not.toBe(rayClusterName(long));
   });
 
   it("goes where the quota is: head and workers each, or both as the trainer", () => {
@@ -44,8 +108,8 @@ describe("RayCluster of a job", () => {
       ["head", placement("a")],
       ["workers", placement("b")],
     ]);
-    expect(zones(rayClusterOf(verl(1), each))).toEqual(["a", "b"]);
-    expect(zones(rayClusterOf(verl(1), new Map([["trainer", placement("c")]])))).toEqual(["c", "c"]);
+    expect(zones(rayClusterOf(verl(1), {}, each))).toEqual(["a", "b"]);
+    expect(zones(rayClusterOf(verl(1), {}, new Map([["trainer", placement("c")]])))).toEqual(["c", "c"]);
     expect(zones(rayClusterOf(verl(1)))).toEqual([undefined, undefined]);
   });
 
@@ -65,5 +129,31 @@ describe("RayCluster of a job", () => {
     const status = { conditions: [{ type: "HeadPodReady", status: "True" }] };
     expect(rayReadiness({ metadata: going, status })).toMatchObject({ ready: 0, wanted: 1 });
     expect(rayReadiness({ metadata: { name: "c" } })).toMatchObject({ ready: 0, wanted: 1 });
+  });
+
+  it("says which part is lost, and what became of its pods", () => {
+    const lost = (head: string, pod: Pod) =>
+      rayReadiness(
+        {
+          metadata: { name: "c" },
+          status: {
+            ...{ readyWorkerReplicas: 1, desiredWorkerReplicas: 2 },
+            conditions: [{ type: "HeadPodReady", status: head }],
+          },
+        },
+        [pod],
+      );
+    const metadata = { name: "c-w" };
+    const terminated = { exitCode: 137, reason: "OOMKilled" };
+    const status = { name: "trainer", ready: false, lastState: { terminated } } as never;
+    expect(lost("True", { metadata, status: { containerStatuses: [status] } })).toMatchObject({
+      reason: "WorkerLost",
+      message: "head ready, 1 of 2 workers; c-w: trainer ended: OOMKilled, exit code 137",
+    });
+    const leaving = { ...metadata, deletionTimestamp: "2026-01-01T12:00:00Z" };
+    expect(lost("False", { metadata: leaving })).toMatchObject({
+      reason: "HeadLost",
+      message: "head not ready, 1 of 2 workers; c-w is being deleted",
+    });
   });
 });

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+import { createHash } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Draft, KubeObject, ResourceType, Stored } from "@whetstone/kube";
-import { placed, type Placements } from "../kueue/placement.ts";
+import type { Draft, KubeObject, Pod, ResourceType, Stored } from "@whetstone/kube";
+import type { Placements } from "../kueue/placement.ts";
 import { TRAINING_JOBS, type TrainingJob } from "../training-job/schema.ts";
 import type { Readiness } from "../training-job/facts.ts";
+import { groupsOf, type RayTemplates } from "./ray-pods.ts";
+import { troubleOf } from "./pod-trouble.ts";
 
 export interface RayCluster extends KubeObject {
   spec?: JsonObject;
@@ -22,8 +25,19 @@ export const RAY_CLUSTERS: ResourceType<RayCluster> = {
 };
 
 const TRAINER_PORT = 7400;
+/** KubeRay refuses longer names, and such as begin with a digit. */
+const MAX_NAME = 53;
+const SUFFIX = "-trainer";
 
-export const rayClusterName = (job: string): string => `${job}-trainer`;
+export function rayClusterName(job: string): string {
+  const name = /^[a-z]/.test(job) ? job : `j-${job}`;
+  if (name.length + SUFFIX.length <= MAX_NAME) return name + SUFFIX;
+  const hash = createHash("sha256").update(job).digest("hex").slice(0, 8);
+  return `${name.slice(0, MAX_NAME - SUFFIX.length - hash.length - 1)}-${hash}${SUFFIX}`;
+}
+
+/** A label selector of the pods that KubeRay makes for it. */
+export const rayPodsOf = (job: string): string => `ray.io/cluster=${rayClusterName(job)}`;
 
 /** Where the trainer of a job answers: KubeRay makes a Service for the head. Empty: the installation's own. */
 export function trainerAddress({ metadata, spec }: Stored<TrainingJob>): string {
@@ -32,40 +46,33 @@ export function trainerAddress({ metadata, spec }: Stored<TrainingJob>): string 
 }
 
 /**
- * Head and workers from the job's pod template; the head runs the trainer service. The job owns it.
+ * Head and workers from the chart's templates and the job's own; the head runs the trainer service. The job owns it.
  * @param placements  of a queued job: of the pod sets `head` and `workers`, or of `trainer` for both
  */
-export function rayClusterOf(job: Stored<TrainingJob>, placements: Placements = new Map()): Draft<RayCluster> {
+export function rayClusterOf(
+  job: Stored<TrainingJob>,
+  templates: RayTemplates = {},
+  placements: Placements = new Map(),
+): Draft<RayCluster> {
   const { name, uid } = job.metadata;
   const { apiVersion, kind } = TRAINING_JOBS;
-  const { workers = 0, podTemplate = {} } = job.spec.trainer ?? {};
-  const templateOf = (podSet: string) => placed(podTemplate, placements.get(podSet) ?? placements.get("trainer"));
-  const group = {
-    ...{ groupName: "workers", replicas: workers, minReplicas: workers, maxReplicas: workers },
-    ...{ rayStartParams: {}, template: templateOf("workers") },
-  };
   return {
     metadata: {
       name: rayClusterName(name),
       labels: { "app.kubernetes.io/managed-by": "whetstone", "whetstone.dev/job": name },
       ownerReferences: [{ apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }],
     },
-    spec: {
-      headGroupSpec: { rayStartParams: {}, template: templateOf("head") },
-      workerGroupSpecs: workers > 0 ? [group] : [],
-    },
+    spec: groupsOf(job.spec.trainer, templates, placements),
   };
 }
 
-export function rayReadiness({ metadata, status }: RayCluster): Readiness {
+/** @param pods  those of the cluster: they say why it is not whole */
+export function rayReadiness({ metadata, status }: RayCluster, pods: readonly Pod[] = []): Readiness {
   if (metadata?.deletionTimestamp) return { ready: 0, wanted: 1, message: "the former cluster goes" };
-  const isHeadReady =
-    status?.conditions?.some(({ type, status: is }) => type === "HeadPodReady" && is === "True") === true;
-  const [ready, wanted] = [status?.readyWorkerReplicas ?? 0, status?.desiredWorkerReplicas ?? 0];
-  const isWhole = isHeadReady && ready >= wanted;
-  return {
-    ready: isWhole ? 1 : 0,
-    wanted: 1,
-    message: `head ${isHeadReady ? "" : "not "}ready, ${ready} of ${wanted} workers`,
-  };
+  const { conditions = [], readyWorkerReplicas: ready = 0, desiredWorkerReplicas: wanted = 0 } = status ?? {};
+  const isHeadReady = conditions.some((one) => one.type === "HeadPodReady" && one.status === "True");
+  const found = `head ${isHeadReady ? "" : "not "}ready, ${ready} of ${wanted} workers`;
+  if (isHeadReady && ready >= wanted) return { ready: 1, wanted: 1, message: found };
+  const message = [found, ...pods.map(troubleOf).filter(Boolean)].join("; ");
+  return { ready: 0, wanted: 1, message, reason: isHeadReady ? "WorkerLost" : "HeadLost" };
 }

@@ -7,6 +7,7 @@ import { purgeJob } from "../../jobs/deletion/purge-job.ts";
 import { admitJob, jobSpecOf } from "./objects.ts";
 import { finished, released } from "../kueue/workload.ts";
 import { RAY_CLUSTERS, rayClusterName, rayClusterOf } from "../ray/ray-cluster.ts";
+import { rayTemplates } from "../ray/ray-templates.ts";
 import { JOB_FINALIZER, TRAINING_JOBS, type TrainingJob } from "./schema.ts";
 import type { Action, RecordUpdate } from "./action.ts";
 import type { OperatorParts } from "../parts.ts";
@@ -73,7 +74,8 @@ export class JobActions {
 
   async #makeRayCluster(object: Stored<TrainingJob>, signal: AbortSignal): Promise<void> {
     const placements = object.spec.queueName ? await this.#kueue.placements(object, signal) : undefined;
-    await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object, placements), { signal });
+    const templates = await rayTemplates(this.#kube, signal);
+    await this.#kube.apply(RAY_CLUSTERS, rayClusterOf(object, templates, placements), { signal });
   }
 
   /** By compare-and-set against what the plan was made from: a record that has moved on is planned for again. */

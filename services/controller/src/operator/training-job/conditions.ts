@@ -86,7 +86,7 @@ function runVerdicts(
     return { TrainerReady, InferenceReady, EnvironmentsReady, WeightsInSync, Progressing: { ...idle, status: false } };
   }
   return {
-    TrainerReady: record.steps === 0 ? { status: true, reason: "NotNeeded" } : ready(facts.trainer),
+    TrainerReady: record.steps === 0 ? { status: true, reason: "NotNeeded" } : trainerReady(facts.trainer, record),
     InferenceReady: ready(facts.engines),
     EnvironmentsReady:
       job.spec.job["environment"] === undefined ? { status: true, reason: "NotNeeded" } : ready(facts.environments),
@@ -95,11 +95,19 @@ function runVerdicts(
   };
 }
 
+/** Its pods may be there again before what was lost with one has been made good. */
+function trainerReady(trainer: Readiness | undefined, { reason, message }: RecordFacts): Verdict {
+  const found = ready(trainer);
+  return found.status === true && reason === "RankLost" ? { status: false, reason, message } : found;
+}
+
 /** One of each is enough to go on. */
 function ready(parts: Readiness | undefined): Verdict {
   if (!parts) return unknown("NotReady");
   const message = parts.message ?? `${parts.ready} of ${parts.wanted} ready`;
-  return parts.ready > 0 ? { status: true, reason: "Ready" } : { status: false, reason: "NotReady", message };
+  return parts.ready > 0
+    ? { status: true, reason: "Ready" }
+    : { status: false, reason: parts.reason ?? "NotReady", message };
 }
 
 function progressing(job: Stored<TrainingJob>, { nowMs, natsRefusal }: JobFacts, record: RecordFacts): Verdict {

@@ -80,6 +80,8 @@ export interface Readiness {
   readonly wanted: number;
   /** Why not, for people. */
   readonly message?: string;
+  /** Why not, where it is known. */
+  readonly reason?: "WorkerLost" | "HeadLost";
 }
 
 /** Engines and trainer of the installation, where they come only when a job needs them. */

@@ -264,6 +264,16 @@ describe("plan: updates of the record", () => {
     });
   });
 
+  it("lets a job run on whose Ray cluster has lost a part, and looks often until it is back", () => {
+    const verl = { trainer: { backend: "verl" } } as const;
+    const trainer = { ready: 0, wanted: 1, reason: "WorkerLost" } as const;
+    const made = plan(job({ spec: verl }), facts({ record: running(), trainer }));
+    expect([kinds(made), made.requeueAfterMs]).toEqual([[], 5000]);
+    expect(kinds(plan(job({ spec: verl }), facts({ record: running(), trainer: undefined })))).toEqual([
+      "make-ray-cluster",
+    ]);
+  });
+
   it("looks again for a Ray cluster that starts or ends, of which nobody tells", () => {
     const verl = { trainer: { backend: "verl" } } as const;
     const waits = facts({ record: waiting("WaitingForTrainer"), trainer: { ready: 0, wanted: 1 } });
@@ -323,6 +333,13 @@ describe("plan: conditions", () => {
     ],
     ["TrainerReady", "True/Ready", job(), { record: running() }],
     ["TrainerReady", "False/NotReady", job(), { record: running(), trainer: { ready: 0, wanted: 1 } }],
+    [
+      "TrainerReady",
+      "False/HeadLost",
+      job(),
+      { record: running(), trainer: { ready: 0, wanted: 1, reason: "HeadLost" } },
+    ],
+    ["TrainerReady", "False/RankLost", job(), { record: running({ reason: "RankLost", message: "a rank ended" }) }],
     ["TrainerReady", "True/NotNeeded", job(), { record: running({ steps: 0 }) }],
     ["TrainerReady", "Unknown/NotRunning", job(), { record: record() }],
     ["EnvironmentsReady", "True/NotNeeded", job({ spec: { job: {} } }), { record: running() }],

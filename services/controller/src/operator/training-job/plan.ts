@@ -89,7 +89,8 @@ function planRun(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts)
 function looks(job: Stored<TrainingJob>, facts: JobFacts, record: RecordFacts): number[] {
   if (record.phase !== "RUNNING") return [...(needsRay(job) ? [RAY_MS] : []), ...partsMs(job, facts, record)];
   const stuckMs = untilStuckMs(job, facts.nowMs, record);
-  return stuckMs > 0 ? [RETRY_MS, stuckMs] : [RETRY_MS];
+  const nextMs = needsRay(job) ? RAY_MS : RETRY_MS;
+  return stuckMs > 0 ? [nextMs, stuckMs] : [nextMs];
 }
 
 /** Ray workers take nodes only while the job may run. */

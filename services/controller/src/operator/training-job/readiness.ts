@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Kube, Stored } from "@whetstone/kube";
+import { type Kube, PODS, type Stored } from "@whetstone/kube";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
 import { ENVIRONMENT_POOLS } from "../environment-pool/schema.ts";
-import { RAY_CLUSTERS, rayClusterName, rayReadiness } from "../ray/ray-cluster.ts";
+import { RAY_CLUSTERS, rayClusterName, rayPodsOf, rayReadiness } from "../ray/ray-cluster.ts";
 import type { TrainingJob } from "./schema.ts";
 import type { JobFacts, Readiness } from "./facts.ts";
 import { needsRay } from "./suspend.ts";
@@ -46,8 +46,13 @@ export class JobReadiness {
   /** With Ray: undefined when there is no cluster. */
   async trainer(job: Stored<TrainingJob>, signal: AbortSignal): Promise<Readiness | undefined> {
     if (!needsRay(job)) return this.#fresh("trainer", () => this.#localTrainer());
-    const cluster = await this.#deps.kube.get(RAY_CLUSTERS, rayClusterName(job.metadata.name), { signal });
-    return cluster && rayReadiness(cluster);
+    const { kube } = this.#deps;
+    const { name } = job.metadata;
+    const cluster = await kube.get(RAY_CLUSTERS, rayClusterName(name), { signal });
+    if (!cluster) return undefined;
+    const readiness = rayReadiness(cluster);
+    if (readiness.ready > 0) return readiness;
+    return rayReadiness(cluster, await kube.list(PODS, { labels: rayPodsOf(name), signal }));
   }
 
   /** Whether the gateway knows of any, whatever it serves. */

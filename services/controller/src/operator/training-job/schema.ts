@@ -51,10 +51,17 @@ const trainer = z
       .describe(
         "local: the trainer that is installed with Whetstone. verl: Ray workers by verl, which need KubeRay on the cluster.",
       ),
-    workers: z.int().min(0).max(1024).optional().describe("verl: Ray workers beside the head."),
+    workers: z
+      .int()
+      .min(0)
+      .max(1024)
+      .optional()
+      .describe("verl: Ray workers; ranks are in them, one a GPU. 0, the default: the rank is in the head."),
     podTemplate: passedOn<JsonObject>()
       .optional()
-      .describe("verl: pod template of head and workers: image, GPUs, node selector, tolerations."),
+      .describe(
+        "verl: what head and workers have beside what the chart says, e.g. resources, nodeSelector, tolerations. The container is named trainer; its resources are those of the pods that have ranks.",
+      ),
   })
   .meta(
     rules({
@@ -198,6 +205,9 @@ export const REASONS = [
   "Ready",
   "NotReady",
   "NotNeeded",
+  "RankLost",
+  "WorkerLost",
+  "HeadLost",
   "WaitingForTrainer",
   "WaitingForEngines",
   // Progressing

@@ -8,7 +8,7 @@ import type { JobFacts, RecordFacts } from "./facts.ts";
 /** How often parts that come and go are looked at. */
 export const PARTS_MS = { next: 1_000, later: 5_000 } as const;
 
-type Waits = Pick<JobFacts, "workload" | "trainer" | "parts">;
+type Waits = Pick<JobFacts, "workload" | "trainer" | "parts"> & Partial<Pick<JobFacts, "record">>;
 
 /** Why a job is suspended though its user wants it to run, one word. Empty: it need not be. */
 export function suspendReasonOf(job: TrainingJob, facts: Waits): string {
@@ -18,8 +18,9 @@ export function suspendReasonOf(job: TrainingJob, facts: Waits): string {
   return partsReason(job, facts);
 }
 
-function partsReason(job: TrainingJob, { trainer, parts }: Waits): string {
-  const lacksRay = needsRay(job) && !trainer?.ready;
+/** A job that runs does not stop for a rank or a head that is lost: its step is done again once they are back. */
+function partsReason(job: TrainingJob, { trainer, parts, record }: Waits): string {
+  const lacksRay = needsRay(job) && !trainer?.ready && record?.phase !== "RUNNING";
   if (lacksRay || parts?.missing === "trainer") return "WaitingForTrainer";
   return parts?.missing === "engines" ? "WaitingForEngines" : "";
 }
