@@ -21,7 +21,7 @@ from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
 from whetstone_trainer.backends.local.policy import WithBody
-from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole
+from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole_tensors
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 
@@ -50,10 +50,13 @@ class Critic(ABC):
 
     def write(self, directory: Path) -> None:
         """By the first rank; all must call."""
-        own = self.module.named_parameters()
-        tensors = {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in own}
+        tensors = whole_tensors(self.module, self._ranks)
         if self._ranks.index == 0:
-            save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+            save_file(
+                {name: one.contiguous() for name, one in tensors.items()},
+                directory / WEIGHTS,
+                metadata={"format": "pt"},
+            )
         write_optimizer(directory, self.module, self.optimizer, self._ranks, OPTIMIZER)
 
     def read(self, directory: Path, on_bytes: OnBytes) -> None:

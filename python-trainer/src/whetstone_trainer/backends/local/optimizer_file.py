@@ -28,15 +28,21 @@ def write_optimizer(
     """
     state = optimizer.state_dict()
     # Rank by rank the same order, since all must ask for a tensor.
-    state["state"] = {index: {key: _whole(value) for key, value in of.items()} for index, of in state["state"].items()}
+    state["state"] = {
+        index: {key: _whole(value, ranks) for key, value in of.items()} for index, of in state["state"].items()
+    }
     if ranks.index == 0:
         # A file of ours: torch's own hides why a write failed.
         with (directory / name).open("wb") as file:
             torch.save({"optimizer": state, "names": _trained(module)}, file)
 
 
-def _whole(value: Any) -> Any:
-    return whole(value).cpu() if isinstance(value, DTensor) else value
+def _whole(value: Any, ranks: Ranks) -> Any:
+    """On the first rank's host. The others, which must ask too, keep nothing of it."""
+    if not isinstance(value, DTensor):
+        return value
+    gathered = whole(value)
+    return gathered.cpu() if ranks.index == 0 else None
 
 
 def _trained(module: nn.Module) -> list[str]:
@@ -52,13 +58,20 @@ def read_optimizer(
     Raises TrainerError: a file of a checkpoint that lists no digests shows only here that it is damaged.
     """
     path = directory / name
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
     try:
-        with open_followed(path, _without_stop(on_bytes)) as file:
-            found = torch.load(file, map_location="cpu", weights_only=True)
+        is_sharded = any(isinstance(one, DTensor) for one in parameters)
+        if is_sharded:
+            # Of each tensor a rank reads its part into memory; no rank ever holds all of them.
+            found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        else:
+            with open_followed(path, _without_stop(on_bytes)) as file:
+                found = torch.load(file, map_location="cpu", weights_only=True)
         state = _in_order_of(found, _trained(module))
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
         for index, of in state["state"].items():
             state["state"][index] = {key: _cut(value, parameters[index]) for key, value in of.items()}
+            if is_sharded:
+                on_bytes(sum(value.nbytes for value in of.values() if isinstance(value, Tensor)))
         optimizer.load_state_dict(state)
     except (OSError, RuntimeError, EOFError, KeyError, IndexError, ValueError, UnpicklingError) as error:
         raise TrainerError("DATA_LOSS", f"{path}: cannot be read: {error!r}") from error
@@ -77,7 +90,11 @@ def _in_order_of(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
 
 
 def _cut(value: Any, parameter: Tensor) -> Any:
-    return sharded_like(value.to(parameter.device), parameter) if isinstance(value, Tensor) and value.dim() else value
+    if not isinstance(value, Tensor) or not value.dim():
+        return value
+    cut = sharded_like(value.to(parameter.device), parameter)
+    # Not a view of the file.
+    return cut.clone() if isinstance(cut, DTensor) else cut
 
 
 def _without_stop(on_bytes: OnBytes) -> OnBytes:

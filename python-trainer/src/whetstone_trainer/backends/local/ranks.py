@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
@@ -71,6 +71,16 @@ class Ranks:
 def whole(tensor: Tensor) -> Tensor:
     """All of a tensor that is sharded over the ranks, which must all ask; any other as it is."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def whole_tensors(module: nn.Module, ranks: Ranks) -> dict[str, Tensor]:
+    """On the first rank's host, tensor by tensor; the others, which must ask too, keep none of them."""
+    found = dict[str, Tensor]()
+    for name, parameter in module.named_parameters():
+        tensor = whole(parameter.detach())
+        if ranks.index == 0:
+            found[name] = tensor.cpu()
+    return found
 
 
 def own_shard(tensor: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.critic import Critic, zero_head
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.policy import UNUSABLE, Policy, TransformerPolicy, require_finite
-from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, own_shard, whole
+from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, own_shard, whole_tensors
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.settings import TrainSettings
@@ -168,13 +168,3 @@ def read_sharded(module: Transformer, directory: Path, on_bytes: OnBytes = unhea
                 # A critic has no head of a language model.
                 if name in parameters:
                     copy_whole(parameters[name], tensor, keep_finer)
-
-
-def whole_tensors(module: nn.Module, ranks: Ranks) -> dict[str, Tensor]:
-    """On the first rank's host, tensor by tensor; the others, which must ask too, keep none of them."""
-    found = dict[str, Tensor]()
-    for name, parameter in module.named_parameters():
-        tensor = whole(parameter.detach())
-        if ranks.index == 0:
-            found[name] = tensor.cpu()
-    return found

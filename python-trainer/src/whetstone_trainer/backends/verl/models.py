@@ -21,7 +21,7 @@ from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches
 from whetstone_trainer.backends.local.policy import UNUSABLE, Policy, require_finite
-from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole
+from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole_tensors
 from whetstone_trainer.backends.local.scoring import predict_logits, score_logits
 from whetstone_trainer.backends.verl.engine import PolicyEngine, ValueEngine, start_engine
 from whetstone_trainer.batch.rows import Row
@@ -75,8 +75,7 @@ class EnginePolicy:
 
     def write(self, directory: Path, version: int, source: Path, form: WeightsForm = AS_THEY_ARE) -> None:
         """By the first rank; all must call."""
-        own = self.module.named_parameters()
-        tensors = {name: whole(one.detach()).cpu() for name, one in own}
+        tensors = whole_tensors(self.module, self._ranks)
         if self._ranks.index == 0:
             save_weights(tensors, directory, version, source, form)
         # Nobody goes on before it is there.
