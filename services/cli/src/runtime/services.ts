@@ -181,6 +181,9 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     options.trainerBackend,
     "--ranks",
     String(options.trainerRanks),
+    // For jobs with weights.transport stream.
+    "--weights-port",
+    "0",
   ];
   return {
     name: "trainer",
