@@ -64,8 +64,8 @@ def parser() -> argparse.ArgumentParser:
         "--weights-dir",
         type=Path,
         default=os.environ.get("WHETSTONE_WEIGHTS_DIR"),
-        help="where fetched weights are kept, for the next version to differ from; one engine's own. Default: "
-        "a temporary folder. It takes up to twice the weights",
+        help="keeps fetched weights, for an engine that is started again or computes in another type than is "
+        "published; one engine's own, takes up to twice the weights. Default: they are in memory only",
     )
     result.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     result.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")

@@ -23,7 +23,7 @@ from whetstone_engine.sequence import Output, Sequence
 from whetstone_engine.slots import SlotTable
 from whetstone_engine.step_loop import StepLoop
 from whetstone_engine.tokenizer import TextCodec
-from whetstone_engine.weights.building import Held, Place, build
+from whetstone_engine.weights.building import Held, Place, Version, build
 from whetstone_engine.weights.fetcher import Fetcher
 from whetstone_engine.weights.shards import ShardFolder
 from whetstone_engine.weights.stream import Published
@@ -32,6 +32,7 @@ from whetstone_models.config import ModelConfig, read_config
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_model
 from whetstone_models.manifest import MANIFEST, read_manifest, verify_manifest
+from whetstone_models.tensors import BLOCKS, parse_blocks
 from whetstone_models.transformer import Transformer
 
 
@@ -48,7 +49,7 @@ class EngineOptions:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     step_tokens: int = 2048
-    # Where fetched tensors are kept; None: a temporary folder.
+    # Where fetched tensors are kept over a restart; None: nowhere.
     weights_dir: Path | None = None
     # Of a trainer with an https:// URL.
     tls: ssl.SSLContext | None = None
@@ -220,8 +221,9 @@ class Engine:
         config = served.model.config if served is not None and bare else read_config(directory)
         place = Place(self.options.dtype, self.options.device)
         if manifest is not None and manifest.tensors:
+            blocks = parse_blocks((directory / BLOCKS).read_bytes()) if manifest.file(BLOCKS) else None
             with ShardFolder(directory) as source:
-                return build(manifest.tensors, config, place, source, served)
+                return build(Version(manifest.tensors, blocks, config), place, source, served)
         model = load_model(directory, place.dtype, place.device, config)
         return Held(model.eval().requires_grad_(False).fuse())
 

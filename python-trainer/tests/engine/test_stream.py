@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+import torch
 from authorities import OPENSSL, Authority
 from iep_target import Api, choice, start_engine, start_stream
 from stream_kit import (
@@ -29,7 +30,8 @@ from stream_kit import (
     weight_bytes,
 )
 
-from whetstone_engine.weights.stream import Published, changed_ranges, run_ends
+from whetstone_engine.weights.bases import changed_ranges
+from whetstone_engine.weights.stream import Published, run_ends
 from whetstone_engine.weights.transfer import TransferError
 from whetstone_models.errors import ManifestError, ModelError, WeightsError
 from whetstone_models.manifest import read_manifest
@@ -81,6 +83,24 @@ async def test_what_is_served_is_shared_and_the_store_holds_one_version(run: Run
     assert same_answers(staged, run.weights(2))
     kept = {path.name for path in (tmp_path / "store/tensors").iterdir()}
     assert kept == {entry.sha256 for entry in read_manifest(run.weights(2)).tensors}
+
+
+async def test_without_a_store_the_served_version_is_the_base(run: RunFolder) -> None:
+    change(run, 2, LARGE, "model.layers.0.self_attn.k_proj.weight")
+    async with serving(run) as url, fetching(None) as fetcher:
+        served = await fetch(fetcher, url, run, 1)
+        received = fetcher.counters.received_bytes
+        staged = await fetch(fetcher, url, run, 2, served)
+        # A block of each; k is smaller than one.
+        assert fetcher.counters.received_bytes - received < (1 << 20) + (256 << 10) + SMALL
+        assert same_answers(staged, run.weights(2))
+        assert same_answers(served, run.weights(1))
+        # Memory that is not what its digest says is found out, and the tensor comes whole.
+        with torch.no_grad():
+            served.model.get_parameter(LARGE)[0, 0] += 1
+        received = fetcher.counters.received_bytes
+        assert same_answers(await fetch(fetcher, url, run, 2, served), run.weights(2))
+        assert fetcher.counters.received_bytes - received > 8 << 20
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed", "no blocks"])

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from whetstone_engine.metrics import WeightCounters
-from whetstone_engine.weights.building import Held, Place, build, tensors_to_read
+from whetstone_engine.weights.bases import Base, ServedBase, StoredBase
+from whetstone_engine.weights.building import Held, Place, Version, build, tensors_to_read
 from whetstone_engine.weights.store import TensorStore
 from whetstone_engine.weights.stream import Published, StreamedTensors, read_offer
 from whetstone_engine.weights.transfer import Transfer
@@ -20,10 +21,13 @@ from whetstone_models.errors import ModelError
 
 
 class Fetcher:
-    """The engine's end of a stream. The folder is made at the first version, since most engines never need one."""
+    """The engine's end of a stream."""
 
     def __init__(self, folder: Path | None, tls: ssl.SSLContext | None) -> None:
-        """`folder` as of TensorStore; `tls` shows who we are to a trainer that asks."""
+        """`folder`: of a TensorStore; None: what was fetched is in memory only, and gone with a failure.
+
+        `tls` shows who we are to a trainer that asks.
+        """
         self._folder, self._tls = folder, tls
         self._store: TensorStore | None = None
         self._running: tuple[Transfer, asyncio.Future[Held]] | None = None
@@ -34,7 +38,7 @@ class Fetcher:
 
         Whoever is cancelled while waiting ends the transfer; what came stays in the store.
         """
-        if self._store is None:
+        if self._store is None and self._folder is not None:
             self._store = TensorStore(self._folder)
         transfer = Transfer(published.url, self._tls)
         given = (transfer, self._store, published, place, served)
@@ -61,19 +65,22 @@ class Fetcher:
             await asyncio.wait([work])
 
     def _fetch(
-        self, transfer: Transfer, store: TensorStore, published: Published, place: Place, served: Held | None
+        self, transfer: Transfer, store: TensorStore | None, published: Published, place: Place, served: Held | None
     ) -> Held:
         counters, started = self.counters, time.monotonic()
         try:
             with transfer:
                 offer = read_offer(transfer, published)
-                tensors, config = offer.manifest.tensors, parse_config(offer.config)
-                wanted = tensors_to_read(tensors, config, served)
-                held = build(tensors, config, place, StreamedTensors(transfer, store, offer, wanted), served)
-            store.complete(offer.manifest_text, offer.blocks_text)
+                version = Version(offer.manifest.tensors, offer.blocks, parse_config(offer.config))
+                wanted = tensors_to_read(version.entries, version.config, served)
+                bases: list[Base] = [ServedBase(served)] if served else []
+                bases += [StoredBase(store)] if store else []
+                held = build(version, place, StreamedTensors(transfer, offer, wanted, bases, store), served)
+            if store is not None:
+                store.complete(offer.manifest_text, offer.blocks_text)
             return held
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if store is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise _full(store.folder, error) from error
         finally:

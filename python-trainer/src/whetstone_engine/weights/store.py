@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -25,10 +24,9 @@ from whetstone_models.tensors import BLOCKS, Blocks, parse_blocks
 class TensorStore:
     """One folder, of one process."""
 
-    def __init__(self, folder: Path | None) -> None:
-        """None: a temporary one, which is removed in the end. Raises ModelError if another process has it."""
-        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="whetstone-weights-")
-        self.folder = Path(self._temporary.name) if self._temporary else folder or Path()
+    def __init__(self, folder: Path) -> None:
+        """Raises ModelError if another process has it."""
+        self.folder = folder
         self._tensors, self._version = self.folder / "tensors", self.folder / "version"
         self._tensors.mkdir(parents=True, exist_ok=True)
         self._version.mkdir(exist_ok=True)
@@ -44,8 +42,10 @@ class TensorStore:
     def close(self) -> None:
         """Lets go of the folder. Safe to call again."""
         self._lock.close()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+
+    def has(self, digest: str) -> bool:
+        """Whether there are bytes of that name."""
+        return (self._tensors / digest).is_file()
 
     def open(self, digest: str) -> BinaryIO | None:
         """The bytes of a tensor, to be checked. None: they are not there."""

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A version from the trainer, over HTTP: of each tensor only what this engine does not have.
 
-In this order: the served model has it (`building`), the store has it, the store has another version of it and blocks
-differ, all of it is fetched. Whatever way it came, it is checked whole before it counts.
+In this order: the served model has it (`building`), the store has it, there is another version of it and some blocks
+differ (`bases`), all of it is fetched. Whatever way it came, it is checked whole before it counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
-from whetstone_engine.weights.shards import PART_BYTES, differs, read_all, read_checked
+from whetstone_engine.weights.bases import Base, changed
+from whetstone_engine.weights.shards import PART_BYTES, differs, read_checked
 from whetstone_engine.weights.store import TensorStore
 from whetstone_engine.weights.transfer import Transfer, TransferError
 from whetstone_models.errors import ManifestError
@@ -22,8 +24,6 @@ from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, parse_blocks
 
 # More than the largest manifest: 200 bytes a tensor, 33 a block of 1 MiB.
 _MOST_SMALL = 256 << 20
-# A tensor of which more than this share has changed is fetched whole: one request instead of many.
-_DELTA_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -76,35 +76,43 @@ def _small(transfer: Transfer, name: str, size: int) -> bytes:
 
 
 class StreamedTensors:
-    """A TensorSource over a transfer and the store."""
+    """A TensorSource over a transfer, with what this engine has of other versions, and the store if there is one."""
 
-    def __init__(self, transfer: Transfer, store: TensorStore, offer: Offer, wanted: Sequence[TensorEntry]) -> None:
+    def __init__(
+        self,
+        transfer: Transfer,
+        offer: Offer,
+        wanted: Sequence[TensorEntry],
+        bases: Sequence[Base] = (),
+        store: TensorStore | None = None,
+    ) -> None:
         """`wanted`: what will be read, in that order."""
-        self._transfer, self._store, self._offer = transfer, store, offer
-        base = store.version()
-        self._base = {entry.name: entry for entry in base[0].tensors} if base else {}
-        self._base_blocks = base[1] if base else None
+        self._transfer, self._offer, self._bases, self._store = transfer, offer, bases, store
         self._ends = run_ends(entry for entry in wanted if not self._is_near(entry))
 
     def read(self, entry: TensorEntry, view: memoryview) -> None:
         """As TensorSource.read. Raises TransferError, and OSError when the store's disk is full."""
-        if self._from_store(entry, view) or self._by_blocks(entry, view):
+        if self._from_store(entry, view) or any(self._from_base(base, entry, view) for base in self._bases):
             return
         digest, at = hashlib.sha256(), 0
         end = self._ends.get(entry.name, entry.offset + entry.size)
-        with self._store.writing(entry.sha256) as file:
+        with self._writing(entry) as file:
             while at < len(view):
                 part = view[at : at + PART_BYTES]
                 self._transfer.read(entry.file, entry.offset + at, part, end)
                 digest.update(part)
-                write_all(file, part)
+                if file is not None:
+                    write_all(file, part)
                 at += len(part)
             if digest.hexdigest() != entry.sha256:
                 raise differs(entry, f"{self._transfer.url}/{entry.file}")
 
+    def _writing(self, entry: TensorEntry) -> contextlib.AbstractContextManager[BinaryIO | None]:
+        return contextlib.nullcontext() if self._store is None else self._store.writing(entry.sha256)
+
     def _from_store(self, entry: TensorEntry, view: memoryview) -> bool:
-        file = self._store.open(entry.sha256)
-        if file is None:
+        file = self._store.open(entry.sha256) if self._store is not None else None
+        if self._store is None or file is None:
             return False
         with file:
             if read_checked(file, view) == entry.sha256:
@@ -112,56 +120,25 @@ class StreamedTensors:
         self._store.discard(entry.sha256)
         return False
 
-    def _by_blocks(self, entry: TensorEntry, view: memoryview) -> bool:
-        """False: there is no other version of it, too much has changed, or the result is not what was published."""
-        ranges = self._changed(entry)
-        file = self._store.open(self._base[entry.name].sha256) if ranges is not None else None
-        if ranges is None or file is None:
+    def _from_base(self, base: Base, entry: TensorEntry, view: memoryview) -> bool:
+        """False: it does not have enough of it, or the result is not what was published."""
+        ranges = changed(base, entry, self._offer.blocks)
+        if ranges is None:
             return False
-        with file:
-            read_all(file, view)
+        base.copy(entry, view)
         for begin, end in ranges:
             self._transfer.read(entry.file, entry.offset + begin, view[begin:end], 0)
         if hashlib.sha256(view).hexdigest() != entry.sha256:
             return False
-        with self._store.writing(entry.sha256) as file:
-            write_all(file, view)
+        with self._writing(entry) as file:
+            if file is not None:
+                write_all(file, view)
         return True
 
     def _is_near(self, entry: TensorEntry) -> bool:
         """Whether it is expected not to be fetched whole."""
-        for digest in (entry.sha256, self._base[entry.name].sha256 if self._changed(entry) is not None else ""):
-            file = self._store.open(digest) if digest else None
-            if file is not None:
-                file.close()
-                return True
-        return False
-
-    def _changed(self, entry: TensorEntry) -> list[tuple[int, int]] | None:
-        base, theirs = self._base.get(entry.name), self._offer.blocks
-        if base is None or self._base_blocks is None or self._base_blocks.bytes != theirs.bytes:
-            return None
-        if (base.dtype, base.shape) != (entry.dtype, entry.shape):
-            return None
-        old, new = self._base_blocks.tensors.get(entry.name, ()), theirs.tensors.get(entry.name, ())
-        return changed_ranges(old, new, theirs.bytes, entry.size)
-
-
-def changed_ranges(old: Sequence[str], new: Sequence[str], block: int, size: int) -> list[tuple[int, int]] | None:
-    """Bytes from and up to which a tensor differs, neighbours joined. None: too much of it, or it cannot be told."""
-    if block < 1 or len(old) != len(new) or len(new) != -(-size // block):
-        return None
-    changed = [index for index, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
-    if len(changed) > _DELTA_SHARE * len(new):
-        return None
-    ranges = list[tuple[int, int]]()
-    for index in changed:
-        begin, end = index * block, min(size, (index + 1) * block)
-        if ranges and ranges[-1][1] == begin:
-            ranges[-1] = (ranges[-1][0], end)
-        else:
-            ranges.append((begin, end))
-    return ranges
+        is_stored = self._store is not None and self._store.has(entry.sha256)
+        return is_stored or any(changed(base, entry, self._offer.blocks) is not None for base in self._bases)
 
 
 def run_ends(entries: Iterable[TensorEntry]) -> dict[str, int]:
@@ -179,7 +156,7 @@ def run_ends(entries: Iterable[TensorEntry]) -> dict[str, int]:
     return {entry.name: run[-1].offset + run[-1].size for run in runs for entry in run}
 
 
-def write_all(file: Any, view: memoryview) -> None:
+def write_all(file: BinaryIO, view: memoryview) -> None:
     """An unbuffered file may take less than all at a time."""
     at = 0
     while at < len(view):
