@@ -2,8 +2,8 @@
 """How new weights reach engines: staged while they sample on, then swapped in a pause. One JSON line.
 
 From a folder that engines see, and streamed over HTTP from the trainer's server: all of a version, and 2 % changed
-blocks of one. Beside `cp` of the same bytes and a copy of them in memory, in the same run. Engines switch half at a time, as
-the controller does it: first while nobody asks them for anything, then while each samples without a break.
+blocks of one. Beside `cp` of the same bytes and a copy of them in memory, in the same run. Engines switch half at a
+time, as the controller does it: first while nobody asks them for anything, then while each samples without a break.
 
 Run: `python python-trainer/bench/bench_weights.py [--mib 1024] [--engines 4]` (5 minutes on two cores; memory: three
 times the weights for each engine; disk: six times the weights, and once for each engine).
