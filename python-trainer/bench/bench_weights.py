@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How new weights reach engines: staged while they sample on, then swapped in a pause. One JSON line.
 
-Beside `cp` of the same bytes and a copy of them in memory, in the same run. Engines switch half at a time, as the
-controller does it: first while nobody asks them for anything, then while each samples without a break.
+From a folder that engines see, and streamed over HTTP from the trainer's server: all of a version, and 2 % changed
+blocks of one. Beside `cp` of the same bytes and a copy of them in memory, in the same run. Engines switch half at a
+time, as the controller does it: first while nobody asks them for anything, then while each samples without a break.
 
-Run: `python python-trainer/bench/bench_weights.py [--mib 1024] [--engines 4]` (2 minutes on two cores; memory: three
-times the weights for each engine).
+Run: `python python-trainer/bench/bench_weights.py [--mib 1024] [--engines 4]` (5 minutes on two cores; memory: three
+times the weights for each engine; disk: six times the weights, and once for each engine).
 """
 
 from __future__ import annotations
@@ -23,25 +24,38 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
-sys.path[:0] = [str(SOURCE), str(Path(__file__).parent)]
+sys.path[:0] = [str(SOURCE), str(SOURCE.parents[1] / "proto/gen/python"), str(Path(__file__).parent)]
 
 import aiohttp  # noqa: E402
 import numpy as np  # noqa: E402
 from bench_engine import served  # noqa: E402
+from weight_versions import make_versions, weight_bytes  # noqa: E402
 
-from whetstone_models.init import init_model  # noqa: E402
+from whetstone_trainer.weights.run_folder import manifest_digest  # noqa: E402
 
-SHAPE = {"hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 2816}
-LAYER_MIB = (4 * 1024**2 + 3 * 1024 * 2816) * 4 / 2**20
 SWITCHES = 3
 # How long engines sample before the first switch.
 BEFORE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A version to be staged: its folder, and where it is streamed from; empty: it is read from its folder."""
+
+    folder: Path
+    url: str = ""
+
+    def body(self) -> dict[str, Any]:
+        if not self.url:
+            return {"weights_path": str(self.folder)}
+        stream = {"url": f"{self.url}/{self.folder.name}", "manifest_digest": manifest_digest(self.folder)}
+        return {"weights_path": f"streamed/{self.folder.name}", "stream": stream}
 
 
 def main() -> None:
@@ -49,28 +63,52 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=1024, help="of weights in float32")
     parser.add_argument("--engines", type=int, default=4)
     options = parser.parse_args()
-    layers = max(1, round(options.mib / LAYER_MIB))
     with tempfile.TemporaryDirectory() as root, contextlib.ExitStack() as stack:
-        folders = [Path(root) / name for name in ("a", "b")]
-        for seed, folder in enumerate(folders):
-            init_model(folder, "tiny", seed, **SHAPE, num_hidden_layers=layers)
-        size = (folders[0] / "model.safetensors").stat().st_size
+        folders = make_versions(Path(root), options.mib, SWITCHES)
+        size = weight_bytes(folders[0])
+        url = stack.enter_context(_serving(Path(root)))
         ports = [stack.enter_context(served(folders[0], 1))[0] for _ in range(options.engines)]
-        idle, busy = asyncio.run(_measure(folders, [f"http://127.0.0.1:{port}" for port in ports]))
+        seen = asyncio.run(_measure(folders, url, [f"http://127.0.0.1:{port}" for port in ports]))
         copied = [_copy(folders[0], Path(root) / "copy", options.engines) for _ in range(SWITCHES)]
         memory = [_copy_in_memory(size) for _ in range(SWITCHES)]
     total = size * options.engines / 2**20
-    staged, cp, memcpy = (statistics.median(each) for each in (idle.stage, copied, memory))
-    pause, busy_pause = statistics.median(idle.pause), statistics.median(busy.pause)
-    line = {
+    cp, memcpy = statistics.median(copied), statistics.median(memory)
+    line: dict[str, float | str] = {
         **{"bench": "weights", "engines": options.engines, "mib": round(size / 2**20), "switches": SWITCHES},
-        **{"stage_s": staged, "stage_mib_s": total / staged, "cp_mib_s": total / cp, "of_cp": cp / staged},
-        **{"memcpy_s": memcpy, "pause_s": pause, "pause_max_s": max(idle.pause), "pause_memcpys": pause / memcpy},
-        **{"sampling_stage_s": statistics.median(busy.stage), "sampling_pause_s": busy_pause},
-        **{"longest_without_a_token_s": busy.longest_gap(), "longest_before_s": busy.longest_gap(before=True)},
+        **{"cp_mib_s": total / cp, "memcpy_s": memcpy},
+        **_told("folder", seen["folder"], total, cp),
+        **_told("stream", seen["stream"], total, cp),
+        **_told("delta", seen["delta"], total, cp),
+        "delta_times_faster": statistics.median(seen["stream"].stage) / statistics.median(seen["delta"].stage),
+        **_pauses(seen, memcpy),
         "load_average": os.getloadavg()[0],
     }
-    print(json.dumps({name: round(value, 4) for name, value in line.items() if not isinstance(value, str)}))
+    print(json.dumps({name: value if isinstance(value, str) else round(value, 4) for name, value in line.items()}))
+
+
+def _told(name: str, seen: Switches, total: float, cp: float) -> dict[str, float]:
+    stage = statistics.median(seen.stage)
+    return {f"{name}_s": stage, f"{name}_mib_s": total / stage, f"{name}_of_cp": cp / stage}
+
+
+def _pauses(seen: dict[str, Switches], memcpy: float) -> dict[str, float]:
+    idle, busy = [*seen["folder"].pause, *seen["stream"].pause, *seen["delta"].pause], seen["busy"]
+    pause = statistics.median(idle)
+    return {
+        **{"pause_s": pause, "pause_max_s": max(idle), "pause_memcpys": pause / memcpy},
+        **{"sampling_stream_s": statistics.median(busy.stage), "sampling_pause_s": statistics.median(busy.pause)},
+        **{"longest_without_a_token_s": busy.longest_gap(), "longest_before_s": busy.longest_gap(before=True)},
+    }
+
+
+@contextlib.contextmanager
+def _serving(root: Path) -> Iterator[str]:
+    """The trainer's server of weights in a process of its own."""
+    command = [sys.executable, str(Path(__file__).parent / "serve_weights.py"), str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None, "it is piped"
+        yield process.stdout.readline().strip()
+        process.communicate(timeout=30)
 
 
 @dataclass
@@ -88,29 +126,39 @@ class Switches:
         return max((later - at for at, later in pairs if (later <= self.begun) == before), default=-1.0)
 
 
-async def _measure(folders: list[Path], urls: list[str]) -> tuple[Switches, Switches]:
-    timeout = aiohttp.ClientTimeout(total=300)
+async def _measure(folders: list[Path], url: str, urls: list[str]) -> dict[str, Switches]:
+    """From v1 on, which the engines were started with."""
+    first, second, *deltas = folders
+    whole = [first if switch % 2 else second for switch in range(SWITCHES)]
+    timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
-        idle, busy = Switches(), Switches()
-        await _switches(session, urls, folders, idle)
+        seen = {name: Switches() for name in ("folder", "stream", "delta", "busy")}
+        await _switches(session, urls, [Stage(folder) for folder in whole], seen["folder"])
+        # The other way round: what is served is never what comes.
+        await _switches(session, urls, [Stage(folder, url) for folder in _others(whole, folders)], seen["stream"])
+        await _switches(session, urls, [Stage(second, url)], Switches())
+        await _switches(session, urls, [Stage(folder, url) for folder in deltas], seen["delta"])
         stop = asyncio.Event()
-        ask = [asyncio.create_task(_sample(session, url, busy.tokens, stop)) for url in urls]
+        ask = [asyncio.create_task(_sample(session, each, seen["busy"].tokens, stop)) for each in urls]
         await asyncio.sleep(BEFORE_S)
-        await _switches(session, urls, folders, busy)
+        await _switches(session, urls, [Stage(folder, url) for folder in _others(whole, folders)], seen["busy"])
         stop.set()
         await asyncio.gather(*ask)
-        return idle, busy
+        return seen
 
 
-async def _switches(session: aiohttp.ClientSession, urls: list[str], folders: list[Path], seen: Switches) -> None:
+def _others(whole: list[Path], folders: list[Path]) -> list[Path]:
+    return [folders[1] if folder == folders[0] else folders[0] for folder in whole]
+
+
+async def _switches(session: aiohttp.ClientSession, urls: list[str], stages: list[Stage], seen: Switches) -> None:
     seen.begun = time.monotonic()
     half = max(1, len(urls) // 2)
-    for switch in range(SWITCHES):
-        folder = str(folders[(switch + 1) % 2])
-        seen.stage.append(await _seconds(functools.partial(_stage, session, urls, folder)))
+    for switch, stage in enumerate(stages):
+        seen.stage.append(await _seconds(functools.partial(_stage, session, urls, stage)))
         for start in range(0, len(urls), half):
-            part = urls[start : start + half]
-            seen.pause += await asyncio.gather(*(_switch(session, url, folder, f"v{switch}") for url in part))
+            part, name = urls[start : start + half], stage.body()["weights_path"]
+            seen.pause += await asyncio.gather(*(_switch(session, url, name, f"v{switch}") for url in part))
 
 
 async def _switch(session: aiohttp.ClientSession, url: str, folder: str, label: str) -> float:
@@ -133,8 +181,8 @@ async def _sample(session: aiohttp.ClientSession, url: str, tokens: list[float],
             tokens.append(time.monotonic())
 
 
-async def _stage(session: aiohttp.ClientSession, urls: list[str], folder: str) -> None:
-    await asyncio.gather(*(_post(session, url, "/stage_weights", {"weights_path": folder}) for url in urls))
+async def _stage(session: aiohttp.ClientSession, urls: list[str], stage: Stage) -> None:
+    await asyncio.gather(*(_post(session, url, "/stage_weights", stage.body()) for url in urls))
 
 
 async def _post(session: aiohttp.ClientSession, url: str, path: str, body: object) -> Any:

@@ -9,10 +9,12 @@ import { GATEWAY } from "./mends/gateway.ts";
 import { SANDBOXES } from "./mends/sandboxes.ts";
 import { SUBMISSION } from "./mends/submission.ts";
 import { TRAINING } from "./mends/training.ts";
+import { WEIGHTS } from "./mends/weights.ts";
 
 export const MENDS: readonly Mend[] = [
   ...TRAINING,
   ...DISKS,
+  ...WEIGHTS,
   ...SUBMISSION,
   ...AGENTS,
   ...GATEWAY,

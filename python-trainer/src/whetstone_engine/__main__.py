@@ -60,6 +60,13 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--max-model-len", type=int, default=0)
     result.add_argument("--kv-cache-tokens", type=int, default=0)
     result.add_argument("--max-waiting", type=int, default=4096, help="requests queued before answering 429")
+    result.add_argument(
+        "--weights-dir",
+        type=Path,
+        default=os.environ.get("WHETSTONE_WEIGHTS_DIR"),
+        help="keeps fetched weights, for an engine that is started again or computes in another type than is "
+        "published; one engine's own, takes up to twice the weights. Default: they are in memory only",
+    )
     result.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     result.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     result.add_argument("--threads", type=int, default=1, help="threads of one tensor operation on the CPU")
@@ -84,6 +91,8 @@ async def _run(options: argparse.Namespace) -> None:
     cuda = torch.cuda.is_available()
     if options.device == "cuda" and not cuda:
         raise ModelError("device", "no CUDA device is available")
+    folder = os.environ.get("WHETSTONE_TLS_PATH")
+    identity = TlsIdentity(folder) if folder else None
     engine = Engine(
         EngineOptions(
             model=options.model,
@@ -94,13 +103,13 @@ async def _run(options: argparse.Namespace) -> None:
             max_waiting=options.max_waiting,
             dtype=getattr(torch, options.dtype),
             device="cuda" if cuda and options.device != "cpu" else "cpu",
+            weights_dir=options.weights_dir,
+            tls=identity.client_context() if identity else None,
         )
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    folder = os.environ.get("WHETSTONE_TLS_PATH")
-    identity = TlsIdentity(folder) if folder else None
     context = identity.server_context() if identity else None
     data = Listen(options.host, options.port, context, DATA_CALLERS)
     control = None

@@ -15,6 +15,7 @@ from whetstone_engine.engine import Engine
 from whetstone_engine.errors import ApiError, internal, invalid
 from whetstone_engine.metrics import render
 from whetstone_engine.replies import encode
+from whetstone_engine.weights.stream import Published
 from whetstone_engine.wire import parse_body
 from whetstone_models.errors import ModelError
 
@@ -80,9 +81,15 @@ class Control:
         return reply({"results": [None]})
 
     async def stage_weights(self, request: web.BaseRequest) -> web.StreamResponse:
-        """POST /stage_weights {"weights_path":"..."}: reads and verifies while sampling goes on. Ours alone."""
-        path = parse_body(await request.read()).get("weights_path")
-        await _with_folder("stage_weights", "weights_path", path, self._engine.stage)
+        """POST /stage_weights {"weights_path":"...","stream"?:{"url","manifest_digest"}}: while sampling goes on.
+
+        With `stream` the version is fetched from the trainer, and weights_path is only its name. Ours alone.
+        """
+        body = parse_body(await request.read())
+        published = _published(body.get("stream"))
+        await _with_folder(
+            "stage_weights", "weights_path", body.get("weights_path"), lambda path: self._engine.stage(path, published)
+        )
         return reply({"success": True})
 
     async def models(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -104,7 +111,8 @@ class Control:
     async def metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /metrics"""
         engine = self._engine
-        text = render(engine.options.served_model_name, engine.scheduler.counters, engine.gauges())
+        own = (engine.fetcher.counters, engine.pauses.seconds)
+        text = render(engine.options.served_model_name, engine.scheduler.counters, engine.gauges(), *own)
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 
@@ -119,6 +127,16 @@ async def _with_folder(what: str, field: str, path: object, work: Callable[[Path
         log.warning("weights_refused", extra={"call": what, "path": path, "reason": str(error)})
         raise internal(f"{what}: {error}") from error
     log.info("weights_read", extra={"call": what, "path": path, "seconds": round(time.monotonic() - started, 3)})
+
+
+def _published(raw: object) -> Published | None:
+    if raw is None:
+        return None
+    fields = [raw.get(name) if isinstance(raw, dict) else None for name in ("url", "manifest_digest")]
+    url, digest = fields
+    if not isinstance(url, str) or not isinstance(digest, str) or not url or not digest:
+        raise invalid("stream", "needs the texts `url` and `manifest_digest`")
+    return Published(url, digest)
 
 
 def reply(body: dict[str, Any], status: int = 200) -> web.Response:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import ssl
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,20 +16,23 @@ import torch
 
 from whetstone_engine.errors import ApiError
 from whetstone_engine.kv_cache import BLOCK, BlockPool
-from whetstone_engine.metrics import Gauges
+from whetstone_engine.metrics import Gauges, PauseClock
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Scheduler
 from whetstone_engine.sequence import Output, Sequence
 from whetstone_engine.slots import SlotTable
 from whetstone_engine.step_loop import StepLoop
 from whetstone_engine.tokenizer import TextCodec
-from whetstone_engine.weights.building import Held, Place, build
+from whetstone_engine.weights.building import Held, Place, Version, build
+from whetstone_engine.weights.fetcher import Fetcher
 from whetstone_engine.weights.shards import ShardFolder
+from whetstone_engine.weights.stream import Published
 from whetstone_engine.wire import Call, Limits
 from whetstone_models.config import ModelConfig, read_config
 from whetstone_models.errors import ModelError
 from whetstone_models.folder import load_model
 from whetstone_models.manifest import MANIFEST, read_manifest, verify_manifest
+from whetstone_models.tensors import BLOCKS, parse_blocks
 from whetstone_models.transformer import Transformer
 
 
@@ -45,6 +49,10 @@ class EngineOptions:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     step_tokens: int = 2048
+    # Where fetched tensors are kept over a restart; None: nowhere.
+    weights_dir: Path | None = None
+    # Of a trainer with an https:// URL.
+    tls: ssl.SSLContext | None = None
 
 
 class Engine:
@@ -66,6 +74,8 @@ class Engine:
         self.steps = StepLoop(self.scheduler, self.runner, options.max_waiting)
         self.live: dict[str, list[Sequence]] = {}
         self._reloading = asyncio.Lock()
+        self.fetcher = Fetcher(options.weights_dir, options.tls)
+        self.pauses = PauseClock()
         # Read and verified, and not served yet.
         self._staged: tuple[Path, Held] | None = None
 
@@ -108,6 +118,7 @@ class Engine:
         abort ends running and queued requests; wait lets running ones finish; keep freezes them. Requests that arrive
         while paused are queued and survive a repeated pause, unlike in vLLM 0.32.
         """
+        self.pauses.begin()
         await self.steps.call(lambda: self._begin_pause(mode))
         if mode == "wait":
             await self.steps.drain()
@@ -131,6 +142,7 @@ class Engine:
     async def resume(self) -> None:
         """Samples again."""
         await self.steps.call(self._resume)
+        self.pauses.end()
 
     def _resume(self) -> None:
         self.scheduler.paused = self.scheduler.draining = False
@@ -149,14 +161,20 @@ class Engine:
 
         await self.steps.call(reset)
 
-    async def stage(self, directory: Path) -> None:
+    async def stage(self, directory: Path, published: Published | None = None) -> None:
         """Reads and verifies a folder while sampling goes on, so that a `reload` of it only swaps.
 
-        It is kept beside the served weights until a reload, or until another folder is staged. Raises ModelError.
+        `published`: in place of its files, which this engine may not see, what the trainer serves. It is kept beside
+        the served weights until a reload, or until another folder is staged. Raises ModelError.
         """
         async with self._reloading:
             self._staged = None
-            self._staged = directory, await self._read(directory)
+            self._staged = directory, await self._read(directory, published)
+
+    async def close(self) -> None:
+        """Ends a transfer that runs, and lets go of the folder of tensors."""
+        self.steps.stop()
+        await self.fetcher.close()
 
     async def reload(self, directory: Path) -> None:
         """Replaces the weights. On any error nothing has changed: old weights, old label, same pause state (I7).
@@ -171,8 +189,12 @@ class Engine:
             await self.steps.call(functools.partial(self._swap, held.model))
             self._served, self._staged = held, None
 
-    async def _read(self, directory: Path) -> Held:
-        held = await asyncio.to_thread(self._load, directory, self._served)
+    async def _read(self, directory: Path, published: Published | None = None) -> Held:
+        place = Place(self.options.dtype, self.options.device)
+        if published is None:
+            held = await asyncio.to_thread(self._load, directory, self._served)
+        else:
+            held = await self.fetcher.fetch(published, place, self._served)
         config = held.model.config
         if config.vocab_size != self.limits.vocab_size or config.max_position < self.max_len:
             raise ModelError("config.json", "vocabulary or context differ from the served model; restart the engine")
@@ -199,8 +221,9 @@ class Engine:
         config = served.model.config if served is not None and bare else read_config(directory)
         place = Place(self.options.dtype, self.options.device)
         if manifest is not None and manifest.tensors:
+            blocks = parse_blocks((directory / BLOCKS).read_bytes()) if manifest.file(BLOCKS) else None
             with ShardFolder(directory) as source:
-                return build(manifest.tensors, config, place, source, served)
+                return build(Version(manifest.tensors, blocks, config), place, source, served)
         model = load_model(directory, place.dtype, place.device, config)
         return Held(model.eval().requires_grad_(False).fuse())
 

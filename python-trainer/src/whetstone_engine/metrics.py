@@ -6,6 +6,7 @@ Written as text by hand: the step thread adds to plain integers, which costs not
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 
@@ -23,6 +24,38 @@ class Counters:
 
 
 @dataclass(slots=True)
+class WeightCounters:
+    """Totals since the start, of weights that were fetched. Only the thread that fetches writes them."""
+
+    # Bytes of files that came over the network.
+    received_bytes: int = 0
+    # Seconds from the first request until all was fetched, checked and in memory.
+    fetch_seconds: float = 0.0
+    # Times that a transfer broke and went on.
+    resumed: int = 0
+
+
+class PauseClock:
+    """How long the engine was paused, in seconds, the pause that runs included."""
+
+    def __init__(self) -> None:
+        self._total, self._since = 0.0, None
+
+    def begin(self) -> None:
+        """Of a pause, or again within it."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def end(self) -> None:
+        """Of a pause, if there is one."""
+        self._total, self._since = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        return self._total + (time.monotonic() - self._since if self._since is not None else 0.0)
+
+
+@dataclass(slots=True)
 class Gauges:
     """Values of this moment; `kv_usage` is the share of cache blocks held by running sequences, 0..1."""
 
@@ -31,15 +64,18 @@ class Gauges:
     kv_usage: float
 
 
-def render(model: str, counters: Counters, gauges: Gauges) -> str:
-    """The text of GET /metrics."""
+def render(model: str, counters: Counters, gauges: Gauges, weights: WeightCounters, paused_s: float) -> str:
+    """The text of GET /metrics: vLLM's names, and ours for what vLLM does not count."""
     label = f'model_name="{model}"'
     lines: list[str] = []
 
-    def put(name: str, kind: str, help_text: str, samples: list[tuple[str, float]]) -> None:
-        lines.append(f"# HELP vllm:{name} {help_text}")
-        lines.append(f"# TYPE vllm:{name} {kind}")
-        lines.extend(f"vllm:{name}{{{labels}}} {value}" for labels, value in samples)
+    def put(name: str, kind: str, help_text: str, samples: list[tuple[str, float]], prefix: str = "vllm:") -> None:
+        lines.append(f"# HELP {prefix}{name} {help_text}")
+        lines.append(f"# TYPE {prefix}{name} {kind}")
+        lines.extend(f"{prefix}{name}{{{labels}}} {value}" for labels, value in samples)
+
+    def put_own(name: str, help_text: str, value: float) -> None:
+        put(name, "counter", help_text, [(label, value)], "whetstone_engine_")
 
     put("num_requests_running", "gauge", "Requests in the running batch.", [(label, gauges.running)])
     put("num_requests_waiting", "gauge", "Requests waiting to be admitted.", [(label, gauges.waiting)])
@@ -51,4 +87,8 @@ def render(model: str, counters: Counters, gauges: Gauges) -> str:
     put("num_preemptions_total", "counter", "Sequences that lost their blocks.", [(label, counters.preemptions)])
     finished = [(f'{label},finished_reason="{reason}"', count) for reason, count in sorted(counters.finished.items())]
     put("request_success_total", "counter", "Finished requests by reason.", [(k, float(v)) for k, v in finished])
+    put_own("weight_transfer_bytes_total", "Bytes of weights that were fetched.", weights.received_bytes)
+    put_own("weight_transfer_seconds_total", "Seconds in which weights were fetched.", weights.fetch_seconds)
+    put_own("weight_transfer_resumed_total", "Times that a transfer broke and went on.", weights.resumed)
+    put_own("paused_seconds_total", "Seconds in which nothing was sampled, by order.", paused_s)
     return "\n".join(lines) + "\n"

@@ -194,4 +194,4 @@ async def _listen(stack: contextlib.AsyncExitStack, handler: Handler, address: L
 
 
 async def _stop_engine(engine: Engine) -> None:
-    engine.steps.stop()
+    await engine.close()

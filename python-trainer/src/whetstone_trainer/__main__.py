@@ -32,6 +32,17 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nats", default=environment.get("WHETSTONE_NATS_URL", "nats://127.0.0.1:4222"))
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_backend_options(parser)
+    parser.add_argument(
+        "--weights-port",
+        type=int,
+        default=environment.get("WHETSTONE_WEIGHTS_PORT"),
+        help="serves weights to engines, for jobs with weights.transport stream; 0: any free one. Default: it does not",
+    )
+    parser.add_argument(
+        "--weights-url",
+        default=environment.get("WHETSTONE_WEIGHTS_URL", ""),
+        help="what engines call that server by; default: http, or https with certificates, --host and the port",
+    )
     return parser.parse_args(arguments)
 
 
@@ -80,6 +91,8 @@ async def serve(arguments: argparse.Namespace) -> None:
             os.environ.get("WHETSTONE_ALGORITHM_MODULES") == "1",
             int(os.environ.get("WHETSTONE_ALGORITHM_HANG_MS", "60000")) / 1000,
         ),
+        weights_port=arguments.weights_port,
+        weights_url=arguments.weights_url,
     )
     server = await start_server(config)
     log.info(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from whetstone_engine.weights.building import Held, Place, build
+from whetstone_engine.weights.building import Held, Place, Version, build
 from whetstone_engine.weights.shards import ShardFolder
 from whetstone_models.config import read_config
 from whetstone_models.errors import WeightsError
@@ -29,7 +29,8 @@ def first(tmp_path: Path) -> Path:
 
 def read(folder: Path, held: Held | None = None, dtype: torch.dtype = torch.float32) -> Held:
     with ShardFolder(folder) as source:
-        return build(read_manifest(folder).tensors, read_config(folder), Place(dtype, "cpu"), source, held)
+        version = Version(read_manifest(folder).tensors, None, read_config(folder))
+        return build(version, Place(dtype, "cpu"), source, held)
 
 
 def changed(folder: Path, *names: str) -> Path:

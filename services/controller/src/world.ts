@@ -81,6 +81,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     "engine_fenced_seconds",
     "Time in which an engine sampled nothing for a switch",
   );
+  const notices = new InstallationNotices();
   const kube = await openCluster(config, logger, metrics);
   const store = await JobStore.open(nats);
   if (kube) stack.use(kube);
@@ -108,6 +109,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
         if (stage !== undefined) stageSeconds.observe(stage);
         fencedSeconds.observe(fenced);
       },
+      onBehind: (words) => notices.set("engines", words ? [{ reason: "EnginesBehind", message: behind(words) }] : []),
     }),
     trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
     rollouts,
@@ -116,8 +118,12 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
       jobsByDigest((await store.records()).map(({ value }) => value)),
     ),
     natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
-    notices: new InstallationNotices(),
+    notices,
   };
+}
+
+function behind(words: string): string {
+  return `Engines do not take the newest weights and are asked again; others go on. ${words}`;
 }
 
 function findHostBy({ config, nats, logger, tls }: ControllerBase, kube: Kube | undefined): FindHost {

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from whetstone_models.config import ModelConfig
 from whetstone_models.errors import WeightsError
 from whetstone_models.folder import fitting
-from whetstone_models.tensors import TensorEntry
+from whetstone_models.tensors import Blocks, TensorEntry
 from whetstone_models.transformer import Attention, Layer, Transformer
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -34,6 +34,8 @@ class Held:
 
     model: Transformer
     digests: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    # Of the same tensors; None: another version cannot be compared with it.
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,18 @@ def tensors_to_read(entries: tuple[TensorEntry, ...], config: ModelConfig, held:
     return [entry for entry in entries if entry.name in names and not _is_held(entry, held)]
 
 
-def build(
-    entries: tuple[TensorEntry, ...], config: ModelConfig, place: Place, source: TensorSource, held: Held | None
-) -> Held:
-    """The version that `entries` describe. Raises WeightsError; what is served is not touched."""
+@dataclass(frozen=True)
+class Version:
+    """What is to be built."""
+
+    entries: tuple[TensorEntry, ...]
+    blocks: Blocks | None
+    config: ModelConfig
+
+
+def build(version: Version, place: Place, source: TensorSource, held: Held | None) -> Held:
+    """The version, in memory. Raises WeightsError; what is served is not touched."""
+    entries, config = version.entries, version.config
     read = tensors_to_read(entries, config, held)
     unread = {entry.name for entry in entries} - {entry.name for entry in read}
     shared = dict(held.model.named_parameters()) if held else {}
@@ -74,7 +84,7 @@ def build(
     parameters = dict(model.named_parameters())
     for entry in read:
         _fill(parameters[entry.name], entry, source)
-    return Held(model.eval(), {entry.name: (entry.dtype, entry.sha256) for entry in entries})
+    return Held(model.eval(), {entry.name: (entry.dtype, entry.sha256) for entry in entries}, version.blocks)
 
 
 def _is_held(entry: TensorEntry, held: Held | None) -> bool:
@@ -113,13 +123,14 @@ def _fill(parameter: Tensor, entry: TensorEntry, source: TensorSource) -> None:
     """Where the bytes are what the engine computes in, they are read to where they stay."""
     stored = DTYPES[entry.dtype]
     if parameter.device.type == "cpu" and parameter.dtype == stored and parameter.is_contiguous():
-        source.read(entry, _bytes_of(parameter.data))
+        source.read(entry, bytes_of(parameter.data))
         return
     buffer = torch.empty(entry.shape, dtype=stored)
-    source.read(entry, _bytes_of(buffer))
+    source.read(entry, bytes_of(buffer))
     with torch.no_grad():
         parameter.copy_(buffer)
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The memory of a contiguous tensor on the CPU."""
     return tensor.reshape(-1).view(torch.uint8).numpy().data.cast("B")

@@ -43,6 +43,16 @@ class ShardFolder:
             raise differs(entry, f"{self._directory / entry.file}")
 
 
+def read_all(file: BinaryIO, view: memoryview) -> None:
+    """Fills the view from an unbuffered file, as far as that goes."""
+    at = 0
+    while at < len(view):
+        count = file.readinto(view[at:])  # pyright: ignore[reportAttributeAccessIssue]
+        if not count:
+            return
+        at += count
+
+
 def read_checked(file: BinaryIO, view: memoryview) -> str:
     """Fills the view from an unbuffered file and gives the SHA-256 of it; of fewer bytes where the file ends."""
     digest, at = hashlib.sha256(), 0

@@ -203,7 +203,7 @@ def _algorithm(spec: jobs.JobSpec, kind: str) -> AlgorithmSettings:
 
 def _published(weights: jobs.PublishedWeights) -> PublishedForm:
     dtype = "bfloat16" if weights.dtype == jobs.WEIGHTS_DTYPE_BFLOAT16 else "float32"
-    return PublishedForm(dtype, weights.shard_mib << 20, weights.HasField("stream"))
+    return PublishedForm(dtype, weights.shard_mib << 20, weights.transport.WhichOneof("kind") == "stream")
 
 
 def _reference_path(spec: jobs.JobSpec) -> str:

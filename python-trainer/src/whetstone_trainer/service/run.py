@@ -52,13 +52,19 @@ class JobRun:
         backend: TrainerBackend,
         on_progress: OnProgress = untold,
         modules: ModuleRules = NO_MODULES,
+        weights_url: str = "",
     ) -> None:
-        """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError."""
+        """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError.
+
+        `weights_url`: where this trainer serves weights.
+        """
         self.folder, self.job_uid, self._backend = folder, job_uid, backend
         folder.clean()
         options = settings.algorithm.options
         self._custom = load_custom(options, folder.root, modules) if options.module else None
         self.adopt(settings)
+        # What engines fetch versions below; empty: they read the run folder.
+        self._url = f"{weights_url}/weights/{job_uid}" if settings.published.is_streamed else ""
         if self._custom is not None:
             try_custom(self._custom, options)
         on_progress(LOADING, 0.0)
@@ -87,7 +93,8 @@ class JobRun:
 
     def weights(self) -> wire.Weights:
         state = self.state
-        return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=state.manifest_digest)
+        digest = state.manifest_digest
+        return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=digest, url=self._url)
 
     def recover(self, on_progress: OnProgress = untold) -> None:
         """Back to the newest checkpoint that is whole; to the starting model if there never was one.
@@ -137,7 +144,9 @@ class JobRun:
         self._backend.restore(Checkpoint(PolicyVersion(step, self.folder.weights(step)), saved), on_bytes)
         self.state, self._results = state, {}
         if state.last_result is not None:
-            self._results[step - 1] = ParseDict(state.last_result, wire.TrainResult(), ignore_unknown_fields=True)
+            result = ParseDict(state.last_result, wire.TrainResult(), ignore_unknown_fields=True)
+            result.weights.url = self._url  # That of the checkpoint may be another process's.
+            self._results[step - 1] = result
 
     def result_of(self, step: int, digest: str) -> wire.TrainResult:
         """The first result of a step that was done. Raises TrainerError if the manifest differs or it is not kept."""
@@ -185,6 +194,7 @@ class JobRun:
         else:
             self._uncommitted = commit
         self.state = commit.after
+        result.weights.url = self._url
         self._results = {done: one for done, one in self._results.items() if done > step - RESULTS_KEPT}
         self._results[step] = result
         return result

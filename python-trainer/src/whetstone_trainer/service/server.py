@@ -21,6 +21,7 @@ from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.service.nats_security import nats_security
 from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.state import TrainerState
+from whetstone_trainer.service.weights_server import WeightsServer
 
 log = logging.getLogger("whetstone_trainer")
 CALLERS = Callers(frozenset({"controller"}))
@@ -44,6 +45,10 @@ class ServerConfig:
     nats_ca: str | None = None
     # Of code that jobs bring along.
     modules: ModuleRules = field(default_factory=ModuleRules)
+    # Serves published weights to engines; None: it does not.
+    weights_port: int | None = None
+    # What engines call it by; empty: http or https, `host` and the port.
+    weights_url: str = ""
 
 
 @dataclass
@@ -55,10 +60,13 @@ class TrainerServer:
     _server: GrpcServer
     _nats: Client
     _connecting: asyncio.Task[None]
+    _weights: WeightsServer | None = None
 
     async def close(self, grace_s: float = 2.0) -> None:
         """Takes no more calls, stops a running step, closes everything. Safe to call again."""
         await self._server.not_serving()
+        if self._weights is not None:
+            await self._weights.close()
         stopping = asyncio.create_task(self._server.stop(grace_s))
         await self.state.close()
         await stopping
@@ -72,10 +80,15 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
     state = TrainerState(EpisodeReader(client), config.backend, config.modules)
+    weights = None
+    if config.weights_port is not None:
+        weights = WeightsServer(lambda: state.run and (state.run.job_uid, state.run.folder), config.tls)
+        address = await weights.start(config.host, config.weights_port)
+        state.weights_url = config.weights_url.rstrip("/") or address
     server = GrpcServer(SERVICE, CALLERS, config.tls)
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server.grpc)
     port = await server.start(Listening(config.host, config.port, config.health_port))
-    return TrainerServer(port, state, server, client, connecting)
+    return TrainerServer(port, state, server, client, connecting, weights)
 
 
 async def _connect(client: Client, config: ServerConfig) -> None:

@@ -45,6 +45,8 @@ class TrainerState:
     """The trainer's state and the rules about who may change it."""
 
     def __init__(self, reader: EpisodeReader, backend: TrainerBackend, modules: ModuleRules) -> None:
+        # Where engines fetch weights; empty: nowhere.
+        self.weights_url = ""
         self._reader, self.backend, self._modules = reader, backend, modules
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._closing = False
@@ -63,8 +65,9 @@ class TrainerState:
         both and takes over.
         """
         settings = parse_settings(request.spec)
-        if settings.published.is_streamed:
-            raise SettingsError("weights.stream", "this trainer serves no weights")
+        if settings.published.is_streamed and not self.weights_url:
+            reason = "this trainer serves no weights: start it with --weights-port, or use folder"
+            raise SettingsError("weights.transport.stream", reason)
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
         folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
@@ -108,7 +111,7 @@ class TrainerState:
             await self._stop_running("CONFLICT", OTHER_JOB)
             configuring.raise_if_stopped()
             given = (configuring.settings, folder, configuring.of.job_uid, self.backend)
-            run = await self.work(lambda: JobRun(*given, configuring.report, self._modules))
+            run = await self.work(lambda: JobRun(*given, configuring.report, self._modules, self.weights_url))
             configuring.raise_if_stopped()
         except Exception as error:
             configuring.failed()

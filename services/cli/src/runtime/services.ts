@@ -71,7 +71,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       },
     }),
     ...runners,
-    trainer(options, port("trainer"), port("nats")),
+    trainer(options, { grpc: port("trainer"), weights: port("trainer-weights") }, port("nats")),
     node({
       name: "orchestrator",
       folder: "rollout-orchestrator",
@@ -103,7 +103,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 }
 
 /** Ports that nobody fixes. */
-const UNNAMED = ["nats-monitor", "env-runner-python"];
+const UNNAMED = ["nats-monitor", "env-runner-python", "trainer-weights"];
 
 /** Engines beyond the first get the ports after it when it is fixed. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
@@ -162,13 +162,17 @@ function engine(options: TableOptions, index: number, port: number): ServiceSpec
   };
 }
 
-function trainer(options: TableOptions, port: number, natsPort: number): ServiceSpec {
+function trainer(
+  options: TableOptions,
+  ports: { readonly grpc: number; readonly weights: number },
+  natsPort: number,
+): ServiceSpec {
   const threads = String(options.trainerThreads);
   const args = [
     "--host",
     HOST,
     "--port",
-    String(port),
+    String(ports.grpc),
     "--nats",
     natsUrl(natsPort),
     "--threads",
@@ -181,6 +185,9 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
     options.trainerBackend,
     "--ranks",
     String(options.trainerRanks),
+    // The same after a restart: engines may be on their way to what it served before.
+    "--weights-port",
+    String(ports.weights),
   ];
   return {
     name: "trainer",
@@ -194,8 +201,8 @@ function trainer(options: TableOptions, port: number, natsPort: number): Service
       ...pick(["WHETSTONE_ALGORITHM_HANG_MS"]),
       WHETSTONE_ALGORITHM_MODULES: "1",
     },
-    ports: { grpc: port },
-    health: { kind: "grpc", port },
+    ports,
+    health: { kind: "grpc", port: ports.grpc },
   };
 }
 

@@ -7,6 +7,8 @@ const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = { away: 2_000, refused: 10_000 };
 /** Refusals of the same weights after which an engine is believed. */
 const BELIEVED_AFTER = 6;
+/** Failures after which people are told. */
+const TOLD_AFTER = 2;
 /** A refusal that is none of the weights' fault: the machine may have room again. */
 const PASSING = /no space left|ENOSPC|out of memory/i;
 
@@ -58,6 +60,15 @@ export class EngineAttempts {
     const all = engines.map(({ id }) => ({ id, last: this.#of(id, policy) }));
     if (all.length === 0 || all.some(({ last }) => (last?.refused ?? 0) < BELIEVED_AFTER)) return undefined;
     return all.map(({ id, last }) => `${id}: ${last?.words}`).join("; ");
+  }
+
+  /** What engines said that failed more than once; a first failure may be over at the next attempt. Empty: none did. */
+  behind(engines: readonly Engine[], policy: string): string {
+    const all = engines.map(({ id }) => ({ id, last: this.#of(id, policy) }));
+    return all
+      .filter(({ last }) => (last?.failed ?? 0) >= TOLD_AFTER)
+      .map(({ id, last }) => `${id}: ${last?.words}`)
+      .join("; ");
   }
 
   keepOnly(engines: readonly Engine[]): void {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import { Agent, request } from "undici";
 import type { Authority } from "../leading/lead.ts";
 
@@ -64,10 +65,25 @@ export class EngineControl implements AsyncDisposable {
     });
   }
 
-  /** Reads and verifies weights while it samples on. @returns false for an engine that can only load them within its pause */
-  async stageWeights(path: string, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Reads and verifies weights while it samples on: from their folder, or from the trainer where they have a URL.
+   * @returns false for an engine that can only load a folder within its pause
+   * @throws ENGINE_FAILED for one that cannot fetch weights which have a URL
+   */
+  async stageWeights(
+    { path, url, policyVersion, manifestDigest }: PublishedPolicy,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const call = { method: "POST", path: "/stage_weights", timeoutMs: LOAD_MS, optional: true } as const;
-    return (await this.#call(call, signal, { weights_path: path })) !== undefined;
+    // Version 0 is the user's own folder: it has no digest, and every engine sees it.
+    const isStreamed = url !== "" && manifestDigest !== "";
+    const stream = isStreamed && { stream: { url: `${url}/v${policyVersion}`, manifest_digest: manifestDigest } };
+    const isStaged = (await this.#call(call, signal, { weights_path: path, ...stream })) !== undefined;
+    if (isStreamed && !isStaged) {
+      const message = `engine ${this.#url} cannot fetch weights: weights.transport.stream needs engines of profile pytorch; use folder`;
+      throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+    }
+    return isStaged;
   }
 
   async loadWeights(path: string, signal: AbortSignal): Promise<void> {
@@ -127,6 +143,9 @@ export class EngineControl implements AsyncDisposable {
     return text.startsWith("{") ? (JSON.parse(text) as unknown) : {};
   }
 }
+
+/** What is staged of a policy's record. */
+type PublishedPolicy = Pick<PolicyRecord, "path" | "url" | "policyVersion" | "manifestDigest">;
 
 interface ControlCall {
   readonly method: "GET" | "POST";

@@ -29,6 +29,8 @@ interface Options {
   /** Whose epoch goes with every call to an engine; `client` says its own. */
   readonly lead?: Authority;
   readonly onSwitched?: (times: SwitchTimes) => void;
+  /** What engines say that do not take the wanted weights, whenever that changes; empty: none does so. */
+  readonly onBehind?: (words: string) => void;
 }
 
 /** Of one engine, seconds. */
@@ -52,6 +54,7 @@ export class EngineFleet implements Fleet {
   #wanted: PolicyRecord | undefined;
   #keeper: { stop: AbortController; done: Promise<void> } | undefined;
   #turn: Promise<void> = Promise.resolve();
+  #behind = "";
 
   constructor(options: Options) {
     this.#options = options;
@@ -85,6 +88,7 @@ export class EngineFleet implements Fleet {
     await this.#keeper?.done;
     this.#keeper = undefined;
     this.#wanted = undefined;
+    this.#tellBehind([]);
     // A gateway that is gone has forgotten.
     await this.#options.client.forgetPolicy({ policy }, { deadlineMs: FORGET_MS }).catch(() => undefined);
     for (const control of this.#controls.values()) await control[Symbol.asyncDispose]();
@@ -114,11 +118,19 @@ export class EngineFleet implements Fleet {
       this.#attempts.keepOnly(engines);
       const turns = new Gate(Math.max(1, Math.floor(engines.length / 2)));
       const served = await Promise.all(engines.map((engine) => this.#bring(engine, turns, signal)));
+      this.#tellBehind(engines);
       const verdict = this.#wanted && this.#attempts.verdict(engines, keyOf(this.#wanted));
       return { serving: served.filter(Boolean).length, verdict };
     } finally {
       mine.resolve();
     }
+  }
+
+  #tellBehind(engines: readonly Engine[]): void {
+    const words = this.#wanted ? this.#attempts.behind(engines, keyOf(this.#wanted)) : "";
+    if (words === this.#behind) return;
+    this.#behind = words;
+    this.#options.onBehind?.(words);
   }
 
   #passFailed(error: unknown, signal: AbortSignal): Look {
@@ -156,8 +168,7 @@ export class EngineFleet implements Fleet {
   async #switch(engine: Engine, policy: PolicyRecord, turns: Gate, signal: AbortSignal): Promise<void> {
     const control = this.#controlOf(controlUrlOf(engine));
     const startedAt = performance.now();
-    const isStaged =
-      !(await isLoaded(engine, policy, control, signal)) && (await control.stageWeights(policy.path, signal));
+    const isStaged = !(await isLoaded(engine, policy, control, signal)) && (await control.stageWeights(policy, signal));
     const stage = isStaged ? secondsSince(startedAt) : undefined;
     using _turn = isStaged ? await shortTurn(turns, signal) : undefined;
     const fencedAt = performance.now();

@@ -5,7 +5,7 @@ import { sleep } from "@whetstone/core";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { silentLogger } from "@whetstone/telemetry";
-import { type ScriptedEngine, startScriptedEngine } from "@whetstone/testkit";
+import { type ScriptedEngine, startScriptedEngine, waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { EngineFleet, type SwitchTimes } from "./engine-fleet.ts";
 
@@ -17,10 +17,11 @@ let seen: string[];
 let fenced: Set<string>;
 let mostFenced: number;
 let times: SwitchTimes[];
+let behind: string[];
 
 beforeEach(() => {
   stack = new AsyncDisposableStack();
-  [seen, fenced, mostFenced, times] = [[], new Set(), 0, []];
+  [seen, fenced, mostFenced, times, behind] = [[], new Set(), 0, [], []];
 });
 afterEach(() => stack.disposeAsync());
 
@@ -51,12 +52,13 @@ function fleetOf(engines: readonly ScriptedEngine[], slow: Readonly<Record<strin
   return new EngineFleet({
     ...{ client: client as never, logger: silentLogger, onQuarantine: () => undefined, firstWaitMs: 10 },
     onSwitched: (each) => times.push(each),
+    onBehind: (each) => behind.push(each),
   });
 }
 
-async function serve(fleet: EngineFleet): Promise<number> {
+async function serve(fleet: EngineFleet, wanted = policy): Promise<number> {
   try {
-    return await fleet.serve(policy, AbortSignal.timeout(20_000));
+    return await fleet.serve(wanted, AbortSignal.timeout(20_000));
   } finally {
     await fleet.release("job");
   }
@@ -90,4 +92,44 @@ it("fences no engine for weights that it cannot read, and tries again", async ()
   expect(await serve(fleetOf([engine as ScriptedEngine]))).toBe(1);
   expect(engine?.controlCalls.slice(0, 3)).toEqual(["stage /w", "stage /w", "stage /w"]);
   expect(seen.slice(0, 2)).toEqual(["fence e0, staged", "unfence e0"]);
+});
+
+const streamed = create(PolicyRecordSchema, {
+  ...{ job: "job", policyVersion: 3n, path: "/w/v3", manifestDigest: "beef", url: "http://trainer/weights/uid" },
+});
+
+it("tells engines where they fetch a version that is streamed, and to swap it by its name", async () => {
+  const [engine] = await start([true]);
+  expect(await serve(fleetOf([engine as ScriptedEngine]), streamed)).toBe(1);
+  expect(engine?.controlCalls[0]).toBe("stage /w/v3 http://trainer/weights/uid/v3 beef");
+  expect(engine?.controlCalls).toContain("collective_rpc reload_weights /w/v3");
+});
+
+it("lets engines read version 0 by themselves", async () => {
+  const [engine] = await start([true]);
+  const first = create(PolicyRecordSchema, { job: "job", path: "/models/tiny", url: streamed.url });
+  expect(await serve(fleetOf([engine as ScriptedEngine]), first)).toBe(1);
+  expect(engine?.controlCalls[0]).toBe("stage /models/tiny");
+});
+
+it("refuses to stream to engines that cannot fetch, by the setting's path", async () => {
+  const engines = await start([false]);
+  await expect(serve(fleetOf(engines), streamed)).rejects.toThrow(
+    /every engine refuses .* cannot fetch weights: weights\.transport\.stream needs engines of profile pytorch/,
+  );
+  expect(engines[0]?.controlCalls.some((call) => call.startsWith("collective_rpc"))).toBe(false);
+});
+
+it("says what an engine says that does not take the weights, until it does; a full disk is waited out", async () => {
+  const [full, well] = await start([true, true]);
+  full?.inject("stage", { kind: "status", status: 500, words: "No space left on device" }, 3);
+  const fleet = fleetOf([full as ScriptedEngine, well as ScriptedEngine]);
+  try {
+    await fleet.serve(policy, AbortSignal.timeout(20_000));
+    await waitFor(() => behind.length === 2);
+  } finally {
+    await fleet.release("job");
+  }
+  expect(behind[0]).toMatch(/^e0: .*No space left on device/);
+  expect(behind[1]).toBe("");
 });

@@ -3,7 +3,13 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { abortReason, sleep } from "@whetstone/core";
 import { DESIRED } from "@whetstone/messaging/jobs";
-import { type BatchManifest, BatchManifestSchema, type DispatchRecord } from "@whetstone/proto/events/v1/events";
+import {
+  type BatchManifest,
+  BatchManifestSchema,
+  type DispatchRecord,
+  type PolicyRecord,
+  PolicyRecordSchema,
+} from "@whetstone/proto/events/v1/events";
 import { type DesiredState, JobPhase, JobSchema, type StepRecord } from "@whetstone/proto/jobs/v1/jobs";
 import { type TrainProgress, TrainProgressSchema, TrainResultSchema } from "@whetstone/proto/trainer/v1/trainer";
 import { EpisodeSummarySchema, FailureClass } from "@whetstone/proto/types/v1/types";
@@ -19,11 +25,11 @@ import { StatusBoard } from "./status-board.ts";
 type Place = "configure" | "serve" | "train" | "disk" | "publish";
 
 /** Books in memory. */
-function memoryLedger() {
+function memoryLedger(held?: PolicyRecord) {
   const dispatches: DispatchRecord[] = [];
   const manifests = new Map<number, Uint8Array>();
   const steps: StepRecord[] = [];
-  let policy: Awaited<ReturnType<Ledger["policy"]>>;
+  let policy = held;
   const ledger: Ledger = {
     epoch: 1n,
     verify: () => Promise.resolve(),
@@ -63,15 +69,23 @@ async function hasNoSpace(onProgress: (progress: TrainProgress) => void, signal:
   }
 }
 
+/** Where the trainer serves its versions. */
+const URL = "http://trainer:1/weights/u";
+
 /** A job of two steps whose episodes are sealed as soon as they are asked for, and where `place` never answers. */
-function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}) {
-  const books = memoryLedger();
+function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}, held?: PolicyRecord) {
+  const books = memoryLedger(held);
   const reached = Promise.withResolvers<void>();
   const stuck = (signal: AbortSignal): Promise<never> => {
     reached.resolve();
     return hangs(signal);
   };
-  const weights = (step: number) => ({ policyVersion: BigInt(step), path: `/w/${step}`, manifestDigest: "d" });
+  const weights = (step: number) => ({
+    policyVersion: BigInt(step),
+    path: `/w/${step}`,
+    manifestDigest: "d",
+    url: URL,
+  });
   let served = 0;
   const parts = {
     ledger: books.ledger,
@@ -191,6 +205,15 @@ it.each<[string, Place]>([
 ])("a job whose timeout passes ends though %s", async (_name, place) => {
   const run = stage(place, { timeout: { seconds: 0n, nanos: 200_000_000 } as never });
   expect(await run.ending).toMatchObject({ phase: JobPhase.FAILED, reason: "DeadlineExceeded" });
+});
+
+it("tells engines where a trainer serves its versions that was started again elsewhere", async () => {
+  const before = create(PolicyRecordSchema, { job: "stuck", policyVersion: 0n, path: "/w/0", url: "http://gone:1" });
+  const run = stage("serve", {}, before);
+  await run.reached;
+  expect(await run.ledger.policy()).toMatchObject({ policyVersion: 0n, path: "/w/0", url: URL });
+  run.signals.shutdown.abort();
+  await run.ending;
 });
 
 it("a timeout longer than a timer is no timeout at once", async () => {

@@ -2,9 +2,15 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { durationOf } from "../jobs/duration.ts";
-import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
+import { type PolicyRecord, PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { type StepRecord, StepRecordSchema, type ValidationResult } from "@whetstone/proto/jobs/v1/jobs";
-import { type Notice, type TrainProgress, type TrainResult, WeightsSchema } from "@whetstone/proto/trainer/v1/trainer";
+import {
+  type Notice,
+  type TrainProgress,
+  type TrainResult,
+  type Weights,
+  WeightsSchema,
+} from "@whetstone/proto/trainer/v1/trainer";
 import { validationDue, versionIsServed } from "./admission.ts";
 import { refuseUnscored, TrainedBatches } from "./trained-batches.ts";
 import type { BatchCollector, CollectedBatch } from "./batch/batch-collector.ts";
@@ -68,9 +74,17 @@ async function resumePoint(
   if (state.step > recorded) await recordUnrecorded(run, { from: recorded, to: state.step });
   else await replay(run, state, recorded);
   const next = Math.max(recorded, state.step);
-  if (!(await parts.ledger.policy())) await savePolicy(context, parts.ledger, state);
+  const policy = await parts.ledger.policy();
+  if (!policy) await savePolicy(context, parts.ledger, state);
+  // A trainer that was started again may serve its versions somewhere else.
+  else if (policy.url !== state.weights.url)
+    await savePolicy(context, parts.ledger, { weights: movedTo(policy, state) });
   await watch.measure("syncing", () => servePolicy(context, parts, stop));
   return next;
+}
+
+function movedTo({ policyVersion, path, manifestDigest }: PolicyRecord, { weights: { url } }: TrainerState): Weights {
+  return create(WeightsSchema, { policyVersion, path, manifestDigest, url });
 }
 
 /** What the trainer holds; a job that only evaluates needs none and starts from the user's own folder. */
@@ -144,9 +158,9 @@ async function savePolicy(
   { weights }: Pick<TrainResult, "weights">,
 ): Promise<void> {
   if (!weights) throw new Error("the trainer answered without weights");
-  const { policyVersion, path, manifestDigest } = weights;
+  const { policyVersion, path, manifestDigest, url } = weights;
   const job = context.job.name;
-  const policy = create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, epoch: ledger.epoch });
+  const policy = create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, url, epoch: ledger.epoch });
   await ledger.savePolicy(policy);
   await context.onPolicy(policy);
 }

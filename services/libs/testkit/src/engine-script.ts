@@ -34,7 +34,7 @@ export type FaultPoint = "generate" | "pause" | "resume" | "reload" | "stage" | 
  */
 export type Fault =
   | { readonly kind: "hang" }
-  | { readonly kind: "status"; readonly status: number }
+  | { readonly kind: "status"; readonly status: number; readonly words?: string }
   | { readonly kind: "drop"; readonly afterTokens?: number }
   | { readonly kind: "wrong-label"; readonly label: string }
   | { readonly kind: "no-label" };

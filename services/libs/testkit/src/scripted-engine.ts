@@ -234,10 +234,17 @@ async function handleCollectiveRpc(exchange: Exchange): Promise<void> {
   sendJson(exchange.response, 200, { results: [null] });
 }
 
+const SCRIPTED = "scripted failure";
+
+interface StageBody {
+  readonly weights_path?: string;
+  readonly stream?: { readonly url: string; readonly manifest_digest: string };
+}
+
 async function handleStage(exchange: Exchange): Promise<void> {
-  const { weights_path: path } = ((await exchange.body()) ?? {}) as { weights_path?: string };
+  const { weights_path: path, stream } = ((await exchange.body()) ?? {}) as StageBody;
   if (!exchange.engine.stages) return sendJson(exchange.response, 404, { detail: "Not Found" });
-  exchange.engine.controlCalls.push(`stage ${path}`);
+  exchange.engine.controlCalls.push(`stage ${path}${stream ? ` ${stream.url} ${stream.manifest_digest}` : ""}`);
   if (!(await strike(exchange, "stage"))) sendJson(exchange.response, 200, { success: true });
 }
 
@@ -256,7 +263,8 @@ async function strike({ engine, response }: Exchange, point: FaultPoint): Promis
   if (fault === undefined) return false;
   if (fault.kind === "hang") await hang(response);
   else if (fault.kind === "drop") response.destroy();
-  else throw new BadRequest(fault.kind === "status" ? fault.status : 500, "scripted failure");
+  else if (fault.kind === "status") throw new BadRequest(fault.status, fault.words ?? SCRIPTED);
+  else throw new BadRequest(500, SCRIPTED);
   return true;
 }
 

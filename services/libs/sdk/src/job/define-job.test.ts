@@ -131,6 +131,7 @@ describe("defineJob", () => {
         { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_API_KEY" } },
       ],
       weight: 3,
+      weights: { dtype: "bfloat16", shardMib: 512, transport: "stream" },
       sandbox: { backend: "process", network: ["judge:443"] },
     };
     expect(await asSpec(job)).toEqual({
@@ -207,6 +208,7 @@ describe("defineJob", () => {
         { name: "judge", model: { baseUrl: "http://judge", model: "large", apiKeyEnv: "JUDGE_API_KEY" } },
       ],
       weight: 3,
+      weights: { dtype: "WEIGHTS_DTYPE_BFLOAT16", shardMib: 512, transport: { stream: {} } },
     });
   });
 

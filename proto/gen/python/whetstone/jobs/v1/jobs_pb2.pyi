@@ -512,23 +512,29 @@ class Loop(_message.Message):
     mismatch_share: float
     def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ..., mismatch_share: _Optional[float] = ...) -> None: ...
 
-class PublishedWeights(_message.Message):
-    __slots__ = ("dtype", "shard_mib", "folder", "stream")
+class WeightTransport(_message.Message):
+    __slots__ = ("folder", "stream")
     class Folder(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     class Stream(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    SHARD_MIB_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    folder: WeightTransport.Folder
+    stream: WeightTransport.Stream
+    def __init__(self, folder: _Optional[_Union[WeightTransport.Folder, _Mapping]] = ..., stream: _Optional[_Union[WeightTransport.Stream, _Mapping]] = ...) -> None: ...
+
+class PublishedWeights(_message.Message):
+    __slots__ = ("dtype", "shard_mib", "transport")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHARD_MIB_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
     dtype: WeightsDtype
     shard_mib: int
-    folder: PublishedWeights.Folder
-    stream: PublishedWeights.Stream
-    def __init__(self, dtype: _Optional[_Union[WeightsDtype, str]] = ..., shard_mib: _Optional[int] = ..., folder: _Optional[_Union[PublishedWeights.Folder, _Mapping]] = ..., stream: _Optional[_Union[PublishedWeights.Stream, _Mapping]] = ...) -> None: ...
+    transport: WeightTransport
+    def __init__(self, dtype: _Optional[_Union[WeightsDtype, str]] = ..., shard_mib: _Optional[int] = ..., transport: _Optional[_Union[WeightTransport, _Mapping]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight", "weights")

@@ -1126,6 +1126,65 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
 export declare const LoopSchema: GenMessage<Loop>;
 
 /**
+ * How engines come by published weights. Absent: folder.
+ *
+ * @generated from message whetstone.jobs.v1.WeightTransport
+ */
+export declare type WeightTransport = Message<"whetstone.jobs.v1.WeightTransport"> & {
+  /**
+   * @generated from oneof whetstone.jobs.v1.WeightTransport.kind
+   */
+  kind: {
+    /**
+     * @generated from field: whetstone.jobs.v1.WeightTransport.Folder folder = 1;
+     */
+    value: WeightTransport_Folder;
+    case: "folder";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.WeightTransport.Stream stream = 2;
+     */
+    value: WeightTransport_Stream;
+    case: "stream";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.WeightTransport.
+ * Use `create(WeightTransportSchema)` to create a new message.
+ */
+export declare const WeightTransportSchema: GenMessage<WeightTransport>;
+
+/**
+ * They read the run folder, which they see under the same path as the trainer.
+ *
+ * @generated from message whetstone.jobs.v1.WeightTransport.Folder
+ */
+export declare type WeightTransport_Folder = Message<"whetstone.jobs.v1.WeightTransport.Folder"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.WeightTransport.Folder.
+ * Use `create(WeightTransport_FolderSchema)` to create a new message.
+ */
+export declare const WeightTransport_FolderSchema: GenMessage<WeightTransport_Folder>;
+
+/**
+ * They fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was
+ * started with --weights-port, and engines of profile pytorch.
+ *
+ * @generated from message whetstone.jobs.v1.WeightTransport.Stream
+ */
+export declare type WeightTransport_Stream = Message<"whetstone.jobs.v1.WeightTransport.Stream"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.WeightTransport.Stream.
+ * Use `create(WeightTransport_StreamSchema)` to create a new message.
+ */
+export declare const WeightTransport_StreamSchema: GenMessage<WeightTransport_Stream>;
+
+/**
  * How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself.
  *
  * @generated from message whetstone.jobs.v1.PublishedWeights
@@ -1144,23 +1203,9 @@ export declare type PublishedWeights = Message<"whetstone.jobs.v1.PublishedWeigh
   shardMib?: number | undefined;
 
   /**
-   * Absent: folder.
-   *
-   * @generated from oneof whetstone.jobs.v1.PublishedWeights.transport
+   * @generated from field: whetstone.jobs.v1.WeightTransport transport = 3;
    */
-  transport: {
-    /**
-     * @generated from field: whetstone.jobs.v1.PublishedWeights.Folder folder = 3;
-     */
-    value: PublishedWeights_Folder;
-    case: "folder";
-  } | {
-    /**
-     * @generated from field: whetstone.jobs.v1.PublishedWeights.Stream stream = 4;
-     */
-    value: PublishedWeights_Stream;
-    case: "stream";
-  } | { case: undefined; value?: undefined };
+  transport?: WeightTransport | undefined;
 };
 
 /**
@@ -1168,35 +1213,6 @@ export declare type PublishedWeights = Message<"whetstone.jobs.v1.PublishedWeigh
  * Use `create(PublishedWeightsSchema)` to create a new message.
  */
 export declare const PublishedWeightsSchema: GenMessage<PublishedWeights>;
-
-/**
- * Engines read the run folder, which they see under the same path as the trainer.
- *
- * @generated from message whetstone.jobs.v1.PublishedWeights.Folder
- */
-export declare type PublishedWeights_Folder = Message<"whetstone.jobs.v1.PublishedWeights.Folder"> & {
-};
-
-/**
- * Describes the message whetstone.jobs.v1.PublishedWeights.Folder.
- * Use `create(PublishedWeights_FolderSchema)` to create a new message.
- */
-export declare const PublishedWeights_FolderSchema: GenMessage<PublishedWeights_Folder>;
-
-/**
- * Engines fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was
- * started with --weights-port, and engines of profile pytorch.
- *
- * @generated from message whetstone.jobs.v1.PublishedWeights.Stream
- */
-export declare type PublishedWeights_Stream = Message<"whetstone.jobs.v1.PublishedWeights.Stream"> & {
-};
-
-/**
- * Describes the message whetstone.jobs.v1.PublishedWeights.Stream.
- * Use `create(PublishedWeights_StreamSchema)` to create a new message.
- */
-export declare const PublishedWeights_StreamSchema: GenMessage<PublishedWeights_Stream>;
 
 /**
  * All a user says. Immutable after submission except where UpdateJob says otherwise.

@@ -378,10 +378,13 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     fields: {
       dtype: { type: "enum", prefix: "WEIGHTS_DTYPE_", choices: ["float32", "bfloat16"] },
       shardMib: { type: "uint32", range: { min: 1, max: 65536 } },
-      folder: { type: "message", message: "Folder" },
-      stream: { type: "message", message: "Stream" },
+      transport: { type: "message", message: "WeightTransport" },
     },
+  },
+  WeightTransport: {
+    fields: { folder: { type: "message", message: "Folder" }, stream: { type: "message", message: "Stream" } },
     oneofs: [{ members: ["folder", "stream"], isNeeded: false }],
+    isChoice: true,
   },
   Folder: { fields: {} },
   Stream: { fields: {} },

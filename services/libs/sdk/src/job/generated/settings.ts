@@ -422,8 +422,9 @@ export interface PublishedWeightsSettings {
   readonly dtype?: WeightsDtype | undefined;
   /** Most MiB of tensors in a file; a tensor that is larger has a file for itself. From 1 to 65,536. Default 1024. */
   readonly shardMib?: number | undefined;
-  /** Engines read the run folder, which they see under the same path as the trainer. */
-  readonly folder?: FolderSettings | undefined;
-  /** Engines fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was started with --weights-port, and engines of profile pytorch. */
-  readonly stream?: StreamSettings | undefined;
+  /** How engines come by published weights. Absent: folder. */
+  readonly transport?: WeightTransport | undefined;
 }
+
+/** How engines come by published weights. Absent: folder. */
+export type WeightTransport = "folder" | "stream";

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a version from the trainer into memory, one at a time, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+import ssl
+import time
+from pathlib import Path
+
+from whetstone_engine.metrics import WeightCounters
+from whetstone_engine.weights.bases import Base, ServedBase, StoredBase
+from whetstone_engine.weights.building import Held, Place, Version, build, tensors_to_read
+from whetstone_engine.weights.store import TensorStore
+from whetstone_engine.weights.stream import Published, StreamedTensors, read_offer
+from whetstone_engine.weights.transfer import Transfer
+from whetstone_models.config import parse_config
+from whetstone_models.errors import ModelError
+
+
+class Fetcher:
+    """The engine's end of a stream."""
+
+    def __init__(self, folder: Path | None, tls: ssl.SSLContext | None) -> None:
+        """`folder`: of a TensorStore; None: what was fetched is in memory only, and gone with a failure.
+
+        `tls` shows who we are to a trainer that asks.
+        """
+        self._folder, self._tls = folder, tls
+        self._store: TensorStore | None = None
+        self._running: tuple[Transfer, asyncio.Future[Held]] | None = None
+        self.counters = WeightCounters()
+
+    async def fetch(self, published: Published, place: Place, served: Held | None) -> Held:
+        """The version, checked. Raises ModelError, or OSError for a disk that is full. Calls must not overlap.
+
+        Whoever is cancelled while waiting ends the transfer; what came stays in the store.
+        """
+        if self._store is None and self._folder is not None:
+            self._store = TensorStore(self._folder)
+        transfer = Transfer(published.url, self._tls)
+        given = (transfer, self._store, published, place, served)
+        work = asyncio.ensure_future(asyncio.to_thread(self._fetch, *given))
+        self._running = transfer, work
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+        finally:
+            self._running = None
+
+    async def close(self) -> None:
+        """Ends what runs, and lets go of the folder."""
+        await self._stop()
+        if self._store is not None:
+            self._store.close()
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            transfer, work = self._running
+            transfer.stop()
+            await asyncio.wait([work])
+
+    def _fetch(
+        self, transfer: Transfer, store: TensorStore | None, published: Published, place: Place, served: Held | None
+    ) -> Held:
+        counters, started = self.counters, time.monotonic()
+        try:
+            with transfer:
+                offer = read_offer(transfer, published)
+                version = Version(offer.manifest.tensors, offer.blocks, parse_config(offer.config))
+                wanted = tensors_to_read(version.entries, version.config, served)
+                bases: list[Base] = [ServedBase(served)] if served else []
+                bases += [StoredBase(store)] if store else []
+                held = build(version, place, StreamedTensors(transfer, offer, wanted, bases, store), served)
+            if store is not None:
+                store.complete(offer.manifest_text, offer.blocks_text)
+            return held
+        except OSError as error:
+            if store is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise _full(store.folder, error) from error
+        finally:
+            counters.received_bytes += transfer.received
+            counters.resumed += transfer.resumed
+            counters.fetch_seconds += time.monotonic() - started
+
+
+def _full(folder: Path, error: OSError) -> ModelError:
+    free = shutil.disk_usage(folder).free / 2**20
+    reason = f"{error.strerror}: {folder}, where fetched weights are kept, has {free:.1f} MiB free"
+    return ModelError("weights-dir", f"{reason}; free some, or name another with --weights-dir; it is tried again")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A version from the trainer, over HTTP: of each tensor only what this engine does not have.
+
+In this order: the served model has it (`building`), the store has it, there is another version of it and some blocks
+differ (`bases`), all of it is fetched. Whatever way it came, it is checked whole before it counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from whetstone_engine.weights.bases import Base, changed
+from whetstone_engine.weights.shards import PART_BYTES, differs, read_checked
+from whetstone_engine.weights.store import TensorStore
+from whetstone_engine.weights.transfer import Transfer, TransferError
+from whetstone_models.errors import ManifestError
+from whetstone_models.manifest import MANIFEST, Manifest, parse_manifest
+from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, parse_blocks
+
+# More than the largest manifest: 200 bytes a tensor, 33 a block of 1 MiB.
+_MOST_SMALL = 256 << 20
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version that the trainer serves below a URL, and the digest of its manifest."""
+
+    url: str
+    manifest_digest: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the trainer says of a version: checked, as far as it goes."""
+
+    manifest: Manifest
+    blocks: Blocks
+    config: dict[str, Any]
+    # As they came.
+    manifest_text: bytes
+    blocks_text: bytes
+
+
+def read_offer(transfer: Transfer, published: Published) -> Offer:
+    """Manifest, blocks and configuration. Raises TransferError or ManifestError."""
+    text = _small(transfer, MANIFEST, transfer.size(MANIFEST))
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != published.manifest_digest:
+        raise ManifestError(MANIFEST, f"{transfer.url} has digest {digest}, expected {published.manifest_digest}")
+    manifest = parse_manifest(text)
+    if not manifest.tensors:
+        raise ManifestError(f"{MANIFEST}.tensors", "lists none; only folders that list them can be streamed")
+    blocks, config = (_listed(transfer, manifest, name) for name in (BLOCKS, "config.json"))
+    return Offer(manifest, parse_blocks(blocks), json.loads(config), text, blocks)
+
+
+def _listed(transfer: Transfer, manifest: Manifest, name: str) -> bytes:
+    entry = manifest.file(name)
+    if entry is None:
+        raise ManifestError(name, "is not listed in manifest.json")
+    data = _small(transfer, name, entry.size)
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise ManifestError(name, f"content differs from the digest in manifest.json of {transfer.url}")
+    return data
+
+
+def _small(transfer: Transfer, name: str, size: int) -> bytes:
+    if not 0 < size <= _MOST_SMALL:
+        raise TransferError(name, f"of {transfer.url} has {size} bytes, which cannot be")
+    return transfer.small(name, size)
+
+
+class StreamedTensors:
+    """A TensorSource over a transfer, with what this engine has of other versions, and the store if there is one."""
+
+    def __init__(
+        self,
+        transfer: Transfer,
+        offer: Offer,
+        wanted: Sequence[TensorEntry],
+        bases: Sequence[Base] = (),
+        store: TensorStore | None = None,
+    ) -> None:
+        """`wanted`: what will be read, in that order."""
+        self._transfer, self._offer, self._bases, self._store = transfer, offer, bases, store
+        self._ends = run_ends(entry for entry in wanted if not self._is_near(entry))
+
+    def read(self, entry: TensorEntry, view: memoryview) -> None:
+        """As TensorSource.read. Raises TransferError, and OSError when the store's disk is full."""
+        if self._from_store(entry, view) or any(self._from_base(base, entry, view) for base in self._bases):
+            return
+        digest, at = hashlib.sha256(), 0
+        end = self._ends.get(entry.name, entry.offset + entry.size)
+        with self._writing(entry) as file:
+            while at < len(view):
+                part = view[at : at + PART_BYTES]
+                self._transfer.read(entry.file, entry.offset + at, part, end)
+                digest.update(part)
+                if file is not None:
+                    write_all(file, part)
+                at += len(part)
+            if digest.hexdigest() != entry.sha256:
+                raise differs(entry, f"{self._transfer.url}/{entry.file}")
+
+    def _writing(self, entry: TensorEntry) -> contextlib.AbstractContextManager[BinaryIO | None]:
+        return contextlib.nullcontext() if self._store is None else self._store.writing(entry.sha256)
+
+    def _from_store(self, entry: TensorEntry, view: memoryview) -> bool:
+        file = self._store.open(entry.sha256) if self._store is not None else None
+        if self._store is None or file is None:
+            return False
+        with file:
+            if read_checked(file, view) == entry.sha256:
+                return True
+        self._store.discard(entry.sha256)
+        return False
+
+    def _from_base(self, base: Base, entry: TensorEntry, view: memoryview) -> bool:
+        """False: it does not have enough of it, or the result is not what was published."""
+        ranges = changed(base, entry, self._offer.blocks)
+        if ranges is None:
+            return False
+        base.copy(entry, view)
+        for begin, end in ranges:
+            self._transfer.read(entry.file, entry.offset + begin, view[begin:end], 0)
+        if hashlib.sha256(view).hexdigest() != entry.sha256:
+            return False
+        with self._writing(entry) as file:
+            if file is not None:
+                write_all(file, view)
+        return True
+
+    def _is_near(self, entry: TensorEntry) -> bool:
+        """Whether it is expected not to be fetched whole."""
+        is_stored = self._store is not None and self._store.has(entry.sha256)
+        return is_stored or any(changed(base, entry, self._offer.blocks) is not None for base in self._bases)
+
+
+def run_ends(entries: Iterable[TensorEntry]) -> dict[str, int]:
+    """Of each tensor, by name: where in its file its run of neighbours ends, so that one request brings all of them.
+
+    `entries` are in the order in which they are read.
+    """
+    runs = list[list[TensorEntry]]()
+    for entry in entries:
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.file, last.offset + last.size) == (entry.file, entry.offset):
+            runs[-1].append(entry)
+        else:
+            runs.append([entry])
+    return {entry.name: run[-1].offset + run[-1].size for run in runs for entry in run}
+
+
+def write_all(file: BinaryIO, view: memoryview) -> None:
+    """An unbuffered file may take less than all at a time."""
+    at = 0
+    while at < len(view):
+        at += file.write(view[at:])

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mend } from "../mend.ts";
+
+const STREAM = "python-trainer/tests/engine/test_stream.py";
+
+export const WEIGHTS: readonly Mend[] = [
+  {
+    row: "A shard of published weights was damaged",
+    without: "the digest of a tensor that is read from a folder",
+    file: "python-trainer/src/whetstone_engine/weights/shards.py",
+    find: "        if read_checked(file, view) != entry.sha256:\n",
+    replace: "        read_checked(file, view)\n        if False:\n",
+    test: "python-trainer/tests/engine/test_building.py",
+    only: "a_damaged_tensor_is_refused",
+  },
+  {
+    row: "A shard of published weights was damaged",
+    without: "the digest of a tensor that is fetched",
+    file: "python-trainer/src/whetstone_engine/weights/stream.py",
+    find: "            if digest.hexdigest() != entry.sha256:\n",
+    replace: "            if False:\n",
+    test: STREAM,
+    only: "a_damaged_shard_is_refused",
+  },
+  {
+    row: "A shard of published weights was damaged",
+    without: "the digest of a tensor that is made of an older version and changed blocks",
+    file: "python-trainer/src/whetstone_engine/weights/stream.py",
+    find: "        if hashlib.sha256(view).hexdigest() != entry.sha256:\n            return False\n",
+    replace: "",
+    test: STREAM,
+    only: "without_a_whole_base",
+  },
+  {
+    row: "A shard of published weights was damaged",
+    without: "the digest of the manifest",
+    file: "python-trainer/src/whetstone_engine/weights/stream.py",
+    find: "    if digest != published.manifest_digest:\n",
+    replace: "    if False:\n",
+    test: STREAM,
+    only: "another_manifest",
+  },
+  {
+    row: "The connection between trainer and engine broke in the middle of a transfer",
+    without: "the transfer that goes on",
+    file: "python-trainer/src/whetstone_engine/weights/transfer.py",
+    find: "                if failures >= _MOST_FAILURES:\n",
+    replace: "                if True:\n",
+    test: STREAM,
+    only: "a_broken_transfer",
+  },
+  {
+    row: "The connection between trainer and engine broke in the middle of a transfer",
+    without: "the bytes that came, which are kept",
+    file: "python-trainer/src/whetstone_engine/weights/transfer.py",
+    find: "                self._drop()\n                failures += 1\n",
+    replace: "                self._drop()\n                failures, at = failures + 1, 0\n",
+    test: STREAM,
+    only: "a_broken_transfer",
+  },
+  {
+    row: "The disk on which an engine keeps fetched weights was full",
+    without: "the words that say which, and what to do",
+    file: "python-trainer/src/whetstone_engine/weights/fetcher.py",
+    find: "            raise _full(store.folder, error) from error\n",
+    replace: "            raise\n",
+    test: STREAM,
+    only: "a_full_disk_is_said",
+  },
+  {
+    row: "The disk on which an engine keeps fetched weights was full",
+    without: "the removal of what a failed write has left",
+    file: "python-trainer/src/whetstone_engine/weights/store.py",
+    find: "            temporary.unlink(missing_ok=True)\n",
+    replace: "            pass\n",
+    test: STREAM,
+    only: "a_full_disk_is_said",
+  },
+  {
+    row: "The disk on which an engine keeps fetched weights was full",
+    without: "the notice in the job's status",
+    file: "services/controller/src/fleet/engine-fleet.ts",
+    find: "    this.#options.onBehind?.(words);\n",
+    replace: "",
+    test: "services/controller/src/fleet/fleet-roll.test.ts",
+    only: "says what an engine says",
+  },
+];
