@@ -113,7 +113,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   "inference-gateway": {
     completion: ["fleet", "sessions"],
     sessions: [".", "completion"],
-    codec: [".", "completion", "sessions"],
+    codec: [".", "completion", "formats", "sessions"],
+    formats: ["completion"],
     engine: ["completion", "fleet"],
     fleet: ["codec", "completion", "engine", "sessions"],
     dialects: ["completion", "dialects/*"],
@@ -173,7 +174,7 @@ export const PURE: readonly string[] = [
   "rollout-orchestrator/src/seal/{seal,sealable,summary,trainable}.ts",
   "rollout-orchestrator/src/slots/{adaptive-limit,fair-gate}.ts",
   "rollout-orchestrator/src/tasks/{delivery,needs-module}.ts",
-  "inference-gateway/src/{completion,dialects/**}/*.ts",
+  "inference-gateway/src/{completion,formats,dialects/**}/*.ts",
   "inference-gateway/src/sessions/{continuation,demonstration,session,session-table}.ts",
   "inference-gateway/src/fleet/{engine-metrics,epoch-fence,fleet}.ts",
   "libs/swe/src/{edits,library,library-pins,source-change,task,tool-command,verdict}.ts",

@@ -42,6 +42,8 @@ export class FakeEngine implements AsyncDisposable {
   /** Sent as X-Weight-Version; null: no header, like a stock vLLM. */
   header: string | null = null;
   script: Script = (request) => [65 + (request.token_ids.length % 26), END];
+  /** Tokens that end an answer. */
+  readonly ends = new Set([END]);
   /** Used up one by one; then answers are plain again. */
   faults: Fault[] = [];
   /** Tokens a second stays open: with `true` answers stop after `holdAfter` tokens until `release` or `pause`. */
@@ -143,7 +145,7 @@ export class FakeEngine implements AsyncDisposable {
 
   #complete(run: Running): void {
     this.#send(run, run.tokens.length - run.sent);
-    this.#finish(run, run.tokens.at(-1) === END ? "stop" : "length");
+    this.#finish(run, this.ends.has(run.tokens.at(-1) ?? -1) ? "stop" : "length");
   }
 
   /** Samples some more tokens; a stream sends them one by one. */

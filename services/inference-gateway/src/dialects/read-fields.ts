@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of a request's fields for every dialect. Each throws ApiError 400 with the field's path.
 import { badField } from "../completion/api-error.ts";
+import { schemasOf, type ToolChoice, type Tools } from "../completion/request.ts";
 
 export type Fields = Record<string, unknown>;
 
@@ -39,4 +40,13 @@ export function integer(fields: Fields, name: string, low: number, high = Number
   const value = number(fields, name, low, high);
   if (value !== undefined && !Number.isInteger(value)) throw badField(name, "must be a whole number");
   return value;
+}
+
+/** The choice of a tool that there is. */
+export function requireTool(path: string, name: unknown, tools: Tools): ToolChoice {
+  if (tools === undefined) throw badField(path, "there are no tools to choose from");
+  if (typeof name !== "string" || schemasOf(tools)?.has(name) !== true) {
+    throw badField(path, 'must be "auto", "none", "required", or name one of the tools');
+  }
+  return { name };
 }

@@ -4,10 +4,11 @@ import {
   type CompletionRequest,
   type SamplingAsked,
   type TemplateVariables,
+  type ToolChoice,
   type Tools,
   withBoundedSupport,
 } from "../../completion/request.ts";
-import { type Fields, flag, integer, number, parseFields, parseModel } from "../read-fields.ts";
+import { type Fields, flag, integer, number, parseFields, parseModel, requireTool } from "../read-fields.ts";
 import { refuseUnsupported } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
@@ -21,10 +22,15 @@ export interface ChatRequest extends CompletionRequest {
 export function parseChatRequest(body: unknown): ChatRequest {
   const fields = parseFields(body);
   refuseUnsupported(fields);
+  const tools = parseTools(fields["tools"]);
+  flag(fields, "parallel_tool_calls");
   return {
     model: parseModel(fields),
     messages: parseMessages(fields["messages"]),
-    tools: parseTools(fields["tools"]),
+    tools,
+    toolChoice: parseToolChoice(fields["tool_choice"], tools),
+    parallelCalls: fields["parallel_tool_calls"] !== false,
+    n: integer(fields, "n", 1, MAX_CHOICES) ?? 1,
     variables: parseVariables(fields["chat_template_kwargs"]),
     sampling: parseSampling(fields),
     stream: flag(fields, "stream"),
@@ -32,6 +38,18 @@ export function parseChatRequest(body: unknown): ChatRequest {
     logprobs: parseLogprobs(fields),
     returnTokenIds: flag(fields, "return_token_ids"),
   };
+}
+
+/** Answers to one prompt at most: each is a call of its own on an engine. */
+const MAX_CHOICES = 64;
+
+/** @param value  "auto", "none", "required" or `{"type": "function", "function": {"name": …}}`. */
+function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
+  if (value === undefined || value === null || value === "auto") return "auto";
+  if (value === "none") return "none";
+  if (value === "required" && tools !== undefined) return "required";
+  const name = (value as { function?: { name?: unknown } }).function?.name;
+  return requireTool("tool_choice", name, tools);
 }
 
 function parseSampling(fields: Fields): SamplingAsked {
