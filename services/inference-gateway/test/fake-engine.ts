@@ -8,6 +8,7 @@ export interface FakeRequest {
   readonly request_id: string;
   readonly token_ids: number[];
   readonly stream: boolean;
+  readonly stream_options?: { readonly continuous_weight_versions?: boolean };
   readonly sampling_params: {
     max_tokens: number;
     seed?: number;
@@ -48,6 +49,8 @@ export class FakeEngine implements AsyncDisposable {
   faults: Fault[] = [];
   /** Tokens a second stays open: with `true` answers stop after `holdAfter` tokens until `release` or `pause`. */
   hold = false;
+  /** Spans come with each chunk of a stream that asks for them; a stock vLLM sends them with the last one only. */
+  tellsVersions = false;
   holdAfter = 1;
   maxModelLen = 1024;
   healthy = true;
@@ -138,7 +141,7 @@ export class FakeEngine implements AsyncDisposable {
       this.#send(run, fault.tokens);
       setTimeout(() => run.response.destroy(), 5);
     } else if (fault.kind === "missing-logprob") {
-      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", () => -9999)));
+      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", spansOf(run), () => -9999)));
       this.#running.delete(run);
     }
   }
@@ -151,9 +154,14 @@ export class FakeEngine implements AsyncDisposable {
   /** Samples some more tokens; a stream sends them one by one. */
   #send(run: Running, count: number): void {
     for (const token of run.tokens.slice(run.sent, run.sent + count)) {
-      if (run.request.stream) event(run.response, { ...answer(run, [token], null), usage: null });
+      run.sent++;
+      if (run.request.stream) event(run.response, { ...answer(run, [token], null, this.#toldSpans(run)), usage: null });
     }
-    run.sent = Math.min(run.tokens.length, run.sent + count);
+  }
+
+  #toldSpans(run: Running): object[] | null {
+    const isAsked = run.request.stream_options?.continuous_weight_versions === true;
+    return this.tellsVersions && isAsked ? spansOf(run) : null;
   }
 
   #finish(run: Running, reason: string): void {
@@ -173,8 +181,17 @@ export function fakeLogprob(token: number): number {
   return -token / 1024;
 }
 
-function answer(run: Running, ids: number[], finish: string | null, logprob = fakeLogprob): object {
-  const spans = finish === null ? null : run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
+function spansOf(run: Running): object[] {
+  return run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
+}
+
+function answer(
+  run: Running,
+  ids: number[],
+  finish: string | null,
+  spans: object[] | null = finish === null ? null : spansOf(run),
+  logprob = fakeLogprob,
+): object {
   const content = ids.map((id) => {
     const entry = { token_id: id, logprob: logprob(id), rank: 1 };
     return { ...entry, top_logprobs: [entry, { token_id: id + 1, logprob: -9, rank: 2 }] };

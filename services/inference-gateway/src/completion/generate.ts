@@ -38,7 +38,7 @@ export interface Tokens {
 /** How an attempt ended. `failed` may be tried again, `rejected` may not. */
 export type AttemptEnd =
   | { kind: "done"; tokens: Tokens; spans: LabelSpan[] | undefined; finishReason: string; cachedTokens: number }
-  | { kind: "failed"; reason: string; message: string; quarantine: boolean }
+  | { kind: "failed"; reason: string; message: string; quarantine: boolean; spans?: LabelSpan[] | undefined }
   | { kind: "rejected"; message: string };
 
 export type OnTokens = (tokens: Tokens) => void;
@@ -134,8 +134,8 @@ async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> 
     const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
     scope.throwIfCancelled();
     if (end.kind === "done") return takeAnswer(run, lease, end, streamed);
-    // What a client has seen cannot be taken back: it stays, outside every span, and is never trained (I5).
-    appendTokens(answer, streamed);
+    // What a client has seen cannot be taken back. Where the engine has not said what sampled it, it is never trained (I5).
+    keepStreamed(run, lease, streamed, end.kind === "failed" ? end.spans : undefined);
     if (end.kind === "rejected") throw new ApiError("INVALID_ARGUMENT", "engine_rejected", end.message);
     if (end.reason === "label_mismatch") deps.onLabelMismatch();
     if (end.quarantine) deps.fleet.quarantine(lease.engine, end.message);
@@ -143,6 +143,15 @@ async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> 
   } finally {
     deps.fleet.release(lease);
   }
+}
+
+/** The tokens of a stream that broke: under their label where all of them have the expected one, else outside every span. */
+function keepStreamed({ answer }: Run, lease: Lease, streamed: Tokens, spans: LabelSpan[] | undefined): void {
+  const start = answer.ids.length;
+  appendTokens(answer, streamed);
+  if (streamed.ids.length === 0 || foreignLabel(spans, streamed.ids.length, lease.served.label) !== undefined) return;
+  appendSpan(answer.spans, start, answer.ids.length, lease.served.version);
+  answer.maxVersion = lease.served.version;
 }
 
 type Done = AttemptEnd & { kind: "done" };
