@@ -40,7 +40,7 @@ describe("bad requests", () => {
     ],
     ["n", { model: "job", messages: hi, n: 65 }, "n", /between 1 and 64/],
     ["a choice without tools", { model: "job", messages: hi, tool_choice: "required" }, "tool_choice", /no tools/],
-    ["stop strings", { model: "job", messages: hi, stop: ["\n"] }, "stop", /not supported/],
+    ["stop strings", { model: "job", messages: hi, stop: ["a", ""] }, "stop.1", /1 to 256 characters/],
     ["temperature", { model: "job", messages: hi, temperature: 3 }, "temperature", /between 0 and 2/],
     ["top_p", { model: "job", messages: hi, top_p: 0 }, "top_p", /greater than 0/],
     ["max_tokens", { model: "job", messages: hi, max_tokens: 0 }, "max_tokens", /between 1/],

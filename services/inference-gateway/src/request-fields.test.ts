@@ -32,7 +32,6 @@ describe("fields that would be dropped", () => {
     ["repetition_penalty", 1.1],
     ["logit_bias", { "50": -100 }],
     ["reasoning_effort", "high"],
-    ["stop", ["\n"]],
     ["stop_token_ids", [5]],
     ["functions", [{ name: "f" }]],
     ["modalities", ["text", "audio"]],

@@ -57,6 +57,8 @@ export class FakeEngine implements AsyncDisposable {
   /** Requests said to wait; null: no metrics. */
   waiting: number | null = null;
   readonly requests: FakeRequest[] = [];
+  /** Requests whose end was asked for. */
+  readonly aborted: string[] = [];
   disconnects = 0;
   readonly #running = new Set<Running>();
   readonly #server = createServer((request, response) => void this.#serve(request, response));
@@ -111,8 +113,18 @@ export class FakeEngine implements AsyncDisposable {
       );
     else if (request.url === "/v1/models")
       response.end(JSON.stringify({ data: [{ id: "policy", max_model_len: this.maxModelLen }] }));
+    else if (request.url === "/inference/v1/abort_requests")
+      this.#abort(JSON.parse(body) as { request_ids: string[] }, response);
     else if (request.url === "/inference/v1/generate") this.#generate(JSON.parse(body) as FakeRequest, response);
     else response.writeHead(404).end("{}");
+  }
+
+  /** As a pause does, those that are named. */
+  #abort({ request_ids: ids }: { request_ids: string[] }, response: ServerResponse): void {
+    this.aborted.push(...ids);
+    for (const run of [...this.#running])
+      if (ids.includes(`generate-tokens-${run.request.request_id}`)) this.#finish(run, "abort");
+    response.writeHead(200).end();
   }
 
   #generate(request: FakeRequest, response: ServerResponse): void {
@@ -141,7 +153,7 @@ export class FakeEngine implements AsyncDisposable {
       this.#send(run, fault.tokens);
       setTimeout(() => run.response.destroy(), 5);
     } else if (fault.kind === "missing-logprob") {
-      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", spansOf(run), () => -9999)));
+      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", { logprob: () => -9999 })));
       this.#running.delete(run);
     }
   }
@@ -155,7 +167,8 @@ export class FakeEngine implements AsyncDisposable {
   #send(run: Running, count: number): void {
     for (const token of run.tokens.slice(run.sent, run.sent + count)) {
       run.sent++;
-      if (run.request.stream) event(run.response, { ...answer(run, [token], null, this.#toldSpans(run)), usage: null });
+      if (run.request.stream)
+        event(run.response, { ...answer(run, [token], null, { spans: this.#toldSpans(run) }), usage: null });
     }
   }
 
@@ -185,23 +198,23 @@ function spansOf(run: Running): object[] {
   return run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
 }
 
-function answer(
-  run: Running,
-  ids: number[],
-  finish: string | null,
-  spans: object[] | null = finish === null ? null : spansOf(run),
-  logprob = fakeLogprob,
-): object {
+interface Told {
+  readonly spans?: object[] | null;
+  readonly logprob?: (token: number) => number;
+}
+
+function answer(run: Running, ids: number[], finish: string | null, told: Told = {}): object {
+  const { spans = finish === null ? null : spansOf(run), logprob = fakeLogprob } = told;
   const content = ids.map((id) => {
     const entry = { token_id: id, logprob: logprob(id), rank: 1 };
     return { ...entry, top_logprobs: [entry, { token_id: id + 1, logprob: -9, rank: 2 }] };
   });
   const isTold = run.request.sampling_params.top_k > 0;
-  const told = { sampling_mask: isTold ? ids.map((id) => [id, id + 1]) : null };
+  const masked = { sampling_mask: isTold ? ids.map((id) => [id, id + 1]) : null };
   return {
     request_id: `generate-tokens-${run.request.request_id}`,
     choices: [
-      { ...told, index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans },
+      { ...masked, index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans },
     ],
     usage: { prompt_tokens: run.request.token_ids.length, prompt_tokens_details: { cached_tokens: 3 } },
   };

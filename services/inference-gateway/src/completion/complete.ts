@@ -12,7 +12,7 @@ import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
 import { generate } from "./generate.ts";
-import type { GenerateDeps, Generation, OnTokens, Tokens } from "./generate.ts";
+import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
 
@@ -75,13 +75,12 @@ export async function complete(
   const index = session?.takeIndex() ?? 0;
   const place = await placeOf(deps, call, codec, scope);
   const forced = forcedCall(call, codec);
-  const reading = new AnswerReading(codec, readerOptions(call, place.promptText), { begun: forced, onPiece });
-  const { plan, generation } = await generateFor(
-    deps,
-    call,
-    { place, codec, forced },
-    { scope, forward: reading.forward },
-  );
+  const reading = new AnswerReading(codec, readerOptions(call, place.promptText), {
+    begun: forced,
+    stops: request.stops ?? [],
+    onPiece,
+  });
+  const { plan, generation } = await generateFor(deps, call, { place, codec, forced }, { scope, sink: reading });
   const { text, answer } = reading.end(generation);
   if (session) record(deps, session, call, { plan, generation, index, startedAtMs, text, answer });
   deps.onTokens(plan.ids.length, generation.ids.length);
@@ -130,7 +129,7 @@ async function generateFor(
   deps: CompletionDeps,
   call: CompletionCall,
   { place, codec, forced }: Placed,
-  { scope, forward }: { scope: CallScope; forward: OnTokens | undefined },
+  { scope, sink }: { scope: CallScope; sink: TokenSink },
 ): Promise<{ plan: PromptPlan; generation: Generation }> {
   const { request, session } = call;
   if (session) session.running++;
@@ -140,7 +139,7 @@ async function generateFor(
     const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
     const where = { preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
     const wanted = { ...what, ...where, alternatives: request.logprobs ?? 0 };
-    return { plan, generation: await generate(deps, wanted, scope, forward) };
+    return { plan, generation: await generate(deps, wanted, scope, sink) };
   } catch (error) {
     if (place.parent) place.parent.children--;
     throw error;

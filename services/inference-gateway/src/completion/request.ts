@@ -52,6 +52,8 @@ export interface CompletionRequest {
   readonly variables?: TemplateVariables | undefined;
   readonly sampling: SamplingAsked;
   readonly stream: boolean;
+  /** Strings that end the answer, and are not part of it. */
+  readonly stops?: readonly string[] | undefined;
   /** How many answers. Absent: 1. */
   readonly n?: number | undefined;
   /** Alternatives to report for each token; undefined: no log-probabilities in the answer. */

@@ -50,3 +50,23 @@ export function requireTool(path: string, name: unknown, tools: Tools): ToolChoi
   }
   return { name };
 }
+
+const MAX_STOPS = 16;
+const MAX_STOP_CHARS = 256;
+
+/** Strings that end an answer: one, or a list of them. */
+export function stopStrings(fields: Fields, name: string): string[] {
+  const value = fields[name];
+  if (value === undefined || value === null || value === "") return [];
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  if (list.length > MAX_STOPS) throw badField(name, `at most ${MAX_STOPS} strings`);
+  return list.map((one, i) => {
+    const isFit = typeof one === "string" && one !== "" && one.length <= MAX_STOP_CHARS;
+    if (!isFit)
+      throw badField(
+        Array.isArray(value) ? `${name}.${i}` : name,
+        `must be a string of 1 to ${MAX_STOP_CHARS} characters`,
+      );
+    return one;
+  });
+}

@@ -36,6 +36,7 @@ export const REQUEST_FIELDS: ReadonlyMap<string, FieldRule> = new Map([
   ["parallel_tool_calls", HONOURED],
   ["return_token_ids", HONOURED],
   ["seed", HONOURED],
+  ["stop", HONOURED],
   ["stream", HONOURED],
   ["stream_options", HONOURED],
   ["temperature", HONOURED],
@@ -74,8 +75,6 @@ export const REQUEST_FIELDS: ReadonlyMap<string, FieldRule> = new Map([
   ["repetition_penalty", refused([1], SAMPLED_AS_IS)],
   ["response_format", refused([{ type: "text" }], CHECK_IN_AGENT)],
   ["skip_special_tokens", refused([true], "ask for return_token_ids")],
-  // Exact continuation after a switch of weights would need the engine to remember half a stop string (I4, I11).
-  ["stop", refused([[], ""], CUT_IN_AGENT)],
   ["stop_token_ids", refused([[]], CUT_IN_AGENT)],
   ["use_beam_search", refused([false], SAMPLED_AS_IS)],
   ["verbosity", refused(["medium"], "say it in the messages")],

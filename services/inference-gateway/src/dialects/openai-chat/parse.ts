@@ -8,7 +8,16 @@ import {
   type Tools,
   withBoundedSupport,
 } from "../../completion/request.ts";
-import { type Fields, flag, integer, number, parseFields, parseModel, requireTool } from "../read-fields.ts";
+import {
+  type Fields,
+  flag,
+  integer,
+  number,
+  parseFields,
+  parseModel,
+  requireTool,
+  stopStrings,
+} from "../read-fields.ts";
 import { refuseUnsupported } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
@@ -33,6 +42,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
     n: integer(fields, "n", 1, MAX_CHOICES) ?? 1,
     variables: parseVariables(fields["chat_template_kwargs"]),
     sampling: parseSampling(fields),
+    stops: stopStrings(fields, "stop"),
     stream: flag(fields, "stream"),
     includeUsage: parseIncludeUsage(fields["stream_options"]),
     logprobs: parseLogprobs(fields),
