@@ -51,6 +51,10 @@ export class AnswerReading implements TokenSink {
     return this.#enough;
   }
 
+  get stopString(): string | undefined {
+    return this.#filter?.found;
+  }
+
   take(tokens: Tokens): void {
     // One by one where the place of each matters.
     for (const some of this.#filter ? singles(tokens) : [tokens]) this.#takeSome(some);
@@ -70,7 +74,7 @@ export class AnswerReading implements TokenSink {
     this.#taken += tokens.ids.length;
     const text = this.#stream.push(tokens.ids);
     this.#hand(this.#read(this.#filter ? this.#filter.push(text) : text), tokens);
-    if (this.#filter?.found === true) this.#enough = this.#taken;
+    if (this.#filter?.found !== undefined) this.#enough = this.#taken;
   }
 
   #read(text: string): AnswerPart[] {

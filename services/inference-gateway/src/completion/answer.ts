@@ -64,3 +64,8 @@ export function partsOf({ content, reasoning, calls }: Answer): AnswerPart[] {
     ...calls.map((call) => ({ kind: "call" as const, call })),
   ];
 }
+
+/** The arguments of a call that is not malformed. */
+export function parsedArguments({ arguments: args }: ToolCall): Record<string, unknown> {
+  return JSON.parse(args) as Record<string, unknown>;
+}

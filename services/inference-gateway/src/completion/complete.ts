@@ -54,6 +54,8 @@ export interface Completion {
   readonly callId: string;
   readonly createdMs: number;
   readonly answer: Answer;
+  /** The string that ended it; undefined: none did. */
+  readonly stopString: string | undefined;
   readonly promptIds: readonly number[];
   readonly generation: Generation;
 }
@@ -86,7 +88,7 @@ export async function complete(
   deps.onTokens(plan.ids.length, generation.ids.length);
   for (const { malformed } of answer.calls) deps.onToolCall(malformed ? "malformed" : "good");
   const common = { requestId: call.requestId, callId: `c${index}`, createdMs: startedAtMs };
-  return { ...common, answer, promptIds: plan.ids, generation };
+  return { ...common, answer, stopString: reading.stopString, promptIds: plan.ids, generation };
 }
 
 /** @throws ApiError 400 before anything is tokenised when the prompt cannot fit. */
@@ -165,7 +167,7 @@ interface Answered {
 function record(
   deps: CompletionDeps,
   session: Session,
-  { request, role }: CompletionCall,
+  { request, role, requestId }: CompletionCall,
   { plan, generation, index, startedAtMs, text, answer: said }: Answered,
 ): void {
   const nowMs = deps.now();
@@ -178,6 +180,7 @@ function record(
   const common = { index, policy: request.model, sampling: request.sampling, role, children: 0, demonstrationMask: [] };
   const call: CallRecord = { ...common, message, ...promptOf(plan), ...answer, ...when };
   session.add(call, request.messages, answerKey(said));
+  if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });
   session.policies.add(request.model);
   session.lastUsedMs = nowMs;
   session.lastEngineId = generation.engineId;

@@ -56,6 +56,9 @@ export interface CompletionRequest {
   readonly stops?: readonly string[] | undefined;
   /** How many answers. Absent: 1. */
   readonly n?: number | undefined;
+  /** The client may refer to this answer by name. Absent: it never does. */
+  readonly remember?:
+    { readonly previous: string | undefined; readonly messages: readonly TemplateMessage[] } | undefined;
   /** Alternatives to report for each token; undefined: no log-probabilities in the answer. */
   readonly logprobs?: number | undefined;
 }

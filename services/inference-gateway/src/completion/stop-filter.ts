@@ -6,24 +6,26 @@
 export class StopFilter {
   readonly #stops: readonly string[];
   #waiting = "";
-  #found = false;
+  #found: string | undefined;
 
   constructor(stops: readonly string[]) {
     this.#stops = stops;
   }
 
-  get found(): boolean {
+  /** The string that came; undefined: none did. */
+  get found(): string | undefined {
     return this.#found;
   }
 
   /** The text that certainly stands before any of the strings. */
   push(text: string): string {
-    if (this.#found) return "";
+    if (this.#found !== undefined) return "";
     const whole = this.#waiting + text;
-    const at = Math.min(...this.#stops.map((stop) => whole.indexOf(stop)).filter((index) => index >= 0));
-    this.#found = at !== Infinity;
-    const end = this.#found ? at : whole.length - this.#beginning(whole);
-    this.#waiting = this.#found ? "" : whole.slice(end);
+    const found = this.#stops.map((stop) => ({ stop, at: whole.indexOf(stop) })).filter(({ at }) => at >= 0);
+    const first = found.toSorted((a, b) => a.at - b.at)[0];
+    const end = first?.at ?? whole.length - this.#beginning(whole);
+    this.#found = first?.stop;
+    this.#waiting = first ? "" : whole.slice(end);
     return whole.slice(0, end);
   }
 

@@ -4,6 +4,7 @@ import type { AnswerPart } from "../completion/answer.ts";
 import type { ApiError } from "../completion/api-error.ts";
 import type { Codec, Completion, CompletionCall } from "../completion/complete.ts";
 import type { Tokens } from "../completion/generate.ts";
+import type { EarlierAnswers } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 
 /**
@@ -15,8 +16,8 @@ export interface Dialect<Request extends CompletionRequest = CompletionRequest> 
   readonly path: string;
   /** What names of its answers begin with. */
   readonly idPrefix: string;
-  /** @param body  parsed JSON. @throws ApiError 400 with the path of the bad field. */
-  parse(body: unknown): Request;
+  /** @param body  parsed JSON. @param earlier  of the session. @throws ApiError 400 with the path of the bad field. */
+  parse(body: unknown, earlier: EarlierAnswers): Request;
   /** The body of an answer that is not streamed. */
   answer(request: Request, completions: readonly Completion[], codec: Codec): string;
   /** @param nowMs  since the epoch. Nothing is sent before the first piece. */

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of a request's fields for every dialect. Each throws ApiError 400 with the field's path.
 import { badField } from "../completion/api-error.ts";
-import { schemasOf, type ToolChoice, type Tools } from "../completion/request.ts";
+import {
+  type SamplingAsked,
+  schemasOf,
+  type ToolChoice,
+  type Tools,
+  withBoundedSupport,
+} from "../completion/request.ts";
 
 export type Fields = Record<string, unknown>;
 
@@ -68,5 +74,20 @@ export function stopStrings(fields: Fields, name: string): string[] {
         `must be a string of 1 to ${MAX_STOP_CHARS} characters`,
       );
     return one;
+  });
+}
+
+/** How tokens are drawn, as every dialect names it. */
+export function parseDrawing(fields: Fields, maxTokens: number | undefined): SamplingAsked {
+  const topP = number(fields, "top_p", 0, 1);
+  if (topP === 0) throw badField("top_p", "must be greater than 0");
+  return withBoundedSupport({
+    temperature: number(fields, "temperature", 0, 2),
+    topP,
+    // vLLM writes "off" as -1, our contract as 0.
+    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
+    minP: number(fields, "min_p", 0, 1),
+    maxTokens,
+    seed: integer(fields, "seed", 0),
   });
 }

@@ -5,6 +5,7 @@ import { CallScope } from "../completion/call-scope.ts";
 import { complete } from "../completion/complete.ts";
 import { completeMany } from "../completion/complete-many.ts";
 import type { Codec, Completion, CompletionCall, OnPiece } from "../completion/complete.ts";
+import { NOTHING_EARLIER } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 import type { Dialect } from "../dialects/dialect.ts";
 import type { Session } from "../sessions/session.ts";
@@ -60,9 +61,11 @@ export class Exchange {
       timer = setTimeout(() => {
         scope.cancel(tooLate(timeoutMs));
       }, timeoutMs);
-      const parsed = this.#dialect.parse(parseJsonBody(this.#context, request));
+      const body = parseJsonBody(this.#context, request);
+      const session = openSession(this.#context, request);
+      const parsed = this.#dialect.parse(body, session?.earlier ?? NOTHING_EARLIER);
       const codec = codecOf(this.#context, parsed.model);
-      const call = this.#callOf(request, parsed);
+      const call = this.#callOf(request, parsed, session);
       if (parsed.stream) await this.#stream(asked, call, codec);
       else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#completeAll(asked, call), codec));
       return 200;
@@ -74,11 +77,11 @@ export class Exchange {
     }
   }
 
-  #callOf(request: FastifyRequest, parsed: CompletionRequest): CompletionCall {
+  #callOf(request: FastifyRequest, parsed: CompletionRequest, session: Session | undefined): CompletionCall {
     const role = request.headers["x-whetstone-role"];
     return {
       request: parsed,
-      session: openSession(this.#context, request),
+      session,
       role: typeof role === "string" && role !== "" ? role : "agent",
       requestId: `${this.#idPrefix}${this.#count++}`,
     };

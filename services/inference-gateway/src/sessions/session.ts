@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { RememberedAnswers } from "../completion/earlier-answers.ts";
 import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { SamplingAsked } from "../completion/request.ts";
@@ -51,12 +52,15 @@ interface MessageNode {
 export class Session {
   readonly name: string;
   readonly calls: CallRecord[] = [];
+  readonly earlier = new RememberedAnswers();
   readonly #root: MessageNode = newNode();
   /** The policies it used; ForgetPolicy drops it by them. */
   readonly policies = new Set<string>();
   /** Calls running now; such a session is never idle. */
   running = 0;
   lastUsedMs: number;
+  /** The key that names it; undefined: none was issued. */
+  key: string | undefined;
   /** Its calls go where the prefix cache is warm. */
   lastEngineId = "";
   /** Labels only grow (I5): a session never goes back to an older version than it has seen. */

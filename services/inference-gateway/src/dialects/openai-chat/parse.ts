@@ -6,19 +6,20 @@ import {
   type TemplateVariables,
   type ToolChoice,
   type Tools,
-  withBoundedSupport,
 } from "../../completion/request.ts";
 import {
   type Fields,
   flag,
   integer,
-  number,
+  parseDrawing,
   parseFields,
   parseModel,
   requireTool,
   stopStrings,
 } from "../read-fields.ts";
-import { refuseUnsupported } from "./fields.ts";
+import { refuseUnsupported } from "../field-rules.ts";
+import { parseTools } from "../read-tools.ts";
+import { REQUEST_FIELDS } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
 /** A chat completion as asked for. */
@@ -30,7 +31,7 @@ export interface ChatRequest extends CompletionRequest {
 /** Parses a request body. @throws ApiError 400 with the path of the bad field; fields.ts says which are refused. */
 export function parseChatRequest(body: unknown): ChatRequest {
   const fields = parseFields(body);
-  refuseUnsupported(fields);
+  refuseUnsupported(fields, REQUEST_FIELDS);
   const tools = parseTools(fields["tools"]);
   flag(fields, "parallel_tool_calls");
   return {
@@ -63,18 +64,7 @@ function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
 }
 
 function parseSampling(fields: Fields): SamplingAsked {
-  const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
-  const topP = number(fields, "top_p", 0, 1);
-  if (topP === 0) throw badField("top_p", "must be greater than 0");
-  return withBoundedSupport({
-    temperature: number(fields, "temperature", 0, 2),
-    topP,
-    // vLLM writes "off" as -1, our contract as 0.
-    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
-    minP: number(fields, "min_p", 0, 1),
-    maxTokens,
-    seed: integer(fields, "seed", 0),
-  });
+  return parseDrawing(fields, integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1));
 }
 
 function parseIncludeUsage(options: unknown): boolean {
@@ -88,17 +78,6 @@ function parseLogprobs(fields: Fields): number | undefined {
   if (flag(fields, "logprobs")) return alternatives;
   if (alternatives > 0) throw badField("top_logprobs", "needs logprobs: true");
   return undefined;
-}
-
-/** The tools that the chat template prints. */
-export function parseTools(value: unknown): Tools {
-  if (value === undefined || value === null) return undefined;
-  if (!Array.isArray(value)) throw badField("tools", "must be an array");
-  for (const [i, tool] of value.entries()) {
-    if (typeof tool !== "object" || tool === null || Array.isArray(tool))
-      throw badField(`tools.${i}`, "must be an object");
-  }
-  return value.length === 0 ? undefined : value;
 }
 
 /** What the gateway itself gives to the template; another value would part the ids from the conversation. */

@@ -7,7 +7,7 @@ import type { Tokens } from "../../completion/generate.ts";
 import { type AnswerStream, STREAM_HEADERS } from "../dialect.ts";
 import { closingChunks, event, openingChunk, pieceChunks } from "./answer.ts";
 import type { StreamHead } from "./answer.ts";
-import { wireError } from "./error.ts";
+import { wireError } from "../openai-error.ts";
 import type { ChatRequest } from "./parse.ts";
 
 /** A streamed answer on its way out. Nothing is sent before the first piece, so that an early error keeps its status. */
