@@ -6,7 +6,7 @@ import type { Tools, TemplateVariables } from "../completion/request.ts";
 import type { PromptCodec } from "../sessions/continuation.ts";
 import { AnswerScanner } from "../formats/answer-scanner.ts";
 import { type AnswerFormat, marksOf } from "../formats/format.ts";
-import { formatOf } from "../formats/index.ts";
+import { formatOf, PLAIN } from "../formats/index.ts";
 import { Lru } from "../lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
 
@@ -68,7 +68,7 @@ export class ModelCodec implements PromptCodec {
 
   /** Reads answers as the model writes them. */
   reader(options: ReaderOptions): AnswerReader {
-    return new AnswerScanner(this.format, options);
+    return new AnswerScanner(options.isRaw === true ? PLAIN : this.format, options);
   }
 
   /** What a call of that tool, or of any, begins with; undefined: the format cannot be made to call. */

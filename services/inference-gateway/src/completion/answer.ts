@@ -35,6 +35,8 @@ export interface ReaderOptions {
   /** JSON schemas of the arguments, by the tool's name; undefined: calls are not looked for. */
   readonly tools: ReadonlyMap<string, unknown> | undefined;
   readonly parallelCalls: boolean;
+  /** Nothing is looked for: the text is the answer. Absent: false. */
+  readonly isRaw?: boolean;
   /** What the model goes on from: it may begin inside its thoughts. */
   readonly promptText: string;
   /** Names of calls are made from it. */

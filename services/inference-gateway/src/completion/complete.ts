@@ -10,6 +10,7 @@ import type { TemplateMessage } from "./message.ts";
 import { schemasOf } from "./request.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
+import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
@@ -99,6 +100,7 @@ async function placeOf(
   scope: CallScope,
 ): Promise<PromptPlace> {
   const { model: policy, messages, tools, variables } = request;
+  if (request.prompt !== undefined) return placeRaw(session, policy, request.prompt);
   const placed = placePrompt(session, { policy, messages, tools, variables }, codec);
   const place = await unlessCancelled(placed, scope);
   refuseTooLong(place.promptText.length, deps.fleet.contextOf(policy));
@@ -151,8 +153,9 @@ async function generateFor(
 }
 
 function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {
-  const { tools, toolChoice, parallelCalls = true } = request;
-  return { tools: toolChoice === "none" ? undefined : schemasOf(tools), parallelCalls, promptText, requestId };
+  const { tools, toolChoice, parallelCalls = true, prompt } = request;
+  const wanted = toolChoice === "none" ? undefined : schemasOf(tools);
+  return { tools: wanted, isRaw: prompt !== undefined, parallelCalls, promptText, requestId };
 }
 
 interface Answered {

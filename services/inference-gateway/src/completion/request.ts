@@ -39,10 +39,15 @@ export type ToolChoice = "auto" | "none" | "required" | { readonly name: string 
 /** Further variables of a chat template, such as `enable_thinking`. */
 export type TemplateVariables = Readonly<Record<string, string | number | boolean | null>>;
 
+/** A text, or token ids. */
+export type RawPrompt = string | readonly number[];
+
 /** A completion as asked for, whatever the dialect. */
 export interface CompletionRequest {
   readonly model: string;
   readonly messages: TemplateMessage[];
+  /** Instead of messages: a prompt as it is. Its answer is text as it was sampled. */
+  readonly prompt?: RawPrompt | undefined;
   readonly tools?: Tools;
   /** Absent: "auto". */
   readonly toolChoice?: ToolChoice | undefined;

@@ -91,3 +91,10 @@ export function parseDrawing(fields: Fields, maxTokens: number | undefined): Sam
     seed: integer(fields, "seed", 0),
   });
 }
+
+/** Whether a stream's last event tells the tokens. */
+export function includeUsage(options: unknown): boolean {
+  if (options === undefined || options === null) return false;
+  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
+  return (options as Fields)["include_usage"] === true;
+}

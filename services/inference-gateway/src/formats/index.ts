@@ -13,10 +13,10 @@ import { pythonic } from "./pythonic.ts";
 import { qwen3Xml } from "./qwen3-xml.ts";
 
 /** A model that writes no calls. */
-const plain: AnswerFormat = { name: "plain", isOf: () => true, blocks: [] };
+export const PLAIN: AnswerFormat = { name: "plain", isOf: () => true, blocks: [] };
 /** A model that writes no calls, and thinks. */
 const thinking: AnswerFormat = {
-  ...plain,
+  ...PLAIN,
   name: "thinking",
   isOf: (text) => text.includes(THINK.close),
   thoughts: THINK,
@@ -25,11 +25,11 @@ const thinking: AnswerFormat = {
 /** The first that a template shows is its model's: the more particular ones stand before those that share their marks. */
 export const FORMATS: readonly AnswerFormat[] = [
   ...[harmony, kimiK2, minimaxM2, deepseekV3, deepseekV31, glm45, qwen3Xml, hermes, mistral, pythonic, llama3Json],
-  ...[thinking, plain],
+  ...[thinking, PLAIN],
 ];
 
 /** @param name  a format's own, or "auto": the one that the chat template shows. */
 export function formatOf(template: string, name = "auto"): AnswerFormat {
   const found = FORMATS.find((format) => (name === "auto" ? format.isOf(template) : format.name === name));
-  return found ?? plain;
+  return found ?? PLAIN;
 }

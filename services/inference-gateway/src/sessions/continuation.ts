@@ -38,6 +38,8 @@ export interface PromptPlace {
   readonly promptText: string;
   /** The part of `promptText` that no call has tokenised yet. */
   readonly freshText: string;
+  /** The same as ids, where it came so; nothing is tokenised then. */
+  readonly freshIds?: readonly number[] | undefined;
   /** How many messages it was asked with. */
   readonly position: number;
 }
@@ -107,14 +109,14 @@ function isPrintedAs(own: TemplateMessage, echo: TemplateMessage | undefined): b
 
 /** Tokenises what is new at a place. A promise when that is long. */
 export function planPrompt(place: PromptPlace, codec: PromptCodec): PromptPlan | Promise<PromptPlan> {
-  const fresh = codec.encode(place.freshText);
+  const fresh = place.freshIds ?? codec.encode(place.freshText);
   return fresh instanceof Promise ? fresh.then((ids) => planOf(place, ids)) : planOf(place, fresh);
 }
 
 function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
   const { parent } = place;
   if (parent === undefined) return { ...place, ids: fresh, deltaIds: fresh };
-  const deltaIds = withoutSampledEnd(parent, fresh);
+  const deltaIds = place.freshIds ?? withoutSampledEnd(parent, fresh);
   return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
 }
 

@@ -2,6 +2,7 @@
 // The OpenAI shapes of an answer. Extensions: `call_id` names the call in the session's tree; with
 // `return_token_ids` the ids come in vLLM's fields, `prompt_token_ids` and `choices[].token_ids`.
 import type { Answer, AnswerPart, ToolCall } from "../../completion/answer.ts";
+import { usageOf } from "../openai-usage.ts";
 import type { ChatRequest } from "./parse.ts";
 import type { Completion, Codec } from "../../completion/complete.ts";
 import type { Alternative, Tokens } from "../../completion/generate.ts";
@@ -122,18 +123,6 @@ export function closingChunks(head: StreamHead, request: ChatRequest, answers: r
 /** One server-sent event. */
 export function event(value: unknown): string {
   return `data: ${JSON.stringify(value)}\n\n`;
-}
-
-/** Several answers share one prompt, which counts once. */
-function usageOf(answers: readonly Completion[]): object {
-  const prompt = answers[0]?.promptIds.length ?? 0;
-  const completion = answers.reduce((sum, { generation }) => sum + generation.ids.length, 0);
-  return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: answers[0]?.generation.cachedTokens ?? 0 },
-  };
 }
 
 function tokenLogprobs({ ids, logprobs, alternatives }: Tokens, codec: Codec): object[] {

@@ -10,6 +10,7 @@ import {
 import {
   type Fields,
   flag,
+  includeUsage,
   integer,
   parseDrawing,
   parseFields,
@@ -45,7 +46,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
     sampling: parseSampling(fields),
     stops: stopStrings(fields, "stop"),
     stream: flag(fields, "stream"),
-    includeUsage: parseIncludeUsage(fields["stream_options"]),
+    includeUsage: includeUsage(fields["stream_options"]),
     logprobs: parseLogprobs(fields),
     returnTokenIds: flag(fields, "return_token_ids"),
   };
@@ -65,12 +66,6 @@ function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
 
 function parseSampling(fields: Fields): SamplingAsked {
   return parseDrawing(fields, integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1));
-}
-
-function parseIncludeUsage(options: unknown): boolean {
-  if (options === undefined || options === null) return false;
-  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
-  return (options as Fields)["include_usage"] === true;
 }
 
 function parseLogprobs(fields: Fields): number | undefined {
