@@ -88,6 +88,7 @@ class Engine:
         """Queues a request. Raises ApiError 429 when the waiting queue is full."""
         request_id = f"{prefix}{header_id or call.request_id or uuid.uuid4().hex}"
         sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, call.salt)
+        sequence.tells_versions = call.continuous_versions
         self.steps.submit(sequence)
         self.live.setdefault(request_id, []).append(sequence)
         return sequence

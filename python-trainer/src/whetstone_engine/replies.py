@@ -47,7 +47,7 @@ def _prompt_logprobs(prompt: list[int], scored: list[float]) -> list[dict[str, A
 
 
 def generate_chunk(sequence: Sequence, output: Output) -> dict[str, Any]:
-    """A stream chunk; the spans of versions come with the last one only."""
+    """A stream chunk; the spans of versions come with the last one, or with each where the request wants that."""
     choices = [_generate_choice(sequence, output)]
     return {"request_id": sequence.request_id, "usage": None, "output_mode": "tokens", "choices": choices}
 

@@ -260,8 +260,9 @@ class Scheduler:
             output.logprobs, output.ranks = table.logprobs[place].tolist(), table.ranks[place].tolist()
             output.alternatives = sequence.alternatives[sequence.sent :]
             output.supports = sequence.supports[sequence.sent :]
-        if reason is not None:
+        if reason is not None or sequence.tells_versions:
             output.versions = sequence.versions(total)
+        if reason is not None:
             output.stop_reason = self._stop_reason(sequence, ids) if reason == "stop" else None
         sequence.sent = total
         return output

@@ -33,7 +33,8 @@ class Output:
     `alternatives[i]` lists (token id, logprob, rank) of the most likely tokens at place i, when asked for.
     `supports[i]` lists the ids that truncated sampling kept at place i; empty where nothing was truncated, or without a
     top_k.
-    `versions` holds (label, start, end) half-open over the whole output, set with `finish_reason`.
+    `versions` holds (label, start, end) half-open over the whole output so far, set with `finish_reason`, or with
+    each chunk where the request wants that.
     """
 
     token_ids: list[int]
@@ -52,6 +53,7 @@ class Sequence:
     """State of one request. Owned by the step thread after `submit`; `sink` belongs to the event loop.
 
     `slot` is its row in `SlotTable`, -1 while it waits. `marks` are (label, first output index it sampled).
+    `tells_versions`: each chunk of its stream has the spans so far.
     """
 
     request_id: str
@@ -68,6 +70,7 @@ class Sequence:
     marks: list[tuple[str, int]] = field(default_factory=list)
     sent: int = 0
     done: bool = False
+    tells_versions: bool = False
 
     def mark(self, label: str, output_index: int) -> None:
         """Tokens from `output_index` on are sampled by `label` (I5: every token keeps the label that sampled it)."""

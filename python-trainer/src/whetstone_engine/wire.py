@@ -57,7 +57,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Call:
-    """A parsed request of either data-plane route. `scores_prompt`: the prompt's own log-probabilities are wanted."""
+    """A parsed request of either data-plane route.
+
+    `continuous_versions`: each chunk of a stream tells the spans so far, so that what was sent keeps its labels when
+    the connection breaks (I5). `scores_prompt`: the prompt's own log-probabilities are wanted.
+    """
 
     prompt: list[int]
     params: SamplingParams
@@ -66,6 +70,7 @@ class Call:
     stream: bool
     include_usage: bool
     return_token_ids: bool
+    continuous_versions: bool = False
     scores_prompt: bool = False
 
 
@@ -143,6 +148,7 @@ def _call(
         stream=flag(body, "stream"),
         include_usage=flag(options, "include_usage", "stream_options."),
         return_token_ids=flag(body, "return_token_ids"),
+        continuous_versions=flag(options, "continuous_weight_versions", "stream_options."),
     )
 
 

@@ -47,6 +47,21 @@ async def test_t02_stream_equals_whole(api: Api) -> None:
     assert all(choice(chunk)["weight_versions"] is None for chunk in chunks[:-1])
 
 
+async def test_a_stream_that_is_asked_tells_its_spans_with_each_chunk(api: Api) -> None:
+    """What was sent keeps its labels when the connection breaks (I5). vLLM does not know the option."""
+    body = {**generate_body(PROMPT, None, max_tokens=9), "stream": True}
+    _, text = await api.post("/inference/v1/generate", {**body, "stream_options": {"continuous_weight_versions": True}})
+    chunks = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    if choice(chunks[0])["weight_versions"] is None:
+        pytest.skip("this engine tells spans at the end only")
+    sent = 0
+    for chunk in chunks:
+        sent += len(choice(chunk)["token_ids"])
+        assert [(span["start"], span["end"]) for span in choice(chunk)["weight_versions"]] == [(0, sent)]
+    assert len(chunks) > 1
+    assert sent == 9
+
+
 async def test_truncated_sampling_names_its_supports(api: Api, target: Target) -> None:
     """Whole and streamed alike: the log-probability of a token is its share of its support."""
     drawn: dict[str, Any] = {"temperature": 1.0, "top_p": 0.6, "top_k": 40, "min_p": 0.01, "seed": 5, "max_tokens": 9}

@@ -74,12 +74,12 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
   const engines = new EngineClient(config.maxInFlightPerEngine, tls && connectorTo(tls.to("engine")));
   const codecs = new Map<string, Codec>();
-  const folders = new ModelFolders();
+  const folders = new ModelFolders(config.answerFormat);
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
-  const { onFork, onResubmission, onLabelMismatch, onTokens } = metrics;
-  const counted = { onFork, onResubmission, onLabelMismatch, onTokens };
+  const { onFork, onResubmission, onLabelMismatch, onToolCall, onTokens } = metrics;
+  const counted = { onFork, onResubmission, onLabelMismatch, onToolCall, onTokens };
   const chat: CompletionDeps = {
     ...counted,
     now: () => Date.now(),

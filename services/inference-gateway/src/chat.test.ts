@@ -99,12 +99,28 @@ describe("chat completions", () => {
     engine.script = (request) => [65 + (request.token_ids.length % 26), END];
   });
 
-  it("names an anonymous session by its key and keeps nothing without one", async () => {
+  it("knows a session by its key, and keeps nothing without one", async () => {
+    const { key } = await gateway.openKey("keyed");
     const body = { model: "job", messages: [user("k")] };
-    await post(gateway, "/v1/chat/completions", body, {
-      headers: { authorization: "Bearer my-key", "x-whetstone-role": "judge" },
-    });
-    expect((await calls(gateway, "my-key")).calls).toMatchObject([{ id: "c0", role: "judge" }]);
-    expect((await post(gateway, "/v1/chat/completions", body)).status).toBe(200);
+    const ask = (headers: Record<string, string>, path = "/v1/chat/completions") =>
+      post(gateway, path, body, { headers });
+    await ask({ authorization: `Bearer ${key}`, "x-whetstone-role": "judge" });
+    await ask({ "x-api-key": key });
+    expect((await calls(gateway, "keyed")).calls).toMatchObject([{ id: "c0", role: "judge" }, { id: "c1" }]);
+    expect((await ask({})).status).toBe(200);
+  });
+
+  it("refuses keys that were not issued, are another session's, or whose session has ended: 401", async () => {
+    const { key } = await gateway.openKey("mine");
+    await gateway.openKey("other");
+    const body = { model: "job", messages: [user("k")] };
+    const ask = (authorization: string, path = "") =>
+      post(gateway, `${path}/v1/chat/completions`, body, { headers: { authorization } });
+    expect(await ask("Bearer my-own")).toMatchObject({ status: 401, body: { error: { code: "invalid_api_key" } } });
+    expect((await ask(`Bearer ${key}`, "/s/mine")).status).toBe(200);
+    expect((await ask(`Bearer ${key}`, "/s/other")).status).toBe(401);
+    expect((await ask("Bearer none", "/s/mine")).status).toBe(200);
+    await calls(gateway, "mine", "?close=true");
+    expect((await ask(`Bearer ${key}`)).status).toBe(401);
   });
 });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
+import { FORMATS } from "./formats/index.ts";
 
 /** Settings of the gateway, from WHETSTONE_* variables. */
 export const ConfigSchema = z.strictObject({
@@ -11,6 +12,8 @@ export const ConfigSchema = z.strictObject({
   grpcPort: portSetting(9080),
   /** Engines known from the start, "<id>=<url>". */
   engines: z.array(z.string().regex(/^[^=\s]+=https?:\/\/\S+$/, 'must be "<id>=http://<host>:<port>"')).default([]),
+  /** How models write thoughts and calls of tools; "auto": as their chat templates show. */
+  answerFormat: z.enum(["auto", ...FORMATS.map(({ name }) => name)]).default("auto"),
   /** Calls on one engine at a time. */
   maxInFlightPerEngine: z.number().int().min(1).default(512),
   /** Calls that may wait for one policy; one more is answered 429. */

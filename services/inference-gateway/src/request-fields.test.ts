@@ -25,8 +25,6 @@ const hi = [user("hi")];
 
 describe("fields that would be dropped", () => {
   const asking: [string, unknown][] = [
-    ["tool_choice", "required"],
-    ["tool_choice", { type: "function", function: { name: "f" } }],
     ["response_format", { type: "json_object" }],
     ["response_format", { type: "text", schema: {} }],
     ["presence_penalty", 0.5],
@@ -34,9 +32,6 @@ describe("fields that would be dropped", () => {
     ["repetition_penalty", 1.1],
     ["logit_bias", { "50": -100 }],
     ["reasoning_effort", "high"],
-    ["parallel_tool_calls", false],
-    ["n", 2],
-    ["stop", ["\n"]],
     ["stop_token_ids", [5]],
     ["functions", [{ name: "f" }]],
     ["modalities", ["text", "audio"]],

@@ -188,6 +188,27 @@ describe("engines that break a promise (I7)", () => {
     });
   });
 
+  it("keeps what a broken stream had sampled under its label, where the engine told it with each chunk (I5)", async () => {
+    await serveEngine(0);
+    engine(0).tellsVersions = true;
+    engine(0).script = (request) => (request.token_ids.length === 3 ? [65, 66, 67, END] : [68, END]);
+    engine(0).faults = [{ kind: "die-after", tokens: 2 }];
+    await chatStream(gateway, "s", [user("x")]);
+    expect((await calls(gateway, "s")).calls).toMatchObject([
+      { completionIds: [65, 66, 68, END], versionSpans: [{ start: 0, end: 4, policyVersion: 1n }] },
+    ]);
+  });
+
+  it("does not keep them under a label that is not the fence's", async () => {
+    await serveEngine(0);
+    engine(0).tellsVersions = true;
+    engine(0).script = (request) => (request.token_ids.length === 3 ? [65, 66, 67, END] : [68, END]);
+    engine(0).faults = [{ kind: "die-after", tokens: 2 }];
+    engine(0).label = "job:2";
+    await chatStream(gateway, "s", [user("x")]);
+    expect((await calls(gateway, "s")).calls).toMatchObject([{ completionIds: [65, 66, 68, END], versionSpans: [] }]);
+  });
+
   it("frees calls that hang in an engine whose health checks fail", async () => {
     await serveEngine(0);
     engine(0).faults = [{ kind: "hang" }];

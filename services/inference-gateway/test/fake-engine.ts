@@ -8,6 +8,7 @@ export interface FakeRequest {
   readonly request_id: string;
   readonly token_ids: number[];
   readonly stream: boolean;
+  readonly stream_options?: { readonly continuous_weight_versions?: boolean };
   readonly sampling_params: {
     max_tokens: number;
     seed?: number;
@@ -42,16 +43,22 @@ export class FakeEngine implements AsyncDisposable {
   /** Sent as X-Weight-Version; null: no header, like a stock vLLM. */
   header: string | null = null;
   script: Script = (request) => [65 + (request.token_ids.length % 26), END];
+  /** Tokens that end an answer. */
+  readonly ends = new Set([END]);
   /** Used up one by one; then answers are plain again. */
   faults: Fault[] = [];
   /** Tokens a second stays open: with `true` answers stop after `holdAfter` tokens until `release` or `pause`. */
   hold = false;
+  /** Spans come with each chunk of a stream that asks for them; a stock vLLM sends them with the last one only. */
+  tellsVersions = false;
   holdAfter = 1;
   maxModelLen = 1024;
   healthy = true;
   /** Requests said to wait; null: no metrics. */
   waiting: number | null = null;
   readonly requests: FakeRequest[] = [];
+  /** Requests whose end was asked for. */
+  readonly aborted: string[] = [];
   disconnects = 0;
   readonly #running = new Set<Running>();
   readonly #server = createServer((request, response) => void this.#serve(request, response));
@@ -106,8 +113,18 @@ export class FakeEngine implements AsyncDisposable {
       );
     else if (request.url === "/v1/models")
       response.end(JSON.stringify({ data: [{ id: "policy", max_model_len: this.maxModelLen }] }));
+    else if (request.url === "/inference/v1/abort_requests")
+      this.#abort(JSON.parse(body) as { request_ids: string[] }, response);
     else if (request.url === "/inference/v1/generate") this.#generate(JSON.parse(body) as FakeRequest, response);
     else response.writeHead(404).end("{}");
+  }
+
+  /** As a pause does, those that are named. */
+  #abort({ request_ids: ids }: { request_ids: string[] }, response: ServerResponse): void {
+    this.aborted.push(...ids);
+    for (const run of [...this.#running])
+      if (ids.includes(`generate-tokens-${run.request.request_id}`)) this.#finish(run, "abort");
+    response.writeHead(200).end();
   }
 
   #generate(request: FakeRequest, response: ServerResponse): void {
@@ -136,22 +153,28 @@ export class FakeEngine implements AsyncDisposable {
       this.#send(run, fault.tokens);
       setTimeout(() => run.response.destroy(), 5);
     } else if (fault.kind === "missing-logprob") {
-      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", () => -9999)));
+      run.response.end(JSON.stringify(answer(run, run.tokens, "stop", { logprob: () => -9999 })));
       this.#running.delete(run);
     }
   }
 
   #complete(run: Running): void {
     this.#send(run, run.tokens.length - run.sent);
-    this.#finish(run, run.tokens.at(-1) === END ? "stop" : "length");
+    this.#finish(run, this.ends.has(run.tokens.at(-1) ?? -1) ? "stop" : "length");
   }
 
   /** Samples some more tokens; a stream sends them one by one. */
   #send(run: Running, count: number): void {
     for (const token of run.tokens.slice(run.sent, run.sent + count)) {
-      if (run.request.stream) event(run.response, { ...answer(run, [token], null), usage: null });
+      run.sent++;
+      if (run.request.stream)
+        event(run.response, { ...answer(run, [token], null, { spans: this.#toldSpans(run) }), usage: null });
     }
-    run.sent = Math.min(run.tokens.length, run.sent + count);
+  }
+
+  #toldSpans(run: Running): object[] | null {
+    const isAsked = run.request.stream_options?.continuous_weight_versions === true;
+    return this.tellsVersions && isAsked ? spansOf(run) : null;
   }
 
   #finish(run: Running, reason: string): void {
@@ -171,18 +194,27 @@ export function fakeLogprob(token: number): number {
   return -token / 1024;
 }
 
-function answer(run: Running, ids: number[], finish: string | null, logprob = fakeLogprob): object {
-  const spans = finish === null ? null : run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
+function spansOf(run: Running): object[] {
+  return run.sent === 0 ? [] : [{ version: run.label, start: 0, end: run.sent }];
+}
+
+interface Told {
+  readonly spans?: object[] | null;
+  readonly logprob?: (token: number) => number;
+}
+
+function answer(run: Running, ids: number[], finish: string | null, told: Told = {}): object {
+  const { spans = finish === null ? null : spansOf(run), logprob = fakeLogprob } = told;
   const content = ids.map((id) => {
     const entry = { token_id: id, logprob: logprob(id), rank: 1 };
     return { ...entry, top_logprobs: [entry, { token_id: id + 1, logprob: -9, rank: 2 }] };
   });
   const isTold = run.request.sampling_params.top_k > 0;
-  const told = { sampling_mask: isTold ? ids.map((id) => [id, id + 1]) : null };
+  const masked = { sampling_mask: isTold ? ids.map((id) => [id, id + 1]) : null };
   return {
     request_id: `generate-tokens-${run.request.request_id}`,
     choices: [
-      { ...told, index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans },
+      { ...masked, index: 0, token_ids: ids, logprobs: { content }, finish_reason: finish, weight_versions: spans },
     ],
     usage: { prompt_tokens: run.request.token_ids.length, prompt_tokens_details: { cached_tokens: 3 } },
   };

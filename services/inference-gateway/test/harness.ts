@@ -66,7 +66,12 @@ export async function startGateway(overrides: Partial<GatewayConfig> = {}) {
     await fleet[Symbol.asyncDispose]();
     await app.close();
   };
-  return { ...app, fleet, close, [Symbol.asyncDispose]: close };
+  /** A key of a session. */
+  const openKey = async (session: string): Promise<{ session: string; key: string }> => {
+    const response = await fetch(`${app.httpUrl}/s/${session}/key`, { method: "POST" });
+    return { session, key: ((await response.json()) as { key: string }).key };
+  };
+  return { ...app, fleet, openKey, close, [Symbol.asyncDispose]: close };
 }
 
 /** Registers and unfences an engine. */

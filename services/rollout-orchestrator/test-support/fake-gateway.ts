@@ -43,6 +43,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
   const sessions = new Map<string, ModelCall[]>();
   const seen: SeenCall[] = [];
   const rendered: object[] = [];
+  const keys = new Map<string, string>();
   const state = { aborted: 0 };
   const server = createServer((request, response) => {
     void read(request).then((body) => answer(request, response, body));
@@ -51,6 +52,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     const [, , name = "", ...rest] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
     const session = decodeURIComponent(name);
     const route = rest.join("/");
+    if (answerOfKey(keys, { session, route }, request, response)) return;
     if (request.url === "/load" && gateway.load !== undefined) {
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(gateway.load));
     } else if (route === "v1/chat/completions") {
@@ -110,6 +112,24 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     },
   };
   return gateway;
+}
+
+/** Issues a session's key, and refuses another one than it issued; false: neither. */
+function answerOfKey(
+  keys: Map<string, string>,
+  { session, route }: { session: string; route: string },
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  const key = keys.get(session);
+  const isWrong = headers.authorization !== undefined && headers.authorization !== `Bearer ${key}`;
+  if (route === "key") {
+    keys.set(session, `key-of-${session}`);
+    response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ key: keys.get(session) }));
+  } else if (key !== undefined && isWrong && route.startsWith("v1/")) {
+    response.writeHead(401).end(JSON.stringify({ error: { message: "not its key", code: "invalid_api_key" } }));
+  } else return false;
+  return true;
 }
 
 function modelCall({

@@ -9,14 +9,17 @@ export interface CodecFiles {
   readonly "generation_config.json": string | undefined;
 }
 
-/** @throws Error that says which file is wrong. */
-export function buildCodec(files: CodecFiles): ModelCodec {
+/** @param answerFormat  see formatOf. @throws Error that says which file is wrong. */
+export function buildCodec(files: CodecFiles, answerFormat?: string): ModelCodec {
   const tokenizer = files["tokenizer.json"];
   if (tokenizer === undefined) throw new Error("tokenizer.json is missing");
   const tokenizerConfig = parseJson("tokenizer_config.json", files["tokenizer_config.json"] ?? "{}");
   const source = files["chat_template.jinja"] ?? templateOf(tokenizerConfig["chat_template"]);
-  const eos = parseJson("generation_config.json", files["generation_config.json"] ?? "{}")["eos_token_id"];
-  return new ModelCodec(parseJson("tokenizer.json", tokenizer), tokenizerConfig, source, eos);
+  const generationEos = parseJson("generation_config.json", files["generation_config.json"] ?? "{}")["eos_token_id"];
+  return new ModelCodec(parseJson("tokenizer.json", tokenizer), tokenizerConfig, source, {
+    generationEos,
+    answerFormat,
+  });
 }
 
 function parseJson(name: string, text: string): Record<string, unknown> {

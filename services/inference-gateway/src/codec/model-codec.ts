@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as huggingface from "@huggingface/tokenizers";
+import type { AnswerReader, ReaderOptions } from "../completion/answer.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools, TemplateVariables } from "../completion/request.ts";
 import type { PromptCodec } from "../sessions/continuation.ts";
+import { AnswerScanner } from "../formats/answer-scanner.ts";
+import { type AnswerFormat, marksOf } from "../formats/format.ts";
+import { formatOf, PLAIN } from "../formats/index.ts";
 import { Lru } from "../lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
 
@@ -26,19 +30,50 @@ export class ModelCodec implements PromptCodec {
   readonly endOfTurn: string;
   /** Tokens that end an answer, as tokenizer_config.json and generation_config.json name them. */
   readonly eosIds: ReadonlySet<number>;
+  /** What ends a turn in a text: the tokens of `eosIds`, and `endOfTurn` where none of them is in it. */
+  readonly endMarks: readonly string[];
+  /** How the model writes thoughts and calls of tools. */
+  readonly format: AnswerFormat;
   readonly #tokenizer: Tokenizer;
   readonly #template: ChatTemplate;
   readonly #rendered = new Lru<string, string>(CACHE_ENTRIES);
   readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES);
+  /** Special tokens that are marks of the format: without them nobody could tell a call from text. */
+  readonly #markIds: ReadonlySet<number>;
+  readonly #specialIds: ReadonlySet<number>;
 
-  /** @throws Error when the tokenizer or the template cannot be built, or a plain conversation cannot be rendered. */
-  constructor(tokenizer: object, config: Record<string, unknown>, template: string, generationEos: unknown) {
+  /** @param answerFormat  see formatOf. @throws Error when the tokenizer or the template cannot be built, or a plain conversation cannot be rendered. */
+  constructor(
+    tokenizer: object,
+    config: Record<string, unknown>,
+    template: string,
+    { generationEos, answerFormat }: { generationEos?: unknown; answerFormat?: string | undefined } = {},
+  ) {
     this.#tokenizer = new Tokenizer(tokenizer, config);
     const special = specialTokens(config);
     this.#template = new ChatTemplate(template, special);
     this.eosIds = this.#eosIds(special["eos_token"], generationEos);
     this.render([{ role: "user", content: "x" }]);
     this.endOfTurn = this.#probeEndOfTurn();
+    const ends = [...this.eosIds].map((id) => this.tokenText(id)).filter((text) => text !== "");
+    const isCovered = this.endOfTurn === "" || ends.some((end) => this.endOfTurn.includes(end));
+    this.endMarks = isCovered ? ends : [...ends, this.endOfTurn];
+    this.format = formatOf(template, answerFormat);
+    this.#specialIds = specialIdsOf(tokenizer);
+    const marks = marksOf(this.format).map((mark) => this.#tokenizer.token_to_id(mark));
+    this.#markIds = new Set(
+      marks.filter((id) => id !== undefined && this.#specialIds.has(id) && !this.eosIds.has(id)) as number[],
+    );
+  }
+
+  /** Reads answers as the model writes them. */
+  reader(options: ReaderOptions): AnswerReader {
+    return new AnswerScanner(options.isRaw === true ? PLAIN : this.format, options);
+  }
+
+  /** What a call of that tool, or of any, begins with; undefined: the format cannot be made to call. */
+  forcedCall(tool: string | undefined): string | undefined {
+    return this.format.forced?.(tool);
   }
 
   render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string {
@@ -64,11 +99,18 @@ export class ModelCodec implements PromptCodec {
     return ids;
   }
 
-  /** The text of sampled ids without special tokens. Ids beyond the vocabulary (a padded embedding) have no text. */
+  /** The text of sampled ids without special tokens, except those that mark thoughts and calls. Ids beyond the vocabulary (a padded embedding) have no text. */
   decode(ids: readonly number[]): string {
     const known = ids.filter((id) => this.#tokenizer.id_to_token(id) !== undefined);
     if (known.length === 0) return "";
+    if (this.#markIds.size > 0) return this.#decodeMarked(known);
     return this.#tokenizer.decode(known, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
+  }
+
+  #decodeMarked(ids: readonly number[]): string {
+    const kept = ids.filter((id) => this.#markIds.has(id) || !this.#specialIds.has(id));
+    if (kept.length === 0) return "";
+    return this.#tokenizer.decode(kept, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
   }
 
   /** The text of one token, special or not. */
@@ -97,6 +139,12 @@ export class ModelCodec implements PromptCodec {
       return "";
     }
   }
+}
+
+/** Ids that tokenizer.json calls special. */
+function specialIdsOf(tokenizer: object): Set<number> {
+  const { added_tokens: added = [] } = tokenizer as { added_tokens?: { id: number; special?: boolean }[] };
+  return new Set(added.filter(({ special }) => special === true).map(({ id }) => id));
 }
 
 /** `bos_token`, `eos_token` and so on, as text: what transformers hands to templates. */

@@ -17,6 +17,12 @@ const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
 export class ModelFolders implements AsyncDisposable {
   readonly #loaded = new Lru<string, OffloadingCodec>(8);
   readonly #threads = new Set<CodecThread>();
+  readonly #answerFormat: string | undefined;
+
+  /** @param answerFormat  see formatOf. */
+  constructor(answerFormat?: string) {
+    this.#answerFormat = answerFormat;
+  }
 
   /** @throws Error that names the folder and what is wrong with it. */
   async load(path: string): Promise<OffloadingCodec> {
@@ -37,7 +43,7 @@ export class ModelFolders implements AsyncDisposable {
 
   #build(path: string, files: CodecFiles): OffloadingCodec {
     try {
-      return new OffloadingCodec(buildCodec(files), new CodecThread(files, this.#threads));
+      return new OffloadingCodec(buildCodec(files, this.#answerFormat), new CodecThread(files, this.#threads));
     } catch (error) {
       throw new Error(`model folder ${path}: ${error instanceof Error ? error.message : String(error)}`, {
         cause: error,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { setImmediate as turn } from "node:timers/promises";
+import type { AnswerReader, ReaderOptions } from "../completion/answer.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools, TemplateVariables } from "../completion/request.ts";
 import type { Codec } from "../completion/complete.ts";
@@ -26,6 +27,18 @@ export class OffloadingCodec implements Codec {
 
   get eosIds(): ReadonlySet<number> {
     return this.#codec.eosIds;
+  }
+
+  get endMarks(): readonly string[] {
+    return this.#codec.endMarks;
+  }
+
+  reader(options: ReaderOptions): AnswerReader {
+    return this.#codec.reader(options);
+  }
+
+  forcedCall(tool: string | undefined): string | undefined {
+    return this.#codec.forcedCall(tool);
   }
 
   render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string | Promise<string> {

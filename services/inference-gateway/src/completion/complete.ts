@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a completion is, from messages to a recorded call. Dialects and HTTP are elsewhere.
+import { badField } from "./api-error.ts";
 import { unlessCancelled } from "./call-scope.ts";
 import type { CallScope } from "./call-scope.ts";
+import type { Answer, AnswerPart, AnswerReader, ReaderOptions } from "./answer.ts";
+import { AnswerReading } from "./answer-reading.ts";
+import { answerKey, answerMessage } from "./message.ts";
 import type { TemplateMessage } from "./message.ts";
+import { schemasOf } from "./request.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
+import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
-import { generate, noTokens } from "./generate.ts";
-import type { GenerateDeps, Generation, OnTokens, Tokens } from "./generate.ts";
+import { generate } from "./generate.ts";
+import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
-import { TextStream } from "./text-stream.ts";
 
 /** Text and ids of one policy, both ways. */
 export interface Codec extends PromptCodec {
@@ -20,8 +25,10 @@ export interface Codec extends PromptCodec {
   decode(ids: readonly number[]): string;
   /** The text of one token, special or not. */
   tokenText(id: number): string;
-  /** Tokens that end an answer. */
-  readonly eosIds: ReadonlySet<number>;
+  /** Reads answers as the model writes them. */
+  reader(options: ReaderOptions): AnswerReader;
+  /** What a call of that tool, or of any, begins with; undefined: the model cannot be made to call. */
+  forcedCall(tool: string | undefined): string | undefined;
 }
 
 export interface CompletionDeps extends GenerateDeps {
@@ -30,6 +37,7 @@ export interface CompletionDeps extends GenerateDeps {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly onFork: (reason: Exclude<ForkReason, "none">) => void;
+  readonly onToolCall: (outcome: "good" | "malformed") => void;
   readonly onTokens: (prompt: number, completion: number) => void;
 }
 
@@ -46,13 +54,15 @@ export interface Completion {
   /** "c<n>", as in the session's tree. */
   readonly callId: string;
   readonly createdMs: number;
-  readonly text: string;
+  readonly answer: Answer;
+  /** The string that ended it; undefined: none did. */
+  readonly stopString: string | undefined;
   readonly promptIds: readonly number[];
   readonly generation: Generation;
 }
 
-/** Text and tokens of an answer that is still being made; together they are the whole answer. */
-export type OnPiece = (text: string, tokens: Tokens) => void;
+/** Parts and tokens of an answer that is still being made; together they are the whole answer. */
+export type OnPiece = (parts: readonly AnswerPart[], tokens: Tokens) => void;
 
 /** Answers a call and records it in its session. @throws ApiError; then nothing is recorded. */
 export async function complete(
@@ -67,14 +77,19 @@ export async function complete(
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
   const index = session?.takeIndex() ?? 0;
   const place = await placeOf(deps, call, codec, scope);
-  const stream = onPiece && new TextStream((ids) => codec.decode(ids));
-  const forward = stream && ((tokens: Tokens) => onPiece(stream.push(tokens.ids), tokens));
-  const { plan, generation } = await generateFor(deps, call, { place, codec }, { scope, forward });
-  const text = textOf(codec, generation, stream, onPiece);
-  if (session) record(deps, session, call, { plan, generation, index, startedAtMs, text });
+  const forced = forcedCall(call, codec);
+  const reading = new AnswerReading(codec, readerOptions(call, place.promptText), {
+    begun: forced,
+    stops: request.stops ?? [],
+    onPiece,
+  });
+  const { plan, generation } = await generateFor(deps, call, { place, codec, forced }, { scope, sink: reading });
+  const { text, answer } = reading.end(generation);
+  if (session) record(deps, session, call, { plan, generation, index, startedAtMs, text, answer });
   deps.onTokens(plan.ids.length, generation.ids.length);
-  const answer = { requestId: call.requestId, callId: `c${index}`, createdMs: startedAtMs };
-  return { ...answer, text, promptIds: plan.ids, generation };
+  for (const { malformed } of answer.calls) deps.onToolCall(malformed ? "malformed" : "good");
+  const common = { requestId: call.requestId, callId: `c${index}`, createdMs: startedAtMs };
+  return { ...common, answer, stopString: reading.stopString, promptIds: plan.ids, generation };
 }
 
 /** @throws ApiError 400 before anything is tokenised when the prompt cannot fit. */
@@ -85,34 +100,50 @@ async function placeOf(
   scope: CallScope,
 ): Promise<PromptPlace> {
   const { model: policy, messages, tools, variables } = request;
-  const rendered = codec.render(messages, tools, variables);
-  const promptText = rendered instanceof Promise ? await unlessCancelled(rendered, scope) : rendered;
-  refuseTooLong(promptText.length, deps.fleet.contextOf(policy));
-  return placePrompt(session, { policy, messages, tools, variables }, promptText, codec.endOfTurn);
+  if (request.prompt !== undefined) return placeRaw(session, policy, request.prompt);
+  const placed = placePrompt(session, { policy, messages, tools, variables }, codec);
+  const place = await unlessCancelled(placed, scope);
+  refuseTooLong(place.promptText.length, deps.fleet.contextOf(policy));
+  return place;
 }
 
 interface Placed {
   readonly place: PromptPlace;
   readonly codec: Codec;
+  /** What the answer begins with although nothing sampled it. It is part of the prompt: context, never trained (I4). */
+  readonly forced: string;
+}
+
+async function planOf({ place, codec, forced }: Placed, scope: CallScope): Promise<PromptPlan> {
+  const whole = forced === "" ? place : { ...place, freshText: place.freshText + forced };
+  const planned = planPrompt(whole, codec);
+  return planned instanceof Promise ? await unlessCancelled(planned, scope) : planned;
+}
+
+/** How `tool_choice` is kept: the model goes on from the beginning of a call. @throws ApiError 400 where none can be begun. */
+function forcedCall({ request: { toolChoice = "auto" } }: CompletionCall, codec: Codec): string {
+  if (toolChoice === "auto" || toolChoice === "none") return "";
+  const begun = codec.forcedCall(toolChoice === "required" ? undefined : toolChoice.name);
+  if (begun !== undefined) return begun;
+  throw badField("tool_choice", "this model's format of calls cannot be begun for it; use auto or none");
 }
 
 /** While it runs, its session is not idle and its parent counts it as a child. */
 async function generateFor(
   deps: CompletionDeps,
   call: CompletionCall,
-  { place, codec }: Placed,
-  { scope, forward }: { scope: CallScope; forward: OnTokens | undefined },
+  { place, codec, forced }: Placed,
+  { scope, sink }: { scope: CallScope; sink: TokenSink },
 ): Promise<{ plan: PromptPlan; generation: Generation }> {
   const { request, session } = call;
   if (session) session.running++;
   if (place.parent) place.parent.children++;
   try {
-    const planned = planPrompt(place, codec);
-    const plan = planned instanceof Promise ? await unlessCancelled(planned, scope) : planned;
+    const plan = await planOf({ place, codec, forced }, scope);
     const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
     const where = { preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
     const wanted = { ...what, ...where, alternatives: request.logprobs ?? 0 };
-    return { plan, generation: await generate(deps, wanted, scope, forward) };
+    return { plan, generation: await generate(deps, wanted, scope, sink) };
   } catch (error) {
     if (place.parent) place.parent.children--;
     throw error;
@@ -121,17 +152,10 @@ async function generateFor(
   }
 }
 
-/** What the client of a stream has seen is the answer's text: that is what it will send back. */
-function textOf(
-  codec: Codec,
-  generation: Generation,
-  stream: TextStream | undefined,
-  onPiece: OnPiece | undefined,
-): string {
-  if (stream === undefined) return codec.decode(generation.ids);
-  const rest = stream.end();
-  if (rest !== "") onPiece?.(rest, noTokens());
-  return stream.text;
+function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {
+  const { tools, toolChoice, parallelCalls = true, prompt } = request;
+  const wanted = toolChoice === "none" ? undefined : schemasOf(tools);
+  return { tools: wanted, isRaw: prompt !== undefined, parallelCalls, promptText, requestId };
 }
 
 interface Answered {
@@ -140,23 +164,26 @@ interface Answered {
   readonly index: number;
   readonly startedAtMs: number;
   readonly text: string;
+  readonly answer: Answer;
 }
 
 function record(
   deps: CompletionDeps,
   session: Session,
-  { request, role }: CompletionCall,
-  { plan, generation, index, startedAtMs, text }: Answered,
+  { request, role, requestId }: CompletionCall,
+  { plan, generation, index, startedAtMs, text, answer: said }: Answered,
 ): void {
   const nowMs = deps.now();
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;
   // An answer that several engines made is known only where all of them told.
   const supports = generation.supports.length === completionIds.length ? generation.supports : [];
   const answer = { completionIds, logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
+  const message = answerMessage(said, text);
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = { index, policy: request.model, sampling: request.sampling, role, children: 0, demonstrationMask: [] };
-  const call: CallRecord = { ...common, ...promptOf(plan), ...answer, ...when };
-  session.add(call, request.messages);
+  const call: CallRecord = { ...common, message, ...promptOf(plan), ...answer, ...when };
+  session.add(call, request.messages, answerKey(said));
+  if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });
   session.policies.add(request.model);
   session.lastUsedMs = nowMs;
   session.lastEngineId = generation.engineId;

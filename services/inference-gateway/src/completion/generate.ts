@@ -38,13 +38,24 @@ export interface Tokens {
 /** How an attempt ended. `failed` may be tried again, `rejected` may not. */
 export type AttemptEnd =
   | { kind: "done"; tokens: Tokens; spans: LabelSpan[] | undefined; finishReason: string; cachedTokens: number }
-  | { kind: "failed"; reason: string; message: string; quarantine: boolean }
+  | { kind: "failed"; reason: string; message: string; quarantine: boolean; spans?: LabelSpan[] | undefined }
   | { kind: "rejected"; message: string };
 
 export type OnTokens = (tokens: Tokens) => void;
 
+/** Who reads the answer while it is made. */
+export interface TokenSink {
+  /** Whether anybody reads before the end; only then is the answer streamed. */
+  readonly wanted: boolean;
+  take(tokens: Tokens): void;
+  /** After how many tokens the answer has ended, as the text of these says; undefined: it has not. */
+  readonly enough: number | undefined;
+}
+
 /** The way to an engine. With `onTokens` the answer is streamed, and `done` repeats what was streamed. */
 export interface EnginePort {
+  /** Asks for the end of an attempt, which then is done with what there is. Nothing is heard where the engine cannot. */
+  finish(lease: Lease, requestId: string): void;
   attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens?: OnTokens): Promise<AttemptEnd>;
 }
 
@@ -89,14 +100,15 @@ export async function generate(
   deps: GenerateDeps,
   call: GenerateCall,
   scope: CallScope,
-  onTokens?: OnTokens,
+  sink?: TokenSink,
 ): Promise<Generation> {
   const answer = emptyGeneration(call);
-  const run: Run = { deps, call, answer, scope, onTokens };
+  const run: Run = { deps, call, answer, scope, sink };
   for (let failures = 0; ;) {
     const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
     const lease = acquired instanceof Promise ? await acquired : acquired;
     const problem = await runAttempt(run, lease);
+    if (sink?.enough !== undefined) return cutAfter(answer, sink.enough);
     if (problem === undefined) return answer;
     scope.throwIfCancelled();
     answer.resubmissions++;
@@ -123,19 +135,19 @@ interface Run {
   readonly call: GenerateCall;
   readonly answer: Generation;
   readonly scope: CallScope;
-  readonly onTokens: OnTokens | undefined;
+  readonly sink: TokenSink | undefined;
 }
 
 async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> {
-  const { deps, answer, scope, onTokens } = run;
+  const { deps, scope } = run;
   const streamed = noTokens();
-  const forward = onTokens && ((tokens: Tokens) => (appendTokens(streamed, tokens), onTokens(tokens)));
+  const request = attemptRequest(run, lease);
   try {
-    const end = await deps.engines.attempt(lease, attemptRequest(run, lease), scope, forward);
+    const end = await deps.engines.attempt(lease, request, scope, forwardOf(run, lease, request, streamed));
     scope.throwIfCancelled();
     if (end.kind === "done") return takeAnswer(run, lease, end, streamed);
-    // What a client has seen cannot be taken back: it stays, outside every span, and is never trained (I5).
-    appendTokens(answer, streamed);
+    // What a client has seen cannot be taken back. Where the engine has not said what sampled it, it is never trained (I5).
+    keepStreamed(run, lease, streamed, end.kind === "failed" ? end.spans : undefined);
     if (end.kind === "rejected") throw new ApiError("INVALID_ARGUMENT", "engine_rejected", end.message);
     if (end.reason === "label_mismatch") deps.onLabelMismatch();
     if (end.quarantine) deps.fleet.quarantine(lease.engine, end.message);
@@ -143,6 +155,40 @@ async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> 
   } finally {
     deps.fleet.release(lease);
   }
+}
+
+/** What happens to tokens as they come; undefined: nobody waits for them. */
+function forwardOf(
+  { deps, sink }: Run,
+  lease: Lease,
+  { requestId }: AttemptRequest,
+  streamed: Tokens,
+): OnTokens | undefined {
+  if (sink?.wanted !== true) return undefined;
+  return (tokens) => {
+    const wasEnough = sink.enough !== undefined;
+    appendTokens(streamed, tokens);
+    sink.take(tokens);
+    // The engine is asked to end rather than cut off: the labels of what it sampled come with its last word (I5).
+    if (!wasEnough && sink.enough !== undefined) deps.engines.finish(lease, requestId);
+  };
+}
+
+/** The answer without what was sampled after its end. */
+function cutAfter(answer: Generation, count: number): Generation {
+  const { ids, logprobs, alternatives, supports, spans } = answer;
+  for (const list of [ids, logprobs, alternatives, supports]) list.length = Math.min(list.length, count);
+  const kept = spans.filter(({ start }) => start < count).map((span) => ({ ...span, end: Math.min(span.end, count) }));
+  return { ...answer, spans: kept, finishReason: "stop" };
+}
+
+/** The tokens of a stream that broke: under their label where all of them have the expected one, else outside every span. */
+function keepStreamed({ answer }: Run, lease: Lease, streamed: Tokens, spans: LabelSpan[] | undefined): void {
+  const start = answer.ids.length;
+  appendTokens(answer, streamed);
+  if (streamed.ids.length === 0 || foreignLabel(spans, streamed.ids.length, lease.served.label) !== undefined) return;
+  appendSpan(answer.spans, start, answer.ids.length, lease.served.version);
+  answer.maxVersion = lease.served.version;
 }
 
 type Done = AttemptEnd & { kind: "done" };

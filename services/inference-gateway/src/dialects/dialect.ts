@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ServerResponse } from "node:http";
+import type { AnswerPart } from "../completion/answer.ts";
 import type { ApiError } from "../completion/api-error.ts";
 import type { Codec, Completion, CompletionCall } from "../completion/complete.ts";
 import type { Tokens } from "../completion/generate.ts";
+import type { EarlierAnswers } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 
 /**
@@ -14,15 +16,18 @@ export interface Dialect<Request extends CompletionRequest = CompletionRequest> 
   readonly path: string;
   /** What names of its answers begin with. */
   readonly idPrefix: string;
-  /** @param body  parsed JSON. @throws ApiError 400 with the path of the bad field. */
-  parse(body: unknown): Request;
+  /** @param body  parsed JSON. @param earlier  of the session. @throws ApiError 400 with the path of the bad field. */
+  parse(body: unknown, earlier: EarlierAnswers): Request;
   /** The body of an answer that is not streamed. */
-  answer(request: Request, completion: Completion, codec: Codec): string;
+  answer(request: Request, completions: readonly Completion[], codec: Codec): string;
   /** @param nowMs  since the epoch. Nothing is sent before the first piece. */
   stream(response: ServerResponse, call: CompletionCall<Request>, codec: Codec, nowMs: number): AnswerStream;
   /** The error in the client's words. */
   readonly error: (error: ApiError) => WireError;
 }
+
+/** Of every streamed answer. */
+export const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache" };
 
 /** An answer that is an error. */
 export interface WireError {
@@ -34,7 +39,8 @@ export interface WireError {
 export interface AnswerStream {
   /** The status went out already: an error can only be the stream's last event. */
   readonly started: boolean;
-  piece(text: string, tokens: Tokens): void;
-  end(completion: Completion): void;
+  /** @param index  which of several answers. */
+  piece(parts: readonly AnswerPart[], tokens: Tokens, index: number): void;
+  end(completions: readonly Completion[]): void;
   fail(error: ApiError): void;
 }

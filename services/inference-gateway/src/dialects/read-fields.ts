@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of a request's fields for every dialect. Each throws ApiError 400 with the field's path.
 import { badField } from "../completion/api-error.ts";
+import {
+  type SamplingAsked,
+  schemasOf,
+  type ToolChoice,
+  type Tools,
+  withBoundedSupport,
+} from "../completion/request.ts";
 
 export type Fields = Record<string, unknown>;
 
@@ -39,4 +46,55 @@ export function integer(fields: Fields, name: string, low: number, high = Number
   const value = number(fields, name, low, high);
   if (value !== undefined && !Number.isInteger(value)) throw badField(name, "must be a whole number");
   return value;
+}
+
+/** The choice of a tool that there is. */
+export function requireTool(path: string, name: unknown, tools: Tools): ToolChoice {
+  if (tools === undefined) throw badField(path, "there are no tools to choose from");
+  if (typeof name !== "string" || schemasOf(tools)?.has(name) !== true) {
+    throw badField(path, 'must be "auto", "none", "required", or name one of the tools');
+  }
+  return { name };
+}
+
+const MAX_STOPS = 16;
+const MAX_STOP_CHARS = 256;
+
+/** Strings that end an answer: one, or a list of them. */
+export function stopStrings(fields: Fields, name: string): string[] {
+  const value = fields[name];
+  if (value === undefined || value === null || value === "") return [];
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  if (list.length > MAX_STOPS) throw badField(name, `at most ${MAX_STOPS} strings`);
+  return list.map((one, i) => {
+    const isFit = typeof one === "string" && one !== "" && one.length <= MAX_STOP_CHARS;
+    if (!isFit)
+      throw badField(
+        Array.isArray(value) ? `${name}.${i}` : name,
+        `must be a string of 1 to ${MAX_STOP_CHARS} characters`,
+      );
+    return one;
+  });
+}
+
+/** How tokens are drawn, as every dialect names it. */
+export function parseDrawing(fields: Fields, maxTokens: number | undefined): SamplingAsked {
+  const topP = number(fields, "top_p", 0, 1);
+  if (topP === 0) throw badField("top_p", "must be greater than 0");
+  return withBoundedSupport({
+    temperature: number(fields, "temperature", 0, 2),
+    topP,
+    // vLLM writes "off" as -1, our contract as 0.
+    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
+    minP: number(fields, "min_p", 0, 1),
+    maxTokens,
+    seed: integer(fields, "seed", 0),
+  });
+}
+
+/** Whether a stream's last event tells the tokens. */
+export function includeUsage(options: unknown): boolean {
+  if (options === undefined || options === null) return false;
+  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
+  return (options as Fields)["include_usage"] === true;
 }

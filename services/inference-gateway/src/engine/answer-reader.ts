@@ -124,6 +124,11 @@ export class StreamReader extends ResponseReader {
     else this.settle(endOfError(this.status, parseAnswer(this.#pending), this.#pending));
   }
 
+  /** What the engine said of the tokens that came goes with them, however it ends. */
+  protected override settle(end: AttemptEnd): void {
+    super.settle(end.kind === "failed" ? { ...end, spans: this.#end.spans } : end);
+  }
+
   #onEvent(data: string): void {
     if (this.settled) return;
     // A stream that ends without a finish_reason was aborted (vLLM before 0.32).

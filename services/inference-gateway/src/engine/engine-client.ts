@@ -10,6 +10,8 @@ import { generateBody } from "./engine-wire.ts";
 
 /** Shorter than vLLM's 5 s, so that no request is written to a connection that the engine is closing. */
 const KEEP_ALIVE_MS = 4_000;
+/** Longer the answer takes by itself. */
+const FINISH_MS = 10_000;
 const JSON_HEADERS = { "content-type": "application/json" };
 
 interface EnginePools {
@@ -52,6 +54,18 @@ export class EngineClient implements EnginePort {
       scope.onCancel();
       lease.revoke = undefined;
     });
+  }
+
+  finish({ engine }: Lease, requestId: string): void {
+    // vLLM knows a request of this route by its name with a prefix.
+    const body = JSON.stringify({ request_ids: [`generate-tokens-${requestId}`] });
+    const signal = AbortSignal.timeout(FINISH_MS);
+    this.#of(engine)
+      .control.request({ path: "/inference/v1/abort_requests", method: "POST", headers: JSON_HEADERS, body, signal })
+      .then(
+        (answer) => answer.body.dump(),
+        () => undefined,
+      ); // Then the answer goes on to its own end, unheard.
   }
 
   /** Answers 200 to GET /health within the time. */

@@ -27,6 +27,9 @@ export interface WireAnswer {
 /** What vLLM writes for a log-probability that is missing, NaN or -inf. Never a real value. */
 const MISSING_LOGPROB = -9999;
 
+/** Spans with each chunk keep the labels of what was sent when a stream breaks (I5). vLLM does not know that option. */
+const STREAM_OPTIONS = { include_usage: true, continuous_weight_versions: true };
+
 /** The body of a generate request. `logprobs: 0` asks for the sampled tokens' own log-probabilities. */
 export function generateBody(request: AttemptRequest, stream: boolean): string {
   const { sampling } = request;
@@ -34,7 +37,7 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
     request_id: request.requestId,
     token_ids: request.tokenIds,
     stream,
-    stream_options: stream ? { include_usage: true } : undefined,
+    stream_options: stream ? STREAM_OPTIONS : undefined,
     sampling_params: {
       temperature: sampling.temperature ?? 1,
       top_p: sampling.topP ?? 1,

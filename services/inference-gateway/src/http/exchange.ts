@@ -3,7 +3,9 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, badField } from "../completion/api-error.ts";
 import { CallScope } from "../completion/call-scope.ts";
 import { complete } from "../completion/complete.ts";
+import { completeMany } from "../completion/complete-many.ts";
 import type { Codec, Completion, CompletionCall, OnPiece } from "../completion/complete.ts";
+import { NOTHING_EARLIER } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 import type { Dialect } from "../dialects/dialect.ts";
 import type { Session } from "../sessions/session.ts";
@@ -59,11 +61,13 @@ export class Exchange {
       timer = setTimeout(() => {
         scope.cancel(tooLate(timeoutMs));
       }, timeoutMs);
-      const parsed = this.#dialect.parse(parseJsonBody(this.#context, request));
+      const body = parseJsonBody(this.#context, request);
+      const session = openSession(this.#context, request);
+      const parsed = this.#dialect.parse(body, session?.earlier ?? NOTHING_EARLIER);
       const codec = codecOf(this.#context, parsed.model);
-      const call = this.#callOf(request, parsed);
+      const call = this.#callOf(request, parsed, session);
       if (parsed.stream) await this.#stream(asked, call, codec);
-      else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#complete(asked, call), codec));
+      else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#completeAll(asked, call), codec));
       return 200;
     } catch (error) {
       if (!(error instanceof ApiError)) this.#context.logError("chat_failed", error);
@@ -73,11 +77,11 @@ export class Exchange {
     }
   }
 
-  #callOf(request: FastifyRequest, parsed: CompletionRequest): CompletionCall {
+  #callOf(request: FastifyRequest, parsed: CompletionRequest, session: Session | undefined): CompletionCall {
     const role = request.headers["x-whetstone-role"];
     return {
       request: parsed,
-      session: openSession(this.#context, request),
+      session,
       role: typeof role === "string" && role !== "" ? role : "agent",
       requestId: `${this.#idPrefix}${this.#count++}`,
     };
@@ -87,14 +91,25 @@ export class Exchange {
     const stream = this.#dialect.stream(asked.reply.raw, call, codec, this.#context.chat.now());
     try {
       stream.end(
-        await this.#complete(asked, call, (text, tokens) => {
-          stream.piece(text, tokens);
+        await this.#completeAll(asked, call, (index) => (parts, tokens) => {
+          stream.piece(parts, tokens, index);
         }),
       );
     } catch (error) {
       if (stream.started) stream.fail(toApiError(error));
       throw error;
     }
+  }
+
+  /** As many answers as asked for, side by side. */
+  async #completeAll(
+    asked: Request,
+    call: CompletionCall,
+    onPieceOf?: (index: number) => OnPiece,
+  ): Promise<Completion[]> {
+    const { n = 1 } = call.request;
+    if (n === 1) return [await this.#complete(asked, call, onPieceOf?.(0))];
+    return await completeMany(this.#context.chat, call, { n, scope: asked.scope, onPieceOf });
   }
 
   #complete({ request, scope }: Request, call: CompletionCall, onPiece?: OnPiece): Promise<Completion> {

@@ -24,14 +24,35 @@ export type SessionParams = { session?: string };
 const MAX_SESSION_CHARS = 256;
 
 /**
- * The session that a path or a bearer key names, made when it is new; undefined: the call is anonymous. Some clients drop
- * path prefixes and others cannot set keys, so both name a session; the path wins.
+ * The session that a path or a key names; undefined: the call is anonymous. Some clients drop path prefixes and others cannot
+ * set keys, so either names a session, and where both come they must agree. A key that was not issued, or whose episode has
+ * ended, gets no answer: a shared one would make one tree of many episodes.
  */
-export function openSession(context: HttpContext, request: FastifyRequest): Session | undefined {
-  const name = (request.params as SessionParams).session ?? bearerKey(request.headers.authorization);
-  if (name === undefined) return undefined;
+export function openSession({ sessions, chat }: HttpContext, request: FastifyRequest): Session | undefined {
+  const name = (request.params as SessionParams).session;
+  const key = keyOf(request);
+  if (name === undefined && key === undefined) return undefined;
+  const session =
+    name === undefined ? sessions.openByKey(key ?? "", chat.now()) : openNamed(sessions, name, chat.now());
+  if (session === undefined || (key !== undefined && session.key !== undefined && session.key !== key))
+    throw unknownKey();
+  return session;
+}
+
+export function openNamed(sessions: SessionTable, name: string, nowMs: number): Session {
   if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${MAX_SESSION_CHARS} characters`);
-  return context.sessions.open(name, context.chat.now());
+  return sessions.open(name, nowMs);
+}
+
+function unknownKey(): ApiError {
+  const message = "this key was not issued for the session, or its episode has ended; POST /s/<session>/key issues one";
+  return new ApiError("UNAUTHENTICATED", "invalid_api_key", message, { status: 401 });
+}
+
+/** Anthropic's clients have a header of their own. */
+function keyOf({ headers }: FastifyRequest): string | undefined {
+  const own = headers["x-api-key"];
+  return typeof own === "string" ? bearerKey(`Bearer ${own}`) : bearerKey(headers.authorization);
 }
 
 /** Clients that must send a key but have none send "EMPTY" or "none"; those are not sessions. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
@@ -9,13 +10,13 @@ import { admit, httpsOptions } from "./https.ts";
 import { ApiError } from "../completion/api-error.ts";
 import { parseMessages } from "../dialects/openai-chat/messages.ts";
 import { DIALECTS } from "../dialects/index.ts";
-import { wireError } from "../dialects/openai-chat/error.ts";
-import { parseTools } from "../dialects/openai-chat/parse.ts";
+import { wireError } from "../dialects/openai-error.ts";
+import { parseTools } from "../dialects/read-tools.ts";
 import { parseFields, parseModel } from "../dialects/read-fields.ts";
 import { renderDemonstration } from "../sessions/demonstration.ts";
 import { encodeCallTree } from "../sessions/call-tree.ts";
 import { Exchange } from "./exchange.ts";
-import { codecOf, parseJsonBody } from "./http-context.ts";
+import { codecOf, openNamed, parseJsonBody } from "./http-context.ts";
 import type { HttpContext, SessionParams } from "./http-context.ts";
 import { sendError } from "./send.ts";
 
@@ -104,6 +105,8 @@ function addAgentRoutes(server: FastifyInstance, context: HttpContext, idPrefix:
     for (const exchange of exchanges) {
       server.post(`${prefix}${exchange.path}`, (request, reply) => exchange.handle(request, reply));
     }
+    // Anthropic's programs look first whether anybody is there.
+    server.head(prefix === "" ? "/" : prefix, (_request, reply) => reply.code(200).send());
     server.get(`${prefix}/v1/models`, () => ({ object: "list", data: models(context) }));
     server.get(`${prefix}/v1/models/:model`, (request) => oneModel(context, (request.params as ModelParams).model));
   }
@@ -138,7 +141,15 @@ function addSessionRoutes(server: FastifyInstance, context: HttpContext): void {
     context.sessions.delete((request.params as SessionParams).session ?? "");
     return reply.code(204).send();
   });
+  server.post("/s/:session/key", (request, reply) => sendKey(context, request, reply));
   server.post("/s/:session/render", (request, reply) => sendRendered(context, request, reply));
+}
+
+/** For an agent with a client of its own. It is good until the session is closed, or has been idle too long. */
+function sendKey({ sessions, chat }: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { name } = openNamed(sessions, (request.params as SessionParams).session ?? "", chat.now());
+  const key = sessions.issueKey(name, chat.now(), () => `ws-${randomBytes(24).toString("base64url")}`);
+  return reply.code(201).send({ key });
 }
 
 /** A session nobody has used has no calls: that is an answer, not an error. `close=true` also drops it. */

@@ -13,6 +13,9 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
   const forks = metrics.counter("gateway_forks_total", "Calls that continue no earlier one exactly.", ["reason"]);
   const resubmissions = metrics.counter("gateway_resubmissions_total", "Attempts after the first.", ["reason"]);
   const mismatches = metrics.counter("gateway_label_mismatch_total", "Answers under another label than the fence's.");
+  const toolCalls = metrics.counter("gateway_tool_calls_total", "Calls of tools in answers; malformed: no JSON.", [
+    "outcome",
+  ]);
   const seconds = metrics.histogram("gateway_request_seconds", "From receipt to answer.");
   const tokens = metrics.counter("gateway_tokens_total", "Tokens of answered calls.", ["kind"]);
   registerGauges(metrics, fleet, sessions);
@@ -30,6 +33,9 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
     },
     onLabelMismatch: () => {
       mismatches.inc();
+    },
+    onToolCall: (outcome: "good" | "malformed") => {
+      toolCalls.inc({ outcome });
     },
     onTokens: (prompt: number, completion: number) => {
       tokens.inc({ kind: "prompt" }, prompt);

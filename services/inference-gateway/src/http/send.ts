@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { ApiError } from "../completion/api-error.ts";
 import type { WireError } from "../dialects/dialect.ts";
-import { wireError } from "../dialects/openai-chat/error.ts";
+import { wireError } from "../dialects/openai-error.ts";
 
 /** Sends a JSON text. */
 export function sendJson(response: ServerResponse, status: number, body: string): void {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // I4: an answered turn is never tokenised again. A new request that repeats an earlier call's conversation and answer
-// gets that call's exact ids as its prefix, and only the text after the answer is tokenised.
+// gets that call's exact ids as its prefix, and only the text after the answer is tokenised. Which answer a message
+// repeats is told by the message (messageKey); that the prompt goes on from it, by the template's own text.
+import { ApiError } from "../completion/api-error.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools, TemplateVariables } from "../completion/request.ts";
 import { idsThrough } from "./session.ts";
@@ -10,6 +12,10 @@ import type { CallRecord, ForkReason, Session } from "./session.ts";
 export interface PromptCodec {
   /** What the template writes after an assistant's text, e.g. "<|im_end|>\n"; "" when it could not be found out. */
   readonly endOfTurn: string;
+  /** What ends a turn in a text. */
+  readonly endMarks: readonly string[];
+  /** Tokens that end an answer. */
+  readonly eosIds: ReadonlySet<number>;
   /** The conversation as text, with the generation prompt. @throws ApiError 400 when the template refuses it. */
   render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string | Promise<string>;
   /** Ids of a text, special tokens in it included, none added. A promise when the text is long: see OffloadingCodec. */
@@ -32,6 +38,10 @@ export interface PromptPlace {
   readonly promptText: string;
   /** The part of `promptText` that no call has tokenised yet. */
   readonly freshText: string;
+  /** The same as ids, where it came so; nothing is tokenised then. */
+  readonly freshIds?: readonly number[] | undefined;
+  /** How many messages it was asked with. */
+  readonly position: number;
 }
 
 /** A place with the ids that belong there. */
@@ -43,45 +53,83 @@ export interface PromptPlan extends PromptPlace {
 }
 
 /** Finds the longest exact continuation; without one the request is a new root. */
-export function placePrompt(
+export async function placePrompt(
   session: Session | undefined,
-  { policy, messages }: Conversation,
-  promptText: string,
-  endOfTurn: string,
-): PromptPlace {
-  for (const parent of session?.candidates(messages) ?? []) {
+  conversation: Conversation,
+  codec: PromptCodec,
+): Promise<PromptPlace> {
+  const { policy, messages, tools, variables } = conversation;
+  const position = messages.length;
+  const asked = codec.render(messages, tools, variables);
+  const askedText = asked instanceof Promise ? await asked : asked;
+  for (const parent of (session?.candidates(messages) ?? []).slice(0, MAX_PARENTS)) {
     if (parent.policy !== policy) continue;
-    const freshText = textAfter(parent, promptText, endOfTurn);
-    if (freshText === undefined) continue;
-    return { parent, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText };
+    const promptText = await textWithAnswers(parent, conversation, askedText, codec);
+    const freshText = promptText === undefined ? undefined : textAfter(parent, promptText, codec);
+    if (promptText === undefined || freshText === undefined) continue;
+    return { parent, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText, position };
   }
   const forkReason = session && session.calls.length > 0 ? "no_prefix" : "none";
-  return { parent: undefined, forkReason, promptText, freshText: promptText };
+  return { parent: undefined, forkReason, promptText: askedText, freshText: askedText, position };
+}
+
+/** Where a template rewrites history none of them fits, and each may cost a rendering. */
+const MAX_PARENTS = 8;
+
+/**
+ * The conversation as text, with the answers of the chain in place of their echoes: what clients leave out of an echo,
+ * thoughts above all, was sampled all the same, and the template decides whether it stays.
+ */
+async function textWithAnswers(
+  parent: CallRecord,
+  { messages, tools, variables }: Conversation,
+  askedText: string,
+  codec: PromptCodec,
+): Promise<string | undefined> {
+  const own = [...messages];
+  for (let link: CallRecord | undefined = parent; link !== undefined; link = link.parent)
+    own[link.position] = link.message;
+  if (own.every((message, i) => isPrintedAs(message, messages[i]))) return askedText;
+  try {
+    return await codec.render(own, tools, variables);
+  } catch (error) {
+    // The template has no form for such an answer; the client's echo may have one.
+    if (error instanceof ApiError) return askedText;
+    throw error;
+  }
+}
+
+/** An answer of words alone is printed as its echo is, up to space: see textAfter. */
+function isPrintedAs(own: TemplateMessage, echo: TemplateMessage | undefined): boolean {
+  return (
+    own === echo ||
+    (own["tool_calls"] === undefined && own["reasoning_content"] === undefined && echo?.["tool_calls"] === undefined)
+  );
 }
 
 /** Tokenises what is new at a place. A promise when that is long. */
 export function planPrompt(place: PromptPlace, codec: PromptCodec): PromptPlan | Promise<PromptPlan> {
-  const fresh = codec.encode(place.freshText);
+  const fresh = place.freshIds ?? codec.encode(place.freshText);
   return fresh instanceof Promise ? fresh.then((ids) => planOf(place, ids)) : planOf(place, fresh);
 }
 
 function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
   const { parent } = place;
   if (parent === undefined) return { ...place, ids: fresh, deltaIds: fresh };
-  const deltaIds = withoutSampledEnd(parent, fresh);
+  const deltaIds = place.freshIds ?? withoutSampledEnd(parent, fresh);
   return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
 }
 
 /** What a call's record says of its prompt. */
-export function promptOf({ parent, forkReason, promptText, deltaIds }: PromptPlan) {
-  return { parent, forkReason, promptText, promptIds: deltaIds };
+export function promptOf({ parent, forkReason, promptText, position, deltaIds }: PromptPlan) {
+  return { parent, forkReason, promptText, position, promptIds: deltaIds };
 }
 
 /**
  * The text after the parent's answer, or undefined when the template rewrote the history (e.g. stripped the thinking), so
  * that the prompt is no continuation of the ids that were sampled.
  */
-function textAfter(parent: CallRecord, promptText: string, endOfTurn: string): string | undefined {
+function textAfter(parent: CallRecord, promptText: string, codec: PromptCodec): string | undefined {
   if (!promptText.startsWith(parent.promptText)) return undefined;
   const { text } = parent;
   // Templates may trim an answer when they print it; the sampled ids stand for it all the same.
@@ -89,9 +137,57 @@ function textAfter(parent: CallRecord, promptText: string, endOfTurn: string): s
     if (!promptText.startsWith(printed, parent.promptText.length)) continue;
     const rest = promptText.slice(parent.promptText.length + printed.length);
     // Otherwise something stands between answer and end of turn that was never sampled.
-    if (rest.startsWith(endOfTurn)) return rest;
+    if (rest.startsWith(codec.endOfTurn)) return rest;
+  }
+  return textAfterReprint(parent, promptText, codec);
+}
+
+/**
+ * As textAfter, where the template writes the answer in words of its own: calls with other spaces, thoughts with other line
+ * breaks. Its turn ends at the mark before which all that was sampled has been said, in its order.
+ */
+function textAfterReprint(parent: CallRecord, promptText: string, codec: PromptCodec): string | undefined {
+  const said = saidIn(parent.message);
+  if (said === undefined) return undefined;
+  const start = parent.promptText.length;
+  for (
+    let end = firstMark(codec.endMarks, promptText, start);
+    end;
+    end = firstMark(codec.endMarks, promptText, end.after)
+  ) {
+    const after = hasSampledEnd(parent, codec) ? end.after : end.at;
+    if (saysAll(promptText.slice(start, end.at), said)) return promptText.slice(after);
+    // Harmony ends its thoughts, too, with what ends a turn; any other mark is the last of this turn.
+    if (end.mark !== codec.endOfTurn) return undefined;
   }
   return undefined;
+}
+
+/** What a template must print for an answer that has more than words; undefined: it has not. */
+function saidIn({ content, reasoning_content: thoughts, tool_calls: calls }: TemplateMessage): string[] | undefined {
+  if (thoughts === undefined && calls === undefined) return undefined;
+  const names = Array.isArray(calls) ? calls.map((call: { function: { name: string } }) => call.function.name) : [];
+  return [typeof thoughts === "string" ? thoughts : "", content ?? "", ...names].map((text) => text.trim());
+}
+
+function saysAll(printed: string, said: readonly string[]): boolean {
+  let from = 0;
+  return said.every((text) => {
+    const at = printed.indexOf(text, from);
+    from = at + text.length;
+    return at >= 0;
+  });
+}
+
+function firstMark(marks: readonly string[], text: string, from: number) {
+  const found = marks.map((mark) => ({ mark, at: text.indexOf(mark, from) })).filter(({ at }) => at >= 0);
+  const first = found.toSorted((a, b) => a.at - b.at)[0];
+  return first && { ...first, after: first.at + first.mark.length };
+}
+
+/** The model ended its turn by itself; which of its end tokens it drew, only the ids know. */
+function hasSampledEnd({ finishReason, completionIds }: CallRecord, { eosIds }: PromptCodec): boolean {
+  return finishReason !== "length" && eosIds.has(completionIds.at(-1) ?? -1);
 }
 
 /**

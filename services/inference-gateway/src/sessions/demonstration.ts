@@ -25,12 +25,11 @@ export async function renderDemonstration(
   for (const [at, message] of messages.entries()) {
     if (message.role !== "assistant") continue;
     const before = messages.slice(0, at);
-    const promptText = await codec.render(before, tools);
-    const place = placePrompt(session, { policy, messages: before, tools }, promptText, codec.endOfTurn);
+    const place = await placePrompt(session, { policy, messages: before, tools }, codec);
     const plan = await planPrompt(place, codec);
-    const printed = await printedAnswer(codec, promptText, [...before, message], tools);
+    const printed = await printedAnswer(codec, plan.promptText, [...before, message], tools);
     if (plan.parent) plan.parent.children++;
-    const call = await demonstrated(codec, plan, printed, { index: session.takeIndex(), policy, nowMs });
+    const call = await demonstrated(codec, plan, printed, { message, index: session.takeIndex(), policy, nowMs });
     session.add(call, before, messageKey(message));
     await yieldTurn();
   }
@@ -41,7 +40,7 @@ async function demonstrated(
   codec: Codec,
   plan: PromptPlan,
   printed: string,
-  { index, policy, nowMs }: { index: number; policy: string; nowMs: number },
+  { message, index, policy, nowMs }: { message: TemplateMessage; index: number; policy: string; nowMs: number },
 ): Promise<CallRecord> {
   const completionIds = await throughEnd(codec, printed);
   const text = printed.endsWith(codec.endOfTurn) ? printed.slice(0, printed.length - codec.endOfTurn.length) : printed;
@@ -63,7 +62,7 @@ async function demonstrated(
     resubmissions: 0,
     cachedTokens: 0,
   };
-  return { index, policy, ...promptOf(plan), ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
+  return { index, policy, message, ...promptOf(plan), ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
 }
 
 /** What the template writes after the generation prompt for the last message. */

@@ -5,6 +5,8 @@ import { Session } from "./session.ts";
 /** All sessions of a gateway: bounded in number and in idle time (I8). */
 export class SessionTable {
   readonly #sessions = new Map<string, Session>();
+  /** Names of sessions by their keys. A key lives as long as its session. */
+  readonly #names = new Map<string, string>();
   readonly #limit: number;
   readonly #idleMs: number;
 
@@ -33,7 +35,23 @@ export class SessionTable {
     return session;
   }
 
+  /** The key of a session, which is made when it is new. @param random  makes a key that nobody can guess. */
+  issueKey(name: string, nowMs: number, random: () => string): string {
+    const session = this.open(name, nowMs);
+    session.key ??= random();
+    this.#names.set(session.key, name);
+    return session.key;
+  }
+
+  /** The session that a key was issued for; undefined: none, or it has ended. */
+  openByKey(key: string, nowMs: number): Session | undefined {
+    const name = this.#names.get(key);
+    return name === undefined ? undefined : this.open(name, nowMs);
+  }
+
   delete(name: string): boolean {
+    const key = this.#sessions.get(name)?.key;
+    if (key !== undefined) this.#names.delete(key);
     return this.#sessions.delete(name);
   }
 
@@ -50,7 +68,7 @@ export class SessionTable {
   #deleteWhere(matches: (session: Session) => boolean): number {
     let deleted = 0;
     for (const [name, session] of this.#sessions) {
-      if (matches(session) && this.#sessions.delete(name)) deleted++;
+      if (matches(session) && this.delete(name)) deleted++;
     }
     return deleted;
   }

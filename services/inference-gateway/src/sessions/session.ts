@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { answerKey, messageKey } from "../completion/message.ts";
+import { RememberedAnswers } from "../completion/earlier-answers.ts";
+import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { SamplingAsked } from "../completion/request.ts";
 import type { TokenSpan } from "../completion/token-span.ts";
@@ -24,8 +25,12 @@ export interface CallRecord {
   readonly finishReason: string;
   readonly sampling: SamplingAsked;
   readonly role: string;
-  /** The answer as the client got it. */
+  /** What the model wrote, with its marks of thoughts and calls. */
   readonly text: string;
+  /** How many messages it was asked with: its answer stands at this place of a conversation that goes on from it. */
+  readonly position: number;
+  /** The answer as the template's message, thoughts included: clients seldom echo those. */
+  readonly message: TemplateMessage;
   readonly forkReason: ForkReason;
   readonly startedAtMs: number;
   readonly durationMs: number;
@@ -47,12 +52,15 @@ interface MessageNode {
 export class Session {
   readonly name: string;
   readonly calls: CallRecord[] = [];
+  readonly earlier = new RememberedAnswers();
   readonly #root: MessageNode = newNode();
   /** The policies it used; ForgetPolicy drops it by them. */
   readonly policies = new Set<string>();
   /** Calls running now; such a session is never idle. */
   running = 0;
   lastUsedMs: number;
+  /** The key that names it; undefined: none was issued. */
+  key: string | undefined;
   /** Its calls go where the prefix cache is warm. */
   lastEngineId = "";
   /** Labels only grow (I5): a session never goes back to an older version than it has seen. */
@@ -69,8 +77,8 @@ export class Session {
     return this.#nextIndex++;
   }
 
-  /** Adds an answered call; `messages` are those it was asked with, `key` that of the message which is its answer. */
-  add(call: CallRecord, messages: readonly TemplateMessage[], key = answerKey(call.text)): void {
+  /** Adds an answered call; `messages` are those it was asked with, `key` that of the message by which a client echoes it. */
+  add(call: CallRecord, messages: readonly TemplateMessage[], key: string): void {
     let node = this.#root;
     for (const message of messages) node = childOf(node, messageKey(message));
     childOf(node, key).answers.push(call);
@@ -86,14 +94,21 @@ export class Session {
       node = node.children.get(messageKey(message));
       if (node === undefined) break;
       // Equal answers to equal prompts differ in nothing the agent can see; the newest that was not continued is its own.
-      if (node.answers.length > 0) found.unshift(...node.answers.toSorted(byLikelihood));
+      if (node.answers.length > 0) found.unshift(...node.answers.toSorted(byLikelihood(message)));
     }
     return found;
   }
 }
 
-function byLikelihood(a: CallRecord, b: CallRecord): number {
-  return Math.min(a.children, 1) - Math.min(b.children, 1) || b.index - a.index;
+/** Names of tool calls tell answers apart that say the same; without any, see `candidates`. */
+function byLikelihood(echo: TemplateMessage): (a: CallRecord, b: CallRecord) => number {
+  const names = callNames(echo);
+  const isNamed = (call: CallRecord): number => (names !== "" && callNames(call.message) === names ? 0 : 1);
+  return (a, b) => isNamed(a) - isNamed(b) || Math.min(a.children, 1) - Math.min(b.children, 1) || b.index - a.index;
+}
+
+function callNames({ tool_calls: calls }: TemplateMessage): string {
+  return Array.isArray(calls) ? calls.map((call: { id?: unknown }) => String(call.id)).join(" ") : "";
 }
 
 function newNode(): MessageNode {

@@ -84,6 +84,8 @@ export interface ModelEndpoint {
 export interface RolloutClient {
   /** Where `chat` goes to. Absent: nowhere that another client could go to. */
   readonly endpoint?: ModelEndpoint | undefined;
+  /** As `endpoint`, with a key that is good for this try alone. Absent: `endpoint` is all there is. */
+  openEndpoint?(signal: AbortSignal): Promise<ModelEndpoint>;
   chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer>;
   /** After the last call of a try that succeeded, inside the deadline. Throwing fails the try. */
   finish?(steps: readonly Step[], signal: AbortSignal): Awaitable<void>;

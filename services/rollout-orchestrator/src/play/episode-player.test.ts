@@ -66,13 +66,14 @@ const debate = defineWorkflow({ kind: "debate", create: () => new Debate() });
 
 interface Where {
   readonly baseUrl: string;
+  readonly apiKey: string;
   readonly model: string;
 }
 /** As any OpenAI client would. */
-async function complete({ baseUrl, model }: Where, text: string, role?: string): Promise<string> {
+async function complete({ baseUrl, apiKey, model }: Where, text: string, role?: string): Promise<string> {
   const answer = await fetch(`${baseUrl}/chat/completions`, {
     method: "POST",
-    headers: role === undefined ? {} : { "x-whetstone-role": role },
+    headers: { authorization: `Bearer ${apiKey}`, ...(role === undefined ? {} : { "x-whetstone-role": role }) },
     body: JSON.stringify({ model, messages: ask(text) }),
   });
   return ((await answer.json()) as { choices: [{ message: { content: string } }] }).choices[0].message.content;

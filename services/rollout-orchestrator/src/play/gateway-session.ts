@@ -20,18 +20,25 @@ export class GatewaySession implements RolloutClient {
   calls: ModelCall[] | undefined;
   readonly #gateway: Gateway;
   readonly #name: string;
-  readonly #chat: ChatClient;
+  readonly #model: string;
+  #chat: ChatClient;
   /** Names of the calls that were answered, in the order of their answers. */
   readonly #answered: string[] = [];
 
   constructor(gateway: Gateway, name: string, model: string) {
     this.#gateway = gateway;
     this.#name = name;
-    const baseUrl = gateway.sessionUrl(name);
-    this.#chat = new ChatClient({ baseUrl, model, pool: gateway.pool, apiRetries: API_RETRIES });
+    this.#model = model;
+    this.#chat = this.#client();
   }
 
   get endpoint(): ModelEndpoint {
+    return this.#chat.endpoint;
+  }
+
+  /** For an agent with a client of its own: its key is good for this try alone. */
+  async openEndpoint(signal: AbortSignal): Promise<ModelEndpoint> {
+    this.#chat = this.#client(await this.#gateway.issueKey(this.#name, signal));
     return this.#chat.endpoint;
   }
 
@@ -61,6 +68,12 @@ export class GatewaySession implements RolloutClient {
   async salvage(timeoutMs: number): Promise<ModelCall[]> {
     this.calls ??= await this.#gateway.takeCalls(this.#name, AbortSignal.timeout(timeoutMs)).catch(() => []);
     return this.calls;
+  }
+
+  #client(apiKey?: string): ChatClient {
+    const { pool } = this.#gateway;
+    const baseUrl = this.#gateway.sessionUrl(this.#name);
+    return new ChatClient({ baseUrl, model: this.#model, pool, apiRetries: API_RETRIES, apiKey });
   }
 
   discard(): void {

@@ -39,6 +39,15 @@ export class Gateway implements AsyncDisposable {
     return `${this.#publicOrigin}${this.#path(session)}`;
   }
 
+  /** The key that names a session to the gateway, for as long as the session lives. */
+  async issueKey(session: string, signal: AbortSignal): Promise<string> {
+    const headers = { "content-type": "application/json" };
+    const request: HttpRequest = { method: "POST", path: `${this.#path(session)}/key`, headers, body: "{}", signal };
+    const answer = await sendWithRetry(this.pool, request, ATTEMPTS);
+    if (answer.status !== 201) throw refusal(answer);
+    return (JSON.parse(new TextDecoder().decode(answer.body)) as { key: string }).key;
+  }
+
   /** All calls of a session, token-exact; the session is gone afterwards. */
   async takeCalls(session: string, signal: AbortSignal): Promise<ModelCall[]> {
     const path = `${this.#path(session)}/calls?close=true`;

@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every field of a chat completion that the gateway knows, and what becomes of it. The list in docs/inference-engines.md
 // is compared with this one by a test.
-import { ApiError } from "../../completion/api-error.ts";
 
-/** What becomes of a field. */
-export type FieldRule =
-  /** It does what the OpenAI API, or vLLM, says. */
-  | { readonly kind: "honoured" }
-  /** It says nothing about the answer, so that leaving it out changes nothing that the client could see in it. */
-  | { readonly kind: "ignored" }
-  /** It would change the answer and does not work here; only values that ask for nothing pass. */
-  | { readonly kind: "refused"; readonly passes: readonly unknown[]; readonly instead: string };
-
-const HONOURED: FieldRule = { kind: "honoured" };
-const IGNORED: FieldRule = { kind: "ignored" };
-
-function refused(passes: readonly unknown[], instead: string): FieldRule {
-  return { kind: "refused", passes, instead };
-}
+import { type FieldRules, HONOURED, IGNORED, refused } from "../field-rules.ts";
 
 const CUT_IN_AGENT = "cut the text in the agent";
 const CHECK_IN_AGENT = "check the answer in the agent or the environment";
 const SAMPLED_AS_IS = "tokens are sampled from the model's own distribution, which is what is trained";
 
 /** By name. `null` passes everywhere: it means that the field was not given. */
-export const REQUEST_FIELDS: ReadonlyMap<string, FieldRule> = new Map([
+export const REQUEST_FIELDS: FieldRules = new Map([
   ["chat_template_kwargs", HONOURED],
   ["logprobs", HONOURED],
   ["max_completion_tokens", HONOURED],
@@ -32,11 +17,15 @@ export const REQUEST_FIELDS: ReadonlyMap<string, FieldRule> = new Map([
   ["messages", HONOURED],
   ["min_p", HONOURED],
   ["model", HONOURED],
+  ["n", HONOURED],
+  ["parallel_tool_calls", HONOURED],
   ["return_token_ids", HONOURED],
   ["seed", HONOURED],
+  ["stop", HONOURED],
   ["stream", HONOURED],
   ["stream_options", HONOURED],
   ["temperature", HONOURED],
+  ["tool_choice", HONOURED],
   ["tools", HONOURED],
   ["top_k", HONOURED],
   ["top_logprobs", HONOURED],
@@ -66,49 +55,13 @@ export const REQUEST_FIELDS: ReadonlyMap<string, FieldRule> = new Map([
   ["logit_bias", refused([{}], SAMPLED_AS_IS)],
   ["min_tokens", refused([0], SAMPLED_AS_IS)],
   ["modalities", refused([["text"]], "only text comes out")],
-  ["n", refused([1], "only 1 is supported; send the request n times")],
-  ["parallel_tool_calls", refused([true], CHECK_IN_AGENT)],
   ["presence_penalty", refused([0], SAMPLED_AS_IS)],
   ["reasoning_effort", refused([], "a chat template that knows of effort takes it in chat_template_kwargs")],
   ["repetition_penalty", refused([1], SAMPLED_AS_IS)],
   ["response_format", refused([{ type: "text" }], CHECK_IN_AGENT)],
   ["skip_special_tokens", refused([true], "ask for return_token_ids")],
-  // Exact continuation after a switch of weights would need the engine to remember half a stop string (I4, I11).
-  ["stop", refused([[], ""], CUT_IN_AGENT)],
   ["stop_token_ids", refused([[]], CUT_IN_AGENT)],
-  // No parser of tool calls runs here, so that "auto" and "none" come to the same: the text as it was sampled.
-  ["tool_choice", refused(["auto", "none"], CHECK_IN_AGENT)],
   ["use_beam_search", refused([false], SAMPLED_AS_IS)],
   ["verbosity", refused(["medium"], "say it in the messages")],
   ["web_search_options", refused([], "give the model a tool")],
 ]);
-
-/** @throws ApiError 400 naming the first field that would be dropped although it asks for something. */
-export function refuseUnsupported(fields: Readonly<Record<string, unknown>>): void {
-  for (const [name, value] of Object.entries(fields)) {
-    if (value === null) continue;
-    const rule = REQUEST_FIELDS.get(name);
-    if (rule === undefined) throw unknownField(name);
-    if (rule.kind === "refused" && !rule.passes.some((neutral) => isSame(neutral, value)))
-      throw unsupportedField(name, rule.instead);
-  }
-}
-
-function unsupportedField(name: string, instead: string): ApiError {
-  return new ApiError("UNSUPPORTED_SETTING", "unsupported_parameter", `${name}: is not supported; ${instead}`, {
-    param: name,
-  });
-}
-
-function unknownField(name: string): ApiError {
-  const message = `${name}: no such field; docs/inference-engines.md lists those of the gateway`;
-  return new ApiError("UNKNOWN_SETTING", "unknown_parameter", message, { param: name });
-}
-
-/** Neutral values are small, whatever the client sends. */
-function isSame(neutral: unknown, value: unknown): boolean {
-  if (typeof neutral !== "object" || typeof value !== "object" || value === null) return neutral === value;
-  if (Array.isArray(neutral) !== Array.isArray(value)) return false;
-  const [wanted, given] = [Object.entries(neutral as object), value as Record<string, unknown>];
-  return Object.keys(given).length === wanted.length && wanted.every(([key, one]) => given[key] === one);
-}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Dialect } from "../dialect.ts";
 import { completionBody } from "./answer.ts";
-import { wireError } from "./error.ts";
+import { wireError } from "../openai-error.ts";
 import { type ChatRequest, parseChatRequest } from "./parse.ts";
 import { ChatStream } from "./stream.ts";
 

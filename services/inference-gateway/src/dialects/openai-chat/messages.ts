@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { badField } from "../../completion/api-error.ts";
 import type { TemplateMessage } from "../../completion/message.ts";
+import { parseArguments } from "../read-tools.ts";
 
 /** Parses `messages`. @throws ApiError 400 with the path of the bad field. */
 export function parseMessages(value: unknown): TemplateMessage[] {
@@ -48,15 +49,4 @@ function parseToolCalls(value: unknown, path: string): unknown[] {
     }
     return { ...fields, function: { ...target, arguments: parseArguments(target.arguments) } };
   });
-}
-
-/** Arguments that are not a JSON object stay as the model wrote them. */
-function parseArguments(value: unknown): unknown {
-  if (typeof value !== "string") return value ?? {};
-  try {
-    const parsed: unknown = JSON.parse(value);
-    return typeof parsed === "object" && parsed !== null ? parsed : value;
-  } catch {
-    return value;
-  }
 }

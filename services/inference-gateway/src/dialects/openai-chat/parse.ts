@@ -4,11 +4,23 @@ import {
   type CompletionRequest,
   type SamplingAsked,
   type TemplateVariables,
+  type ToolChoice,
   type Tools,
-  withBoundedSupport,
 } from "../../completion/request.ts";
-import { type Fields, flag, integer, number, parseFields, parseModel } from "../read-fields.ts";
-import { refuseUnsupported } from "./fields.ts";
+import {
+  type Fields,
+  flag,
+  includeUsage,
+  integer,
+  parseDrawing,
+  parseFields,
+  parseModel,
+  requireTool,
+  stopStrings,
+} from "../read-fields.ts";
+import { refuseUnsupported } from "../field-rules.ts";
+import { parseTools } from "../read-tools.ts";
+import { REQUEST_FIELDS } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
 
 /** A chat completion as asked for. */
@@ -20,39 +32,40 @@ export interface ChatRequest extends CompletionRequest {
 /** Parses a request body. @throws ApiError 400 with the path of the bad field; fields.ts says which are refused. */
 export function parseChatRequest(body: unknown): ChatRequest {
   const fields = parseFields(body);
-  refuseUnsupported(fields);
+  refuseUnsupported(fields, REQUEST_FIELDS);
+  const tools = parseTools(fields["tools"]);
+  flag(fields, "parallel_tool_calls");
   return {
     model: parseModel(fields),
     messages: parseMessages(fields["messages"]),
-    tools: parseTools(fields["tools"]),
+    tools,
+    toolChoice: parseToolChoice(fields["tool_choice"], tools),
+    parallelCalls: fields["parallel_tool_calls"] !== false,
+    n: integer(fields, "n", 1, MAX_CHOICES) ?? 1,
     variables: parseVariables(fields["chat_template_kwargs"]),
     sampling: parseSampling(fields),
+    stops: stopStrings(fields, "stop"),
     stream: flag(fields, "stream"),
-    includeUsage: parseIncludeUsage(fields["stream_options"]),
+    includeUsage: includeUsage(fields["stream_options"]),
     logprobs: parseLogprobs(fields),
     returnTokenIds: flag(fields, "return_token_ids"),
   };
 }
 
-function parseSampling(fields: Fields): SamplingAsked {
-  const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
-  const topP = number(fields, "top_p", 0, 1);
-  if (topP === 0) throw badField("top_p", "must be greater than 0");
-  return withBoundedSupport({
-    temperature: number(fields, "temperature", 0, 2),
-    topP,
-    // vLLM writes "off" as -1, our contract as 0.
-    topK: fields["top_k"] === -1 ? 0 : integer(fields, "top_k", 0),
-    minP: number(fields, "min_p", 0, 1),
-    maxTokens,
-    seed: integer(fields, "seed", 0),
-  });
+/** Answers to one prompt at most: each is a call of its own on an engine. */
+const MAX_CHOICES = 64;
+
+/** @param value  "auto", "none", "required" or `{"type": "function", "function": {"name": …}}`. */
+function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
+  if (value === undefined || value === null || value === "auto") return "auto";
+  if (value === "none") return "none";
+  if (value === "required" && tools !== undefined) return "required";
+  const name = (value as { function?: { name?: unknown } }).function?.name;
+  return requireTool("tool_choice", name, tools);
 }
 
-function parseIncludeUsage(options: unknown): boolean {
-  if (options === undefined || options === null) return false;
-  if (typeof options !== "object" || Array.isArray(options)) throw badField("stream_options", "must be an object");
-  return (options as Fields)["include_usage"] === true;
+function parseSampling(fields: Fields): SamplingAsked {
+  return parseDrawing(fields, integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1));
 }
 
 function parseLogprobs(fields: Fields): number | undefined {
@@ -60,17 +73,6 @@ function parseLogprobs(fields: Fields): number | undefined {
   if (flag(fields, "logprobs")) return alternatives;
   if (alternatives > 0) throw badField("top_logprobs", "needs logprobs: true");
   return undefined;
-}
-
-/** The tools that the chat template prints. */
-export function parseTools(value: unknown): Tools {
-  if (value === undefined || value === null) return undefined;
-  if (!Array.isArray(value)) throw badField("tools", "must be an array");
-  for (const [i, tool] of value.entries()) {
-    if (typeof tool !== "object" || tool === null || Array.isArray(tool))
-      throw badField(`tools.${i}`, "must be an object");
-  }
-  return value.length === 0 ? undefined : value;
 }
 
 /** What the gateway itself gives to the template; another value would part the ids from the conversation. */

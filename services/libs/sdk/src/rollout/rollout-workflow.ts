@@ -24,7 +24,16 @@ export class RolloutWorkflow extends Workflow {
   async run(task: Task, context: WorkflowContext): Promise<WorkflowResult> {
     const { uid: episodeId, seed, signal } = context;
     const deadline = Date.now() + Math.min(context.remainingMs(), LONGEST_MS);
-    const input = { task, args: {}, ...context.endpoint(), episodeId, try: context.try, seed, signal, deadline };
+    const input = {
+      task,
+      args: {},
+      ...(await context.openEndpoint()),
+      episodeId,
+      try: context.try,
+      seed,
+      signal,
+      deadline,
+    };
     const report = readReport(await this.#call(input));
     const verdict = await judge(report, context);
     this.#commit(report, verdict);

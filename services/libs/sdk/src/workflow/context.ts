@@ -22,6 +22,8 @@ export interface WorkflowContext {
   readonly rollout: (role: string) => RoleChat;
   /** The model server itself, for code that brings its own client. @throws where the role's client has no address. */
   readonly endpoint: (role?: string) => ModelEndpoint;
+  /** As `endpoint`, with a key that is good for this try alone where the server issues keys. */
+  readonly openEndpoint: (role?: string) => Promise<ModelEndpoint>;
   readonly openEnvironment: OpenEnvironment;
   /** The episode belongs to a job (or engine) that names an environment. */
   readonly hasEnvironment: boolean;

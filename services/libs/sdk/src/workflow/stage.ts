@@ -74,6 +74,11 @@ export class Stage implements WorkflowStage {
     );
   };
 
+  readonly openEndpoint = async (role = "agent"): Promise<ModelEndpoint> => {
+    const client = this.attempt.clientOf(role);
+    return client.openEndpoint ? await client.openEndpoint(this.signal) : this.endpoint(role);
+  };
+
   readonly score = <T>(reward: () => Awaitable<T>): Promise<T> => this.attempt.phase("reward", reward);
 
   readonly openEnvironment: OpenEnvironment = (what, args = {}) => this.attempt.open(() => this.#make(what, args));

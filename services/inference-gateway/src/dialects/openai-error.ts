@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ApiError } from "../../completion/api-error.ts";
-import type { WireError } from "../dialect.ts";
-import { httpStatus } from "../http-status.ts";
+import type { ApiError } from "../completion/api-error.ts";
+import type { WireError } from "./dialect.ts";
+import { httpStatus } from "./http-status.ts";
 
 /** An error as OpenAI's clients expect it; routes of no dialect answer so too. */
 export function wireError(error: ApiError): WireError {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type FieldRules, fieldsWith, HONOURED, IGNORED, refused } from "../field-rules.ts";
+
+/** Every field of a text completion that the gateway knows. */
+export const REQUEST_FIELDS: FieldRules = new Map([
+  ...fieldsWith(HONOURED, [
+    "logprobs",
+    "max_tokens",
+    "min_p",
+    "model",
+    "n",
+    "prompt",
+    "return_token_ids",
+    "seed",
+    "stop",
+  ]),
+  ...fieldsWith(HONOURED, ["stream", "stream_options", "temperature", "top_k", "top_p"]),
+  ...fieldsWith(IGNORED, ["user"]),
+
+  ["best_of", refused([1], "ask for n answers")],
+  ["echo", refused([false], "the client has the prompt")],
+  ["frequency_penalty", refused([0], "tokens are sampled from the model's own distribution")],
+  ["logit_bias", refused([{}], "tokens are sampled from the model's own distribution")],
+  ["presence_penalty", refused([0], "tokens are sampled from the model's own distribution")],
+  ["suffix", refused([""], "write it into the prompt")],
+]);
