@@ -112,7 +112,10 @@ function runtimeOptions(target: Command): Command {
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
     .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
-    .option("--trainer-backend <name>", "local: processes of this machine; verl: Ray actors, see docs/verl.md (default: local)")
+    .option(
+      "--trainer-backend <name>",
+      "local: processes of this machine; verl: Ray actors, see docs/verl.md (default: local)",
+    )
     .option("--trainer-ranks <n>", "processes that share a job's models, a device each (default: 1)")
     .option(
       "--python-env <module>",
