@@ -8,6 +8,7 @@ import { describeFailure, install, loadImages, makeNamespace, NAMESPACE, removeN
 import { attempt } from "../e2e/cluster.ts";
 import {
   applyRayJob,
+  askRayWithoutToken,
   deleteOperator,
   killPod,
   lacksKubeRay,
@@ -65,6 +66,7 @@ describe.skipIf(lack !== undefined)("a job on verl and KubeRay", () => {
     await reachesStep(JOB, 1);
     const [head = ""] = rayPods(JOB, "head");
     expect([ranksIn(head), ...rayPods(JOB, "worker").map(ranksIn)]).toEqual([0, 1, 1]);
+    expect(askRayWithoutToken(head)).toContain("InvalidAuthToken");
   }, 300_000);
 
   it("goes on when a worker pod is killed within a step, and the operator with it, and says why it stood", async () => {

@@ -69,6 +69,12 @@ export function ranksIn(pod: string): number {
   return Number(kubectl("-n", NAMESPACE, "exec", pod, "-c", "trainer", "--", "sh", "-c", count));
 }
 
+/** What Ray says to somebody who has reached its port. */
+export function askRayWithoutToken(head: string): string {
+  const ask = "env -u RAY_AUTH_TOKEN RAY_AUTH_MODE=disabled timeout 40 ray status";
+  return attempt("kubectl", ["-n", NAMESPACE, "exec", head, "-c", "trainer", "--", "sh", "-c", ask]).output;
+}
+
 /** As if its node were gone: nobody is told. */
 export function killPod(pod: string): void {
   kubectl("-n", NAMESPACE, "delete", "pod", pod, "--grace-period=0", "--force", "--wait=false");
@@ -109,11 +115,18 @@ export async function retrainInPod(job: string, steps: number, ranks: number, im
   // NATS lets in whom it knows by this label.
   const metadata = { name, namespace: NAMESPACE, labels: { ...labels, "app.kubernetes.io/component": "trainer-verl" } };
   command("kubectl", ["apply", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata, spec }));
+  try {
+    return await answerOf(name);
+  } finally {
+    // Its volume could not go before it.
+    kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=1");
+  }
+}
+
+async function answerOf(name: string): Promise<Retrained> {
   const phase = () => kubectl("-n", NAMESPACE, "get", "pod", name, "-o", "jsonpath={.status.phase}");
   await waitFor(() => /Succeeded|Failed/.test(phase()), { ...LONG, what: `the end of ${name}` });
   const log = kubectl("-n", NAMESPACE, "logs", name);
-  // Its volume could not go before it.
-  kubectl("-n", NAMESPACE, "delete", "pod", name);
   const answer = log.split("\n").findLast((line) => line.startsWith('{"job"'));
   if (answer === undefined) throw new Error(`${name} says no result: ${log.slice(-2000)}`);
   return JSON.parse(answer) as Retrained;

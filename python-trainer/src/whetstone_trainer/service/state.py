@@ -254,6 +254,10 @@ class TrainerState:
             return
         if self.run is not run:
             return  # Another job has taken over.
+        reason = error.context.get("reason") if isinstance(error, TrainerError) else None
+        if reason is not None:
+            # New ranks take a while, and the caller hears of the error only then.
+            running.notices = [wire.Notice(reason=str(reason), message=str(error))]
         try:
             await self.work(run.recover)
         except Exception as failure:

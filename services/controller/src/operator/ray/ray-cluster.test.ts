@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Pod, Stored } from "@whetstone/kube";
 import { describe, expect, it } from "vitest";
 import type { Placement } from "../kueue/placement.ts";
@@ -45,6 +47,7 @@ describe("RayCluster of a job", () => {
     // Its ranks are in the workers.
     expect(headOf(made)).toMatchObject({ rayStartParams: { "num-cpus": "0", "num-gpus": "0" } });
     expect(ranksOf(made)).toBe("4");
+    expect(made.spec).toMatchObject({ authOptions: { mode: "token" } });
     expect(made.metadata.labels).not.toHaveProperty("kueue.x-k8s.io/queue-name"); // Its Workload is the job's.
   });
 
@@ -93,6 +96,12 @@ describe("RayCluster of a job", () => {
       containers: [{ name: "trainer", image: "mine:1", env: both, resources: gpus }],
     });
     expect(headOf(made).template.spec.containers[0]).toMatchObject({ image: "mine:1", resources: { limits: {} } });
+  });
+
+  it("names the version of Ray that is in the image", () => {
+    const requirements = join(import.meta.dirname, "../../../../../python-trainer/verl-requirements.txt");
+    const { rayVersion = "" } = rayClusterOf(verl()).spec as { rayVersion?: string };
+    expect(readFileSync(requirements, "utf8")).toContain(`\nray==${rayVersion} `);
   });
 
   it("has a name that KubeRay takes", () => {

@@ -24,6 +24,8 @@ export const RAY_CLUSTERS: ResourceType<RayCluster> = {
   namespaced: true,
 };
 
+/** Of python-trainer/verl-requirements.txt. */
+const RAY_VERSION = "2.60.0";
 const TRAINER_PORT = 7400;
 /** KubeRay refuses longer names, and such as begin with a digit. */
 const MAX_NAME = 53;
@@ -62,7 +64,11 @@ export function rayClusterOf(
       labels: { "app.kubernetes.io/managed-by": "whetstone", "whetstone.dev/job": name },
       ownerReferences: [{ apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }],
     },
-    spec: groupsOf(job.spec.trainer, templates, placements),
+    spec: {
+      ...groupsOf(job.spec.trainer, templates, placements),
+      // Who cannot show the cluster's token is refused by Ray. KubeRay makes it, and wants to know that Ray can.
+      ...{ authOptions: { mode: "token" }, rayVersion: RAY_VERSION },
+    },
   };
 }
 
