@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from whetstone_logs import LEVELS, log_to_stderr
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.backends.local.ranks import Ranks
 from whetstone_trainer.backends.local.sharded import ShardedModels
@@ -48,6 +49,7 @@ class RankSeat:
 def run_rank(seat: RankSeat, connection: Connection, parent: int) -> None:
     """Answers calls until the connection, or the parent, ends."""
     _end_with(parent)
+    log_to_stderr(f"trainer-rank-{seat.index}", LEVELS[os.environ.get("WHETSTONE_LOG_LEVEL", "info")])
     # Ctrl-C reaches all processes of a terminal: the service says when a rank ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sending = threading.Lock()
