@@ -82,14 +82,3 @@ async def test_no_process_is_left_of_a_service(nats_url: str, model_path: Path, 
         # As the next one does.
         remove_left_behind()
     assert not folders[0].exists()
-
-
-def test_a_cluster_without_room_says_so(monkeypatch: pytest.MonkeyPatch, model_path: Path) -> None:
-    monkeypatch.setattr("whetstone_trainer.backends.verl.cluster.START_S", 2.0)
-    backend = VerlBackend(1)
-    backend._count = 3
-    try:
-        with pytest.raises(TrainerError, match="no room for 3 ranks of 1 CPU: 1 of them"):
-            backend.configure(SETTINGS, model_path, lambda _: None)
-    finally:
-        backend.close()

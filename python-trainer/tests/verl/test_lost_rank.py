@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of the backend verl is killed, or stands still: nothing is lost with it."""
+"""A rank of the backend verl is killed, stands still, or cannot be had: nothing is lost with it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import psutil
 import pytest
 from ranked_kit import LosesNothing
 from ray_ranks import ranks_of
+from test_gradients import SETTINGS
 
 from whetstone_trainer.backends.ranked import RankedBackend
 from whetstone_trainer.backends.verl.backend import VerlBackend
+from whetstone_trainer.contract.errors import TrainerError
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -20,3 +24,14 @@ class TestLostRank(LosesNothing):
 
     def process_of(self, backend: RankedBackend, index: int) -> int:
         return ranks_of(psutil.Process())[index].pid
+
+
+def test_a_cluster_without_room_says_so(monkeypatch: pytest.MonkeyPatch, model_path: Path) -> None:
+    monkeypatch.setattr("whetstone_trainer.backends.verl.cluster.START_S", 2.0)
+    backend = VerlBackend(1)
+    backend._count = 3
+    try:
+        with pytest.raises(TrainerError, match="no room for 3 ranks of 1 CPU: 1 of them"):
+            backend.configure(SETTINGS, model_path, lambda _: None)
+    finally:
+        backend.close()
