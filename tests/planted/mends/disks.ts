@@ -141,7 +141,7 @@ export const DISKS: readonly Mend[] = [
     row: "The volume of the run folder was full",
     without: "the word of a trainer that was started again on a full disk",
     file: "services/controller/src/loop/trainer/trainer-client.ts",
-    find: "        if (saysDiskFull(error)) tell(create(NoticeSchema, { reason: DISK_FULL, message: `${error.message}.` }));\n",
+    find: "        if (notice) tell([notice]);\n",
     replace: "",
     test: "services/controller/src/loop/trainer/trainer-client.test.ts",
     only: "finds its disk full",

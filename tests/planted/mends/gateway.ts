@@ -5,7 +5,7 @@ export const GATEWAY: readonly Mend[] = [
   {
     row: "a client sent `tool_choice`",
     without: "the refusal of a field that asks for something",
-    file: "services/inference-gateway/src/dialects/openai-chat/fields.ts",
+    file: "services/inference-gateway/src/dialects/field-rules.ts",
     find: "      throw unsupportedField(name, rule.instead);\n",
     replace: "      continue;\n",
     test: "services/inference-gateway/src/request-fields.test.ts",
@@ -14,7 +14,7 @@ export const GATEWAY: readonly Mend[] = [
   {
     row: "a client sent `tool_choice`",
     without: "the refusal of a misspelt field",
-    file: "services/inference-gateway/src/dialects/openai-chat/fields.ts",
+    file: "services/inference-gateway/src/dialects/field-rules.ts",
     find: "    if (rule === undefined) throw unknownField(name);\n",
     replace: "    if (rule === undefined) continue;\n",
     test: "services/inference-gateway/src/request-fields.test.ts",
@@ -23,7 +23,7 @@ export const GATEWAY: readonly Mend[] = [
   {
     row: "a client sent `tool_choice`",
     without: "the pass of values that ask for nothing",
-    file: "services/inference-gateway/src/dialects/openai-chat/fields.ts",
+    file: "services/inference-gateway/src/dialects/field-rules.ts",
     find: "!rule.passes.some((neutral) => isSame(neutral, value))",
     replace: "!rule.passes.some((neutral) => neutral === value)",
     test: "services/inference-gateway/src/request-fields.test.ts",
@@ -42,7 +42,7 @@ export const GATEWAY: readonly Mend[] = [
     row: "a message of 15 MB",
     without: "the bound of a policy's own context",
     file: "services/inference-gateway/src/completion/complete.ts",
-    find: "  refuseTooLong(promptText.length, deps.fleet.contextOf(policy));\n",
+    find: "  refuseTooLong(place.promptText.length, deps.fleet.contextOf(policy));\n",
     replace: "",
     test: "services/inference-gateway/src/long-prompts.test.ts",
     only: "only its own policy's context is short",
