@@ -22,7 +22,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone_trainer.algorithms.custom import CustomAlgorithm
 from whetstone_trainer.backends.local.processes import ProcessRanks
 from whetstone_trainer.backends.local.ranked import ProcessBackend
-from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion
+from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, StepBatch
 from whetstone_trainer.backends.ranked import RankedBackend
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.rules import with_defaults
@@ -90,10 +90,10 @@ class TestRanks(BesideOneProcess, LosesNothing):
         def stop(share: float) -> None:
             raise TrainerError("CONFLICT", "stopped")
 
-        # So many passes that the first sign of life comes before the last of them.
-        rows = [row for _ in range(400) for row in several_rows()]
+        # Of minutes, so that there are signs of life before its end.
+        long = replace(of_loss("clipped"), batching=with_defaults(jobs.Batching(epochs=1_000_000)))
         with pytest.raises(TrainerError, match="stopped"):
-            ranked.log_probabilities(rows, PolicyVersion(5, tmp_path / "once"), stop)
+            ranked.step(StepBatch(5, several_rows(), long), stop)
         assert not any(Path("/proc", str(one)).exists() for one in lost)
         assert far(after(ranked, *given, tmp_path / "again"), once) == 0
 
