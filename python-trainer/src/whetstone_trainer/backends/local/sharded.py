@@ -17,6 +17,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.utils._pytree import tree_map_only
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.config import read_config
@@ -44,7 +45,8 @@ class _Pass(nn.Module):
             self.add_module(name, part)
 
     def forward(self, work: Callable[[], T]) -> T:
-        return work()
+        """What `work` gives, a tensor or some of them, which are not views: FSDP hangs the pass back on them."""
+        return tree_map_only(Tensor, Tensor.clone, work())
 
 
 class ShardedPolicy(TransformerPolicy):
