@@ -2,7 +2,8 @@
 // MCP servers of others, in sandboxes of episodes, through a real env-runner.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { JsonObject } from "@bufbuild/protobuf";
+import { fromJsonString, type JsonObject } from "@bufbuild/protobuf";
+import { TaskSchema } from "@whetstone/proto/types/v1/types";
 import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -66,8 +67,9 @@ describe.runIf(canHaveSandboxes)("MCP servers in sandboxes", { timeout: 120_000 
   it("examples/mcp: a price that only a file says", async () => {
     const folder = join(import.meta.dirname, "../../../examples/mcp");
     const job = parse(readFileSync(join(folder, "job.yaml"), "utf8")) as { environment: { args: JsonObject } };
-    const [task = ""] = readFileSync(join(folder, "train.jsonl"), "utf8").split("\n");
-    const episode = episodes.open({ ...job.environment.args, ...(JSON.parse(task) as JsonObject) });
+    const tasks = readFileSync(join(folder, "train.jsonl"), "utf8").trimEnd().split("\n");
+    const [task] = tasks.map((line) => fromJsonString(TaskSchema, line));
+    const episode = episodes.open({ ...job.environment.args, ...task?.payload });
     expect((await episode.reset()).message).toBe("");
     const { output } = await episode.call("read_text_file", { path: "/workspace/prices.csv" });
     expect(await episode.answer(`\\boxed{${/tea,(\d+)/u.exec(output)?.[1]}}`)).toMatchObject({ reward: 1 });
