@@ -17,6 +17,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   sandbox: ["core"],
   code: ["core", "sandbox", "sdk"],
   tools: ["core", "graders", "sandbox", "sdk"],
+  mcp: ["core", "sandbox", "sdk", "tools"],
   swe: ["core", "sandbox", "sdk", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],

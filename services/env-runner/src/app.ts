@@ -10,6 +10,7 @@ import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
+import { mcpEnvironment } from "./environments/mcp.ts";
 import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
 import type { Judge } from "./environments/graded.ts";
 import { MathVerify } from "./math-verify/math-verify.ts";
@@ -39,8 +40,9 @@ export interface AppDeps {
   readonly environments?: readonly RegisteredEnvironment[];
 }
 
-export function builtIn(sandboxes: Sandboxes, judge: Judge): readonly RegisteredEnvironment[] {
-  const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), toolEnvironment(sandboxes, judge)];
+export function builtIn(sandboxes: Sandboxes, judge: Judge, serversPath?: string): readonly RegisteredEnvironment[] {
+  const withTools = [toolEnvironment(sandboxes, judge), mcpEnvironment({ sandboxes, judge, serversPath })];
+  const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), ...withTools];
   const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
   return [frozenLake, ...graded, ...inSandboxes.map((environment) => environment(sandboxes))];
 }
@@ -71,7 +73,10 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     folder: config.mathVerifyPath,
     backend: () => sandboxes.backend({ sandbox: { backend: "process", network: [] } }),
   });
-  const registry = createRegistry("environment", deps.environments ?? builtIn(sandboxes, mathVerify));
+  const registry = createRegistry(
+    "environment",
+    deps.environments ?? builtIn(sandboxes, mathVerify, config.mcpServersPath),
+  );
   const artifacts = new ArtifactCache({
     folder: config.artifactCachePath,
     maxBytes: config.artifactCacheBytes,

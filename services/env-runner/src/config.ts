@@ -29,6 +29,8 @@ export const ConfigSchema = z.strictObject({
     .default(8 * 2 ** 30),
   /** Folder with Math-Verify, as `whet setup --math-verify` makes it. Absent: jobs that want it are refused. */
   mathVerifyPath: z.string().optional(),
+  /** Folder with installed MCP servers, which the sandboxes of such servers can read. Absent: jobs can start none of them. */
+  mcpServersPath: z.string().startsWith("/").optional(),
   /**
    * Path of the program `sandboxd`. With it jobs may have sandboxes that are containers of the engine of this machine (DOCKER_HOST),
    * which is a right as large as root's. Absent: none may.
