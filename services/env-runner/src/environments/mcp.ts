@@ -21,7 +21,10 @@ const McpArgs = GradedArgs.extend({
     .describe(
       `starts a server of the episode's own, in a sandbox; ${PLACE_OF_SERVERS} is the env-runner's folder of servers`,
     ),
-  env: z.record(z.string().regex(/^[A-Za-z_]\w*$/u), z.string().max(10_000)).default({}),
+  env: z
+    .record(z.string().regex(/^[A-Za-z_]\w*$/u), z.string().max(10_000))
+    .default({})
+    .describe("variables of the server's process, beside the sandbox's few"),
   files: z
     .record(z.string().min(1).max(500), z.string().max(1_000_000))
     .default({})
