@@ -15,6 +15,12 @@ let connection: Nats;
 beforeEach(() => void ({ books, connection } = given));
 const audit = (): Promise<AuditResult> => given.audit();
 
+async function batchOf(step: number, change?: Parameters<typeof books.manifest>[1]): Promise<void> {
+  await books.dispatch(step);
+  for (const id of books.ids(step)) await books.seal(id, step);
+  await books.manifest(step, change);
+}
+
 describe("audit of sound books", () => {
   it("finds nothing in a finished run", async () => {
     await books.open(JobPhase.SUCCEEDED);
@@ -82,9 +88,7 @@ describe("audit of sound books", () => {
 
   it("allows a step to be recorded before its checkpoint is written", async () => {
     await books.cleanStep(0);
-    await books.dispatch(1);
-    for (const id of books.ids(1)) await books.seal(id, 1);
-    await books.manifest(1);
+    await batchOf(1);
     await books.record(1);
     expect(await audit()).toMatchObject({ ...NONE, dispatched: 8, trained: 8, inFlight: 0 });
     await books.open(JobPhase.SUCCEEDED);
@@ -110,9 +114,7 @@ describe("audit of sound books", () => {
   it("reads as many episodes as it calls trained, though a job that failed has a batch that no step took", async () => {
     await books.open(JobPhase.FAILED);
     await books.cleanStep(0);
-    await books.dispatch(1);
-    for (const id of books.ids(1)) await books.seal(id, 1);
-    await books.manifest(1);
+    await batchOf(1);
     expect(await audit()).toMatchObject({ ...NONE, dispatched: 8, trained: 4, voided: 4, checkedEpisodes: 4 });
   });
 
@@ -207,9 +209,7 @@ describe("audit of falsified books", () => {
         await sealStep(undefined);
         await books.manifest(0);
         await books.record(0);
-        await books.dispatch(1);
-        for (const id of books.ids(1)) await books.seal(id, 1);
-        await books.manifest(1);
+        await batchOf(1);
         await books.record(1);
       },
       { lost: 4 },
@@ -280,9 +280,7 @@ describe("audit of falsified books", () => {
       "an id in two batches",
       async () => {
         await books.cleanStep(0);
-        await books.dispatch(1);
-        for (const id of books.ids(1)) await books.seal(id, 1);
-        await books.manifest(1, (manifest) => void manifest.entries.push(...books.entry(FIRST)));
+        await batchOf(1, (manifest) => void manifest.entries.push(...books.entry(FIRST)));
         await books.record(1);
         books.consume(1, undefined, 5);
       },
