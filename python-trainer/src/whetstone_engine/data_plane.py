@@ -78,13 +78,14 @@ class DataPlane:
         return self._json({"prompt": self._engine.codec.decode(tokens, skip_special=False)})
 
     async def _whole(self, request: web.BaseRequest, call: Call, prefix: str) -> tuple[Sequence, Output]:
+        changes = await self._engine.changes(call.params)
         done: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
 
         def sink(output: Output) -> None:
             if not done.done():
                 done.set_result(output)
 
-        sequence = self._engine.submit(call, prefix, _header_id(request), sink)
+        sequence = self._engine.submit(call, prefix, _header_id(request), sink, changes)
         try:
             output = await done
         finally:
@@ -94,8 +95,9 @@ class DataPlane:
         return sequence, output
 
     async def _stream(self, request: web.BaseRequest, call: Call, prefix: str, writer: Any) -> web.StreamResponse:
+        changes = await self._engine.changes(call.params)
         outputs: asyncio.Queue[Output] = asyncio.Queue()
-        sequence = self._engine.submit(call, prefix, _header_id(request), outputs.put_nowait)
+        sequence = self._engine.submit(call, prefix, _header_id(request), outputs.put_nowait, changes)
         text = writer(sequence, call) if writer else None
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})

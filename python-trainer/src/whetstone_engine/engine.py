@@ -16,10 +16,12 @@ import torch
 
 from whetstone_engine.errors import ApiError
 from whetstone_engine.kv_cache import BLOCK, BlockPool
+from whetstone_engine.logits.change import RowChanges
+from whetstone_engine.logits.grammar import Grammars
 from whetstone_engine.metrics import Gauges, PauseClock
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Scheduler
-from whetstone_engine.sequence import Output, Sequence
+from whetstone_engine.sequence import Output, SamplingParams, Sequence
 from whetstone_engine.slots import SlotTable
 from whetstone_engine.step_loop import StepLoop
 from whetstone_engine.tokenizer import TextCodec
@@ -67,6 +69,7 @@ class Engine:
         self.max_len = min(options.max_model_len or config.max_position, config.max_position)
         eos = _end_tokens(options.model, config, self.codec)
         self.limits = Limits((options.served_model_name, str(options.model)), config.vocab_size, self.max_len, eos)
+        self.grammars = Grammars(self.codec.serialized(), config.vocab_size, eos)
         blocks = -(-_cache_tokens(options, config, self.max_len) // BLOCK) + 1
         self.runner = Runner(model, blocks)
         table = SlotTable(options.max_num_seqs, self.max_len)
@@ -84,11 +87,28 @@ class Engine:
         """The weight version that new tokens carry."""
         return self.scheduler.label
 
-    def submit(self, call: Call, prefix: str, header_id: str | None, sink: Callable[[Output], None]) -> Sequence:
+    async def changes(self, params: SamplingParams) -> RowChanges | None:
+        """What a request asks of its logits, made ready. Raises ApiError 400 for a form that cannot be kept."""
+        asked = params.logits
+        if asked is None:
+            return None
+        if asked.schema is None:
+            return RowChanges(asked)
+        return RowChanges(asked, await asyncio.to_thread(self.grammars.of_schema, asked.schema))
+
+    def submit(
+        self,
+        call: Call,
+        prefix: str,
+        header_id: str | None,
+        sink: Callable[[Output], None],
+        changes: RowChanges | None = None,
+    ) -> Sequence:
         """Queues a request. Raises ApiError 429 when the waiting queue is full."""
         request_id = f"{prefix}{header_id or call.request_id or uuid.uuid4().hex}"
         sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, call.salt)
         sequence.tells_versions = call.continuous_versions
+        sequence.changes = changes
         self.steps.submit(sequence)
         self.live.setdefault(request_id, []).append(sequence)
         return sequence

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from whetstone_engine.attention import PagedAttention, make_plan
+from whetstone_engine.logits.change import change_logits
 from whetstone_engine.sampler import Sampled, sample
 from whetstone_engine.scheduler import Batch
 from whetstone_engine.slots import SlotTable
@@ -43,6 +44,7 @@ class Runner:
         hidden = self.model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
         logits = self.model.logits(hidden).float()
         _forbid_early_stops(logits, table, slots)
+        change_logits(logits, table.changed_rows(slots))
         return slots, sample(logits, table.rows(slots), table.length[slots])
 
     @torch.inference_mode()

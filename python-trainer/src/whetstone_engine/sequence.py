@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from whetstone_engine.logits.asked import LogitChanges
+from whetstone_engine.logits.change import RowChanges
+
 
 @dataclass(slots=True)
 class SamplingParams:
@@ -24,6 +27,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    logits: LogitChanges | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class Sequence:
     """State of one request. Owned by the step thread after `submit`; `sink` belongs to the event loop.
 
     `slot` is its row in `SlotTable`, -1 while it waits. `marks` are (label, first output index it sampled).
-    `tells_versions`: each chunk of its stream has the spans so far.
+    `tells_versions`: each chunk of its stream has the spans so far. `changes`: what it asks of its logits.
     """
 
     request_id: str
@@ -71,6 +75,7 @@ class Sequence:
     sent: int = 0
     done: bool = False
     tells_versions: bool = False
+    changes: RowChanges | None = None
 
     def mark(self, label: str, output_index: int) -> None:
         """Tokens from `output_index` on are sampled by `label` (I5: every token keeps the label that sampled it)."""

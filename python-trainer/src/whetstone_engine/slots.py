@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from whetstone_engine.kv_cache import BLOCK
+from whetstone_engine.logits.change import RowChanges, Tokens
 from whetstone_engine.sampler import RowParams
 from whetstone_engine.sequence import Sequence
 
@@ -36,6 +37,7 @@ class SlotTable:
         self.min_p = np.zeros(capacity, np.float32)
         self.seed = np.zeros(capacity, np.uint64)
         self.wanted = np.zeros(capacity, np.int64)  # logprobs wanted, -1 for none
+        self.changes = dict[int, RowChanges]()  # of the slots whose sequence asks for any
         self.free = list(range(capacity - 1, -1, -1))
 
     def open(self, sequence: Sequence, max_len: int, eos: tuple[int, ...]) -> None:
@@ -53,9 +55,12 @@ class SlotTable:
         self.top_k[slot], self.min_p[slot] = params.top_k, params.min_p
         self.seed[slot] = params.seed
         self.wanted[slot] = -1 if params.logprobs is None else params.logprobs
+        if sequence.changes is not None:
+            self.changes[slot] = sequence.changes
 
     def close(self, sequence: Sequence) -> None:
         """Takes the row back."""
+        self.changes.pop(sequence.slot, None)
         self.free.append(sequence.slot)
         sequence.slot = -1
 
@@ -67,6 +72,17 @@ class SlotTable:
     def token_bytes(self, slot: int) -> bytes:
         """All tokens of a sequence as raw bytes: the keys of the prefix cache."""
         return self.tokens[slot, : self.length[slot]].tobytes()
+
+    def changed_rows(self, slots: np.ndarray) -> dict[int, tuple[RowChanges, Tokens]]:
+        """By their place in `slots`, those whose logits are to be changed."""
+        if not self.changes:
+            return {}
+        asking = [(row, slot) for row, slot in enumerate(slots.tolist()) if slot in self.changes]
+        return {row: (self.changes[slot], self._tokens_of(slot)) for row, slot in asking}
+
+    def _tokens_of(self, slot: int) -> Tokens:
+        prompt, length = self.prompt[slot], self.length[slot]
+        return Tokens(self.tokens[slot, :prompt], self.tokens[slot, prompt:length])
 
     def rows(self, slots: np.ndarray) -> RowParams:
         """Sampling parameters of the given slots."""

@@ -36,6 +36,10 @@ class TextCodec:
         except ModelError:
             self._template = None  # only /tokenize with messages needs one
 
+    def serialized(self) -> str:
+        """The tokenizer as the text of its tokenizer.json."""
+        return self._tokenizer.to_str()
+
     def encode(self, text: str, add_special_tokens: bool) -> list[int]:
         """Token ids; special tokens written out in the text become their single ids."""
         return self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses request bodies into `Sequence` parts; refuses by name what IEP/1 leaves out.
 
-Left out are features that break "abort, then resubmit the partial answer as prompt": several choices, penalties, stop
-strings, structured outputs, and whatever else looks at the whole answer. Unknown fields are ignored, as in vLLM.
+Left out are several choices, stop strings, and whatever else the gateway does itself. Penalties and structured outputs
+look at the whole answer, so a caller cannot resubmit a partial one as prompt. Unknown fields are ignored, as in vLLM.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whetstone_engine.errors import ApiError, invalid
+from whetstone_engine.logits.asked import parse_changes
 from whetstone_engine.sequence import SamplingParams
 from whetstone_engine.slots import MAX_STOPS
 
@@ -23,18 +24,13 @@ MAX_DEPTH = 64  # of nested lists and objects
 _FORBIDDEN: dict[str, tuple[Any, ...]] = {  # field → values that mean "off"
     "n": (1, None),
     "best_of": (1, None),
-    "presence_penalty": (0, None),
-    "frequency_penalty": (0, None),
-    "repetition_penalty": (1, None),
     "stop": ([], "", None),
     "bad_words": ([], None),
-    "structured_outputs": (None,),
     "guided_json": (None,),
     "guided_regex": (None,),
     "guided_choice": (None,),
     "guided_grammar": (None,),
     "response_format": (None, {"type": "text"}),
-    "logit_bias": ({}, None),
     "allowed_token_ids": (None,),
     "logprob_token_ids": (None,),
     "prompt_logprobs": (None,),
@@ -209,6 +205,10 @@ def _params(raw: dict[str, Any], prefix: str, prompt_length: int, limits: Limits
     if logprobs is not None:
         logprobs = _integer(raw, "logprobs", prefix, 0, 0, MAX_LOGPROBS)
     seed = raw.get("seed")
+    logits = parse_changes(raw, prefix, limits.vocab_size)
+    ignore_eos = flag(raw, "ignore_eos", prefix)
+    if ignore_eos and logits is not None and logits.schema is not None:
+        raise invalid(f"{prefix}structured_outputs", "an answer in this form ends by itself; leave ignore_eos out")
     return SamplingParams(
         max_tokens=max_tokens,
         seed=random.getrandbits(64) if seed is None else _integer(raw, "seed", prefix, 0, -(1 << 63), _MASK) & _MASK,
@@ -218,8 +218,9 @@ def _params(raw: dict[str, Any], prefix: str, prompt_length: int, limits: Limits
         min_p=_number(raw, "min_p", prefix, 0.0, 0.0, 1.0),
         min_tokens=min(min_tokens, room),
         stop_token_ids=_stops(raw.get("stop_token_ids"), prefix, limits),
-        ignore_eos=flag(raw, "ignore_eos", prefix),
+        ignore_eos=ignore_eos,
         logprobs=logprobs,
+        logits=logits,
     )
 
 

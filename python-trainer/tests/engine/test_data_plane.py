@@ -205,7 +205,7 @@ async def test_t08_bad_requests_get_the_error_object(api: Api, name: str) -> Non
 
 @pytest.mark.parametrize(
     "change",
-    [{"n": 2}, {"presence_penalty": 0.5}, {"repetition_penalty": 1.2}, {"stop": ["x"]}, {"structured_outputs": {}}],
+    [{"n": 2}, {"echo": True}, {"stop": ["x"]}, {"bad_words": ["x"]}, {"guided_json": {}}],
 )
 async def test_t08_features_outside_iep_are_refused(api: Api, change: dict[str, Any]) -> None:
     if "IEP_TARGET" in os.environ:

@@ -25,12 +25,7 @@ const hi = [user("hi")];
 
 describe("fields that would be dropped", () => {
   const asking: [string, unknown][] = [
-    ["response_format", { type: "json_object" }],
-    ["response_format", { type: "text", schema: {} }],
-    ["presence_penalty", 0.5],
-    ["frequency_penalty", -1],
-    ["repetition_penalty", 1.1],
-    ["logit_bias", { "50": -100 }],
+    ["bad_words", ["x"]],
     ["reasoning_effort", "high"],
     ["stop_token_ids", [5]],
     ["functions", [{ name: "f" }]],

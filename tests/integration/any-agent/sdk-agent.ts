@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job whose agent is the AI SDK's tool loop as its own page has it: base URL and key are all that it is told.
+// A job whose agent is the AI SDK's tool loop as its own page has it: base URL and key are all that it is told. Like many it
+// asks for one answer only, temperature 0 and a seed, which the job overrides.
 import { createOpenAI } from "@ai-sdk/openai";
 import { defineJob, defineRollout, grpo } from "@whetstone/sdk";
 import { generateText, stepCountIs, tool } from "ai";
@@ -13,6 +14,8 @@ const toolLoop = defineRollout({
       model: openai(model),
       prompt: "Say aaaa.",
       maxOutputTokens: 12,
+      temperature: 0,
+      seed: 1,
       tools: {
         look: tool({
           description: "Looks",
@@ -28,7 +31,7 @@ const toolLoop = defineRollout({
 });
 
 export default defineJob({
-  rollout: toolLoop,
+  rollout: { kind: toolLoop, clientSampling: "override" },
   train: { seeds: { first: 1, count: 1_000 } },
   algorithm: grpo({ groupSize: 4, learningRate: 1e-3 }),
   loop: { steps: 2, batchGroups: 2 },

@@ -68,6 +68,8 @@ def is_context(call: types.ModelCall, episode: types.Episode) -> bool:
     """Whether it was drawn in a way that no step can train."""
     if episode.purpose == types.PURPOSE_DEMONSTRATION:
         return False
+    if call.altered_by:
+        return True
     is_unknown = _is_truncated(call.sampling) and not call.support_counts
     return is_unknown or not 0 < temperature_of(call.sampling) < math.inf
 

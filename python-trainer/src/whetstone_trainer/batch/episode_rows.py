@@ -4,9 +4,9 @@
 A call that continues its trajectory's latest call lengthens that call's row: new prompt ids with mask 0, sampled ids
 with mask 1. What others said in between (another trajectory, a sub-agent, a frozen role) is context, mask 0. So is
 a greedy call, whose tokens have probability 1 whatever the weights, and a call drawn from a part of the vocabulary
-(top_p, top_k, min_p) that its engine did not name: where it did, probabilities are taken over that part. A root starts
-a row. So does a fork: the shared prefix is repeated with mask 0, because its tokens are trained once, in the row that
-came first. A row is all of one trajectory.
+(top_p, top_k, min_p) that its engine did not name: where it did, probabilities are taken over that part. So is one that
+was drawn otherwise than the job says (`altered_by`). A root starts a row. So does a fork: the shared prefix is repeated
+with mask 0, because its tokens are trained once, in the row that came first. A row is all of one trajectory.
 """
 
 from __future__ import annotations
@@ -187,6 +187,7 @@ def _require_trainable(episode: types.Episode) -> None:
     sampled = [call for call in episode.calls if call.completion_ids]
     if sampled and all(is_context(call, episode) for call in sampled):
         why = (
-            "every call was greedy (temperature 0) or drawn from a part of the vocabulary that its engine did not name"
+            "every call was greedy (temperature 0), drawn from a part of the vocabulary that its engine did not name, "
+            "or drawn otherwise than the job says"
         )
         raise ContractError(f"{episode.id}: none of its tokens can be trained: {why}")

@@ -47,6 +47,8 @@ export interface CompletionCall<Request extends CompletionRequest = CompletionRe
   readonly session?: Session | undefined;
   readonly role: string;
   readonly requestId: string;
+  /** What makes its distribution another one than the job's, by the names of the fields. */
+  readonly alteredBy: readonly string[];
 }
 
 export interface Completion {
@@ -170,7 +172,7 @@ interface Answered {
 function record(
   deps: CompletionDeps,
   session: Session,
-  { request, role, requestId }: CompletionCall,
+  { request, role, requestId, alteredBy }: CompletionCall,
   { plan, generation, index, startedAtMs, text, answer: said }: Answered,
 ): void {
   const nowMs = deps.now();
@@ -180,7 +182,15 @@ function record(
   const answer = { completionIds, logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
   const message = answerMessage(said, text);
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
-  const common = { index, policy: request.model, sampling: request.sampling, role, children: 0, demonstrationMask: [] };
+  const common = {
+    index,
+    policy: request.model,
+    sampling: request.sampling,
+    alteredBy,
+    role,
+    children: 0,
+    demonstrationMask: [],
+  };
   const call: CallRecord = { ...common, message, ...promptOf(plan), ...answer, ...when };
   session.add(call, request.messages, answerKey(said));
   if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });

@@ -108,18 +108,37 @@ export async function generate(
     const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
     const lease = acquired instanceof Promise ? await acquired : acquired;
     const problem = await runAttempt(run, lease);
+    if (startsOver(call)) takeAllOrNothing(run, problem);
     if (sink?.enough !== undefined) return cutAfter(answer, sink.enough);
     if (problem === undefined) return answer;
     scope.throwIfCancelled();
     answer.resubmissions++;
     deps.onResubmission(problem.reason);
     if (answer.ids.length >= (call.sampling.maxTokens ?? Infinity)) return { ...answer, finishReason: "length" };
-    if (!problem.counts) continue;
-    failures++;
-    if (failures >= MAX_FAILURES) throw gaveUp(failures, problem.message);
-    await deps.pause(FIRST_PAUSE_MS * 2 ** failures, scope);
-    scope.throwIfCancelled();
+    if (problem.counts) await pauseAfter(run, ++failures, problem);
   }
+}
+
+/** @throws ApiError when it was one failure too many. */
+async function pauseAfter({ deps, scope }: Run, failures: number, { message }: Problem): Promise<void> {
+  if (failures >= MAX_FAILURES) throw gaveUp(failures, message);
+  await deps.pause(FIRST_PAUSE_MS * 2 ** failures, scope);
+  scope.throwIfCancelled();
+}
+
+/**
+ * Penalties and forms look at the whole answer, and engines would not know the beginning of one that goes on elsewhere. So an
+ * interrupted call with any of them begins anew, and nothing of it is sent before its end.
+ */
+function startsOver({ sampling }: GenerateCall): boolean {
+  return sampling.logits !== undefined;
+}
+
+function takeAllOrNothing({ answer, sink }: Run, problem: Problem | undefined): void {
+  if (problem === undefined) sink?.take(answer);
+  else
+    for (const list of [answer.ids, answer.logprobs, answer.alternatives, answer.supports, answer.spans])
+      list.length = 0;
 }
 
 /** Why a call must be resubmitted. `counts`: it is a failure, not a weight switch. */
@@ -159,12 +178,12 @@ async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> 
 
 /** What happens to tokens as they come; undefined: nobody waits for them. */
 function forwardOf(
-  { deps, sink }: Run,
+  { deps, call, sink }: Run,
   lease: Lease,
   { requestId }: AttemptRequest,
   streamed: Tokens,
 ): OnTokens | undefined {
-  if (sink?.wanted !== true) return undefined;
+  if (sink?.wanted !== true || startsOver(call)) return undefined;
   return (tokens) => {
     const wasEnough = sink.enough !== undefined;
     appendTokens(streamed, tokens);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { LogitChanges } from "./logit-changes.ts";
 import type { TemplateMessage } from "./message.ts";
 
 /** How tokens are drawn; what was not given is undefined. */
@@ -9,6 +10,7 @@ export interface SamplingAsked {
   readonly minP?: number | undefined;
   readonly maxTokens?: number | undefined;
   readonly seed?: number | undefined;
+  readonly logits?: LogitChanges | undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of a request's fields for every dialect. Each throws ApiError 400 with the field's path.
 import { badField } from "../completion/api-error.ts";
+import type { LogitChanges } from "../completion/logit-changes.ts";
 import {
   type SamplingAsked,
   schemasOf,
@@ -77,8 +78,8 @@ export function stopStrings(fields: Fields, name: string): string[] {
   });
 }
 
-/** How tokens are drawn, as every dialect names it. */
-export function parseDrawing(fields: Fields, maxTokens: number | undefined): SamplingAsked {
+/** How tokens are drawn, as every dialect names it. @param logits  what the dialect has beyond that. */
+export function parseDrawing(fields: Fields, maxTokens: number | undefined, logits?: LogitChanges): SamplingAsked {
   const topP = number(fields, "top_p", 0, 1);
   if (topP === 0) throw badField("top_p", "must be greater than 0");
   return withBoundedSupport({
@@ -89,6 +90,7 @@ export function parseDrawing(fields: Fields, maxTokens: number | undefined): Sam
     minP: number(fields, "min_p", 0, 1),
     maxTokens,
     seed: integer(fields, "seed", 0),
+    logits,
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words of IEP/1: the subset of vLLM's /inference/v1/generate that an engine and the gateway exchange.
 import type { Alternative, AttemptRequest, Tokens } from "../completion/generate.ts";
+import { wireLogits } from "../completion/logit-changes.ts";
 import type { LabelSpan } from "../completion/token-span.ts";
 
 interface WireLogprob {
@@ -46,6 +47,7 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
       max_tokens: request.maxTokens,
       seed: request.seed ?? undefined,
       logprobs: request.alternatives,
+      ...wireLogits(sampling.logits),
     },
   });
 }

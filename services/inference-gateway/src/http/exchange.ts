@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, badField } from "../completion/api-error.ts";
 import { CallScope } from "../completion/call-scope.ts";
+import { agreeOn } from "../completion/client-sampling.ts";
 import { complete } from "../completion/complete.ts";
 import { completeMany } from "../completion/complete-many.ts";
 import type { Codec, Completion, CompletionCall, OnPiece } from "../completion/complete.ts";
@@ -65,7 +66,7 @@ export class Exchange {
       const session = openSession(this.#context, request);
       const parsed = this.#dialect.parse(body, session?.earlier ?? NOTHING_EARLIER);
       const codec = codecOf(this.#context, parsed.model);
-      const call = this.#callOf(request, parsed, session);
+      const call = this.#callOf(asked, parsed, session);
       if (parsed.stream) await this.#stream(asked, call, codec);
       else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#completeAll(asked, call), codec));
       return 200;
@@ -77,10 +78,13 @@ export class Exchange {
     }
   }
 
-  #callOf(request: FastifyRequest, parsed: CompletionRequest, session: Session | undefined): CompletionCall {
+  #callOf({ request, reply }: Request, parsed: CompletionRequest, session: Session | undefined): CompletionCall {
     const role = request.headers["x-whetstone-role"];
+    const { sampling, alteredBy, overridden } = agreeOn(parsed.sampling, session?.terms);
+    if (overridden.length > 0) reply.raw.setHeader("x-whetstone-overridden", overridden.join(", "));
     return {
-      request: parsed,
+      request: { ...parsed, sampling },
+      alteredBy,
       session,
       role: typeof role === "string" && role !== "" ? role : "agent",
       requestId: `${this.#idPrefix}${this.#count++}`,

@@ -18,6 +18,7 @@ import { encodeCallTree } from "../sessions/call-tree.ts";
 import { Exchange } from "./exchange.ts";
 import { codecOf, openNamed, parseJsonBody } from "./http-context.ts";
 import type { HttpContext, SessionParams } from "./http-context.ts";
+import { parseTerms } from "./parse-terms.ts";
 import { sendError } from "./send.ts";
 
 export interface HttpServerOptions {
@@ -145,10 +146,13 @@ function addSessionRoutes(server: FastifyInstance, context: HttpContext): void {
   server.post("/s/:session/render", (request, reply) => sendRendered(context, request, reply));
 }
 
-/** For an agent with a client of its own. It is good until the session is closed, or has been idle too long. */
-function sendKey({ sessions, chat }: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { name } = openNamed(sessions, (request.params as SessionParams).session ?? "", chat.now());
-  const key = sessions.issueKey(name, chat.now(), () => `ws-${randomBytes(24).toString("base64url")}`);
+/** For an agent with a client of its own; with the sampling of its episode. It is good until the session is closed, or has been idle too long. */
+function sendKey(context: HttpContext, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { sessions, chat } = context;
+  const terms = parseTerms(context, request);
+  const session = openNamed(sessions, (request.params as SessionParams).session ?? "", chat.now());
+  if (terms !== undefined) session.terms = terms;
+  const key = sessions.issueKey(session.name, chat.now(), () => `ws-${randomBytes(24).toString("base64url")}`);
   return reply.code(201).send({ key });
 }
 

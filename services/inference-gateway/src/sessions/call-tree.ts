@@ -34,7 +34,7 @@ function callTree(session: string, calls: readonly CallRecord[]): CallTree {
 }
 
 function modelCall(call: CallRecord): ModelCall {
-  const { seed, ...sampling } = call.sampling;
+  const { seed, logits: _, ...sampling } = call.sampling;
   return create(ModelCallSchema, {
     id: callId(call),
     parentId: call.parent ? callId(call.parent) : "",
@@ -55,6 +55,7 @@ function modelCall(call: CallRecord): ModelCall {
     resubmissions: call.resubmissions,
     cachedTokens: call.cachedTokens,
     demonstrationMask: call.demonstrationMask as number[],
+    alteredBy: call.alteredBy as string[],
   });
 }
 

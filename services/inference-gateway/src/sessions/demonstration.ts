@@ -57,6 +57,7 @@ async function demonstrated(
   const none = {
     finishReason: "stop",
     sampling: {},
+    alteredBy: [],
     role: "agent",
     children: 0,
     resubmissions: 0,

@@ -2,6 +2,7 @@
 import { RememberedAnswers } from "../completion/earlier-answers.ts";
 import { messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
+import type { SamplingTerms } from "../completion/client-sampling.ts";
 import type { SamplingAsked } from "../completion/request.ts";
 import type { TokenSpan } from "../completion/token-span.ts";
 
@@ -24,6 +25,8 @@ export interface CallRecord {
   readonly spans: readonly TokenSpan[];
   readonly finishReason: string;
   readonly sampling: SamplingAsked;
+  /** See ModelCall. */
+  readonly alteredBy: readonly string[];
   readonly role: string;
   /** What the model wrote, with its marks of thoughts and calls. */
   readonly text: string;
@@ -61,6 +64,8 @@ export class Session {
   lastUsedMs: number;
   /** The key that names it; undefined: none was issued. */
   key: string | undefined;
+  /** What its calls are sampled with; undefined: with what the client asks for. */
+  terms: SamplingTerms | undefined;
   /** Its calls go where the prefix cache is warm. */
   lastEngineId = "";
   /** Labels only grow (I5): a session never goes back to an older version than it has seen. */

@@ -13,7 +13,7 @@ import {
   type Registry,
 } from "@whetstone/sdk";
 import type { Delivery } from "../tasks/delivery.ts";
-import { limitsOf } from "./limits.ts";
+import { limitsOf, termsOf } from "./limits.ts";
 import { recordOf } from "./record.ts";
 import { sessionName } from "./session-name.ts";
 import type { EnvironmentChoice, Environments } from "../environments/environments.ts";
@@ -93,7 +93,8 @@ function openSession(
   run: EpisodeRun,
   sessions: GatewaySession[],
 ): GatewaySession {
-  const session = new GatewaySession(gateway, sessionName(task.episodeId, attempt, run.try, replay), task.model);
+  const name = sessionName(task.episodeId, attempt, run.try, replay);
+  const session = new GatewaySession(gateway, name, { model: task.model, terms: termsOf(task) });
   sessions.push(session);
   return session;
 }

@@ -10,7 +10,7 @@ import {
   type RolloutClient,
   type Step,
 } from "@whetstone/sdk";
-import type { Gateway } from "./gateway.ts";
+import type { Gateway, SessionTerms } from "./gateway.ts";
 
 const API_RETRIES = 10;
 
@@ -21,14 +21,17 @@ export class GatewaySession implements RolloutClient {
   readonly #gateway: Gateway;
   readonly #name: string;
   readonly #model: string;
+  readonly #terms: SessionTerms;
   #chat: ChatClient;
   /** Names of the calls that were answered, in the order of their answers. */
   readonly #answered: string[] = [];
 
-  constructor(gateway: Gateway, name: string, model: string) {
+  /** @param terms  for an agent with a client of its own; others ask for what the task says. */
+  constructor(gateway: Gateway, name: string, { model, terms }: { model: string; terms: SessionTerms }) {
     this.#gateway = gateway;
     this.#name = name;
     this.#model = model;
+    this.#terms = terms;
     this.#chat = this.#client();
   }
 
@@ -38,7 +41,7 @@ export class GatewaySession implements RolloutClient {
 
   /** For an agent with a client of its own: its key is good for this try alone. */
   async openEndpoint(signal: AbortSignal): Promise<ModelEndpoint> {
-    this.#chat = this.#client(await this.#gateway.issueKey(this.#name, signal));
+    this.#chat = this.#client(await this.#gateway.issueKey(this.#name, this.#terms, signal));
     return this.#chat.endpoint;
   }
 

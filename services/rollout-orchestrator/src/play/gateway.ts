@@ -15,6 +15,12 @@ export interface GivenConversation {
   readonly tools: readonly object[];
 }
 
+/** What the calls of a session are sampled with, and what a client may ask for, as the gateway reads it. */
+export interface SessionTerms {
+  readonly sampling: object;
+  readonly client_sampling: "context" | "override" | "refuse";
+}
+
 /** Of a gateway that wants to know who calls. */
 export interface GatewaySecurity {
   readonly connect?: Parameters<typeof createChatPool>[2];
@@ -39,10 +45,16 @@ export class Gateway implements AsyncDisposable {
     return `${this.#publicOrigin}${this.#path(session)}`;
   }
 
-  /** The key that names a session to the gateway, for as long as the session lives. */
-  async issueKey(session: string, signal: AbortSignal): Promise<string> {
+  /** The key that names a session to the gateway, for as long as the session lives, and what its calls are sampled with. */
+  async issueKey(session: string, terms: SessionTerms, signal: AbortSignal): Promise<string> {
     const headers = { "content-type": "application/json" };
-    const request: HttpRequest = { method: "POST", path: `${this.#path(session)}/key`, headers, body: "{}", signal };
+    const request: HttpRequest = {
+      method: "POST",
+      path: `${this.#path(session)}/key`,
+      headers,
+      body: JSON.stringify(terms),
+      signal,
+    };
     const answer = await sendWithRetry(this.pool, request, ATTEMPTS);
     if (answer.status !== 201) throw refusal(answer);
     return (JSON.parse(new TextDecoder().decode(answer.body)) as { key: string }).key;

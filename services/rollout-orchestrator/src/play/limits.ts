@@ -2,6 +2,7 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
 import { type Filled, withDefaults } from "@whetstone/contract/defaults";
+import { ClientSampling } from "@whetstone/proto/jobs/v1/jobs";
 import {
   type PhaseTimeouts,
   type RolloutLimits,
@@ -9,6 +10,7 @@ import {
   SamplingSchema,
 } from "@whetstone/proto/types/v1/types";
 import type { AgentExecutionEngineOptions, SamplingParams } from "@whetstone/sdk";
+import type { SessionTerms } from "./gateway.ts";
 
 type Limits = Pick<
   AgentExecutionEngineOptions,
@@ -65,6 +67,22 @@ export function budgetsOf({ limits }: Pick<RolloutTask, "limits">): Filled<Rollo
 
 export function episodeTimeoutMs(task: Pick<RolloutTask, "limits">): number {
   return msOf(budgetsOf(task).episodeTimeout);
+}
+
+const CLIENT_SAMPLING = {
+  [ClientSampling.UNSPECIFIED]: "context",
+  [ClientSampling.CONTEXT]: "context",
+  [ClientSampling.OVERRIDE]: "override",
+  [ClientSampling.REFUSE]: "refuse",
+} as const;
+
+/** What the gateway holds the agent's own client to. */
+export function termsOf({ sampling, agent }: Pick<RolloutTask, "sampling" | "agent">): SessionTerms {
+  const { temperature, topP, topK, minP, maxTokens } = samplingOf(sampling);
+  return {
+    sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, max_tokens: maxTokens },
+    client_sampling: CLIENT_SAMPLING[agent?.clientSampling ?? ClientSampling.CONTEXT],
+  };
 }
 
 function samplingOf(sampling: RolloutTask["sampling"]): SamplingParams {

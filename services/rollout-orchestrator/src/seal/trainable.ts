@@ -3,10 +3,16 @@
  * Judges, when an episode is sealed, whether a step can train it, so that no manifest lists one that the trainer must
  * refuse (I6). The trainer applies the same rules in `episode_rows.py`; both read proto/golden/trainable.json.
  */
-import { type Episode, type ModelCall, Purpose } from "@whetstone/proto/types/v1/types";
+import { type Episode, type ModelCall, Purpose, type Sampling } from "@whetstone/proto/types/v1/types";
 
 const NOTHING_LEFT =
   "none of its tokens can be trained: every call was greedy (temperature 0) or drawn from a part of the vocabulary that its engine did not name (top_p, top_k, min_p)";
+
+/** Of an agent whose own client asks for other sampling than the job's. */
+function allAltered(names: ReadonlySet<string>): string {
+  const asked = [...names].join(", ");
+  return `none of its tokens can be trained: the agent's client asks for sampling that is not the job's (${asked}); agent.clientSampling "override" makes the job's hold`;
+}
 
 /** Of an episode or a trajectory, to either side of 0. With more, the trainer's gradients overflow. */
 const LARGEST_REWARD = 1e12;
@@ -26,19 +32,26 @@ export function whyNotTrainable(episode: Episode): string {
     earlier.add(call.id);
   }
   const sampled = calls.filter(({ completionIds }) => completionIds.length > 0);
-  return sampled.length > 0 && sampled.every((call) => isContext(call, purpose)) ? NOTHING_LEFT : "";
+  if (sampled.length === 0 || !sampled.every((call) => isContext(call, purpose))) return "";
+  const altered = new Set(sampled.flatMap(({ alteredBy }) => alteredBy));
+  return altered.size > 0 ? allAltered(altered) : NOTHING_LEFT;
 }
 
 /**
  * Whether the call was drawn in a way that no step can train, so that its tokens are context. A greedy token has
  * probability 1 whatever the weights; one drawn from a part of the vocabulary has a probability within that part, which the
- * trainer can only compute where the engine named it.
+ * trainer can only compute where the engine named it. What penalties, biases or a form altered, or was drawn otherwise than
+ * the job says, is no sample of the policy that is trained.
  */
-function isContext({ sampling, supportCounts }: ModelCall, purpose: Purpose): boolean {
+function isContext({ sampling, supportCounts, alteredBy }: ModelCall, purpose: Purpose): boolean {
   if (purpose !== Purpose.TRAIN) return false;
-  const { temperature = 1, topP = 1, topK = 0, minP = 0 } = sampling ?? {};
-  const isTruncated = !(topP >= 1) || topK > 0 || !(minP <= 0);
-  return !(temperature > 0 && temperature < Infinity) || (isTruncated && supportCounts.length === 0);
+  const { temperature = 1 } = sampling ?? {};
+  const isDrawn = temperature > 0 && temperature < Infinity;
+  return alteredBy.length > 0 || !isDrawn || (isTruncated(sampling) && supportCounts.length === 0);
+}
+
+function isTruncated({ topP = 1, topK = 0, minP = 0 }: Partial<Sampling> = {}): boolean {
+  return !(topP >= 1) || topK > 0 || !(minP <= 0);
 }
 
 function faultOf(call: ModelCall, earlier: ReadonlySet<string>, purpose: Purpose): string {

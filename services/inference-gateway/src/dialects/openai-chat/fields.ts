@@ -5,12 +5,13 @@
 import { type FieldRules, HONOURED, IGNORED, refused } from "../field-rules.ts";
 
 const CUT_IN_AGENT = "cut the text in the agent";
-const CHECK_IN_AGENT = "check the answer in the agent or the environment";
 const SAMPLED_AS_IS = "tokens are sampled from the model's own distribution, which is what is trained";
 
 /** By name. `null` passes everywhere: it means that the field was not given. */
 export const REQUEST_FIELDS: FieldRules = new Map([
   ["chat_template_kwargs", HONOURED],
+  ["frequency_penalty", HONOURED],
+  ["logit_bias", HONOURED],
   ["logprobs", HONOURED],
   ["max_completion_tokens", HONOURED],
   ["max_tokens", HONOURED],
@@ -19,6 +20,9 @@ export const REQUEST_FIELDS: FieldRules = new Map([
   ["model", HONOURED],
   ["n", HONOURED],
   ["parallel_tool_calls", HONOURED],
+  ["presence_penalty", HONOURED],
+  ["repetition_penalty", HONOURED],
+  ["response_format", HONOURED],
   ["return_token_ids", HONOURED],
   ["seed", HONOURED],
   ["stop", HONOURED],
@@ -46,19 +50,14 @@ export const REQUEST_FIELDS: FieldRules = new Map([
   ["bad_words", refused([[]], SAMPLED_AS_IS)],
   ["best_of", refused([1], "send the request several times")],
   ["echo", refused([false], "the client has the prompt")],
-  ["frequency_penalty", refused([0], SAMPLED_AS_IS)],
-  ["function_call", refused(["auto", "none"], CHECK_IN_AGENT)],
+  ["function_call", refused(["auto", "none"], "send tool_choice")],
   ["functions", refused([[]], "send tools")],
   ["ignore_eos", refused([false], SAMPLED_AS_IS)],
   ["include_stop_str_in_output", refused([false, true], CUT_IN_AGENT)],
   ["length_penalty", refused([1], SAMPLED_AS_IS)],
-  ["logit_bias", refused([{}], SAMPLED_AS_IS)],
   ["min_tokens", refused([0], SAMPLED_AS_IS)],
   ["modalities", refused([["text"]], "only text comes out")],
-  ["presence_penalty", refused([0], SAMPLED_AS_IS)],
   ["reasoning_effort", refused([], "a chat template that knows of effort takes it in chat_template_kwargs")],
-  ["repetition_penalty", refused([1], SAMPLED_AS_IS)],
-  ["response_format", refused([{ type: "text" }], CHECK_IN_AGENT)],
   ["skip_special_tokens", refused([true], "ask for return_token_ids")],
   ["stop_token_ids", refused([[]], CUT_IN_AGENT)],
   ["use_beam_search", refused([false], SAMPLED_AS_IS)],

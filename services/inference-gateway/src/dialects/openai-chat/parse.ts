@@ -19,6 +19,7 @@ import {
   stopStrings,
 } from "../read-fields.ts";
 import { refuseUnsupported } from "../field-rules.ts";
+import { parseForm, parseLogits } from "../read-logits.ts";
 import { parseTools } from "../read-tools.ts";
 import { REQUEST_FIELDS } from "./fields.ts";
 import { parseMessages } from "./messages.ts";
@@ -34,16 +35,17 @@ export function parseChatRequest(body: unknown): ChatRequest {
   const fields = parseFields(body);
   refuseUnsupported(fields, REQUEST_FIELDS);
   const tools = parseTools(fields["tools"]);
+  const toolChoice = parseToolChoice(fields["tool_choice"], tools);
   flag(fields, "parallel_tool_calls");
   return {
     model: parseModel(fields),
     messages: parseMessages(fields["messages"]),
     tools,
-    toolChoice: parseToolChoice(fields["tool_choice"], tools),
+    toolChoice,
     parallelCalls: fields["parallel_tool_calls"] !== false,
     n: integer(fields, "n", 1, MAX_CHOICES) ?? 1,
     variables: parseVariables(fields["chat_template_kwargs"]),
-    sampling: parseSampling(fields),
+    sampling: parseSampling(fields, tools, toolChoice),
     stops: stopStrings(fields, "stop"),
     stream: flag(fields, "stream"),
     includeUsage: includeUsage(fields["stream_options"]),
@@ -64,8 +66,11 @@ function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
   return requireTool("tool_choice", name, tools);
 }
 
-function parseSampling(fields: Fields): SamplingAsked {
-  return parseDrawing(fields, integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1));
+function parseSampling(fields: Fields, tools: Tools, toolChoice: ToolChoice): SamplingAsked {
+  const schemaOf = (format: Fields): unknown => (format["json_schema"] as Fields | undefined)?.["schema"];
+  const form = parseForm("response_format", fields["response_format"], { schemaOf, tools, toolChoice });
+  const maxTokens = integer(fields, "max_completion_tokens", 1) ?? integer(fields, "max_tokens", 1);
+  return parseDrawing(fields, maxTokens, parseLogits(fields, form));
 }
 
 function parseLogprobs(fields: Fields): number | undefined {

@@ -4,12 +4,16 @@ import { type FieldRules, fieldsWith, HONOURED, IGNORED, refused } from "../fiel
 /** Every field of a text completion that the gateway knows. */
 export const REQUEST_FIELDS: FieldRules = new Map([
   ...fieldsWith(HONOURED, [
+    "frequency_penalty",
+    "logit_bias",
     "logprobs",
     "max_tokens",
     "min_p",
     "model",
     "n",
+    "presence_penalty",
     "prompt",
+    "repetition_penalty",
     "return_token_ids",
     "seed",
     "stop",
@@ -19,8 +23,5 @@ export const REQUEST_FIELDS: FieldRules = new Map([
 
   ["best_of", refused([1], "ask for n answers")],
   ["echo", refused([false], "the client has the prompt")],
-  ["frequency_penalty", refused([0], "tokens are sampled from the model's own distribution")],
-  ["logit_bias", refused([{}], "tokens are sampled from the model's own distribution")],
-  ["presence_penalty", refused([0], "tokens are sampled from the model's own distribution")],
   ["suffix", refused([""], "write it into the prompt")],
 ]);

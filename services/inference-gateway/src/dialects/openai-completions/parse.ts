@@ -3,6 +3,7 @@ import { badField } from "../../completion/api-error.ts";
 import type { CompletionRequest, RawPrompt } from "../../completion/request.ts";
 import { refuseUnsupported } from "../field-rules.ts";
 import { flag, includeUsage, integer, parseDrawing, parseFields, parseModel, stopStrings } from "../read-fields.ts";
+import { parseLogits } from "../read-logits.ts";
 import { REQUEST_FIELDS } from "./fields.ts";
 
 /** A text completion as asked for. */
@@ -24,7 +25,7 @@ export function parseTextRequest(body: unknown): TextRequest {
     messages: [],
     prompt: parsePrompt(fields["prompt"]),
     n: integer(fields, "n", 1, MAX_CHOICES) ?? 1,
-    sampling: parseDrawing(fields, integer(fields, "max_tokens", 1) ?? DEFAULT_MAX_TOKENS),
+    sampling: parseDrawing(fields, integer(fields, "max_tokens", 1) ?? DEFAULT_MAX_TOKENS, parseLogits(fields)),
     stops: stopStrings(fields, "stop"),
     stream: flag(fields, "stream"),
     includeUsage: includeUsage(fields["stream_options"]),

@@ -11,6 +11,7 @@ export const REQUEST_FIELDS: FieldRules = new Map([
     "store",
     "stream",
     "temperature",
+    "text",
     "tool_choice",
   ]),
   ...fieldsWith(HONOURED, ["tools", "top_k", "top_p"]),
@@ -22,7 +23,6 @@ export const REQUEST_FIELDS: FieldRules = new Map([
   ["conversation", refused([], "send previous_response_id or the whole input")],
   ["max_tool_calls", refused([], "count the calls in the agent")],
   ["prompt", refused([], "send instructions and input")],
-  ["text", refused([{}, { format: { type: "text" } }], "check the answer in the agent or the environment")],
   ["top_logprobs", refused([0], "ask /v1/chat/completions for log-probabilities")],
   ["truncation", refused(["disabled"], "shorten the input in the agent")],
 ]);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ApiError, badField } from "../../completion/api-error.ts";
 import type { EarlierAnswers } from "../../completion/earlier-answers.ts";
+import type { AnswerForm } from "../../completion/logit-changes.ts";
 import type { TemplateMessage } from "../../completion/message.ts";
 import type { CompletionRequest, TemplateVariables, ToolChoice, Tools } from "../../completion/request.ts";
 import { refuseUnsupported } from "../field-rules.ts";
+import { parseForm, parseLogits } from "../read-logits.ts";
 import { parseTools } from "../read-tools.ts";
 import { type Fields, flag, integer, parseDrawing, parseFields, parseModel, requireTool } from "../read-fields.ts";
 import { REQUEST_FIELDS } from "./fields.ts";
@@ -22,6 +24,8 @@ export function parseResponsesRequest(body: unknown, earlier: EarlierAnswers): R
   const tools = parseFunctions(fields["tools"]);
   const { previous, before } = parsePrevious(fields["previous_response_id"], earlier);
   const messages = parseInput(fields["input"], earlier);
+  const toolChoice = parseToolChoice(fields["tool_choice"], tools);
+  const form = parseText(fields["text"], tools, toolChoice);
   flag(fields, "parallel_tool_calls");
   flag(fields, "store");
   const whole = [...parseInstructions(fields["instructions"]), ...before, ...messages];
@@ -30,10 +34,10 @@ export function parseResponsesRequest(body: unknown, earlier: EarlierAnswers): R
     model: parseModel(fields),
     messages: whole,
     tools,
-    toolChoice: parseToolChoice(fields["tool_choice"], tools),
+    toolChoice,
     parallelCalls: fields["parallel_tool_calls"] !== false,
     variables: parseReasoning(fields["reasoning"]),
-    sampling: parseDrawing(fields, integer(fields, "max_output_tokens", 1)),
+    sampling: parseDrawing(fields, integer(fields, "max_output_tokens", 1), parseLogits({}, form)),
     stream: flag(fields, "stream"),
     remember: fields["store"] === false ? undefined : { previous, messages },
     repeated: repeatedOf(fields),
@@ -73,6 +77,18 @@ function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
   if (value === undefined || value === null || value === "auto") return "auto";
   if (value === "none" || (value === "required" && tools !== undefined)) return value;
   return requireTool("tool_choice", (value as { name?: unknown }).name, tools);
+}
+
+/** How verbose an answer is, is the model's own matter. */
+function parseText(value: unknown, tools: Tools, toolChoice: ToolChoice): AnswerForm | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "object") throw badField("text", "must be an object");
+  const unknown = Object.keys(value).find((name) => !["format", "verbosity"].includes(name));
+  if (unknown !== undefined) throw badField(`text.${unknown}`, "no such field");
+  const { verbosity = "medium" } = value as Fields;
+  if (verbosity !== "medium" && verbosity !== null) throw badField("text.verbosity", "say it in the messages");
+  const schemaOf = (format: Fields): unknown => format["schema"];
+  return parseForm("text.format", (value as Fields)["format"], { schemaOf, tools, toolChoice });
 }
 
 /** The effort is the chat template's to know. */

@@ -4,6 +4,7 @@
 export interface FilledFields {
   "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight" | "weights";
   "whetstone.jobs.v1.Lora": "rank";
+  "whetstone.jobs.v1.AgentSpec": "clientSampling";
   "whetstone.jobs.v1.EnvironmentSpec": "pool";
   "whetstone.jobs.v1.Dataset": "repeat";
   "whetstone.jobs.v1.Validation": "everySteps" | "atStart" | "atEnd";

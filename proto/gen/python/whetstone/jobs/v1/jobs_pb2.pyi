@@ -15,6 +15,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ClientSampling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLIENT_SAMPLING_UNSPECIFIED: _ClassVar[ClientSampling]
+    CLIENT_SAMPLING_CONTEXT: _ClassVar[ClientSampling]
+    CLIENT_SAMPLING_OVERRIDE: _ClassVar[ClientSampling]
+    CLIENT_SAMPLING_REFUSE: _ClassVar[ClientSampling]
+
 class LossAggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOSS_AGGREGATION_UNSPECIFIED: _ClassVar[LossAggregation]
@@ -123,6 +130,10 @@ class JobWish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_WISH_RUN: _ClassVar[JobWish]
     JOB_WISH_SUSPEND: _ClassVar[JobWish]
     JOB_WISH_CANCEL: _ClassVar[JobWish]
+CLIENT_SAMPLING_UNSPECIFIED: ClientSampling
+CLIENT_SAMPLING_CONTEXT: ClientSampling
+CLIENT_SAMPLING_OVERRIDE: ClientSampling
+CLIENT_SAMPLING_REFUSE: ClientSampling
 LOSS_AGGREGATION_UNSPECIFIED: LossAggregation
 LOSS_AGGREGATION_TOKEN_MEAN: LossAggregation
 LOSS_AGGREGATION_TOKEN_SUM: LossAggregation
@@ -210,12 +221,14 @@ class ModelSource(_message.Message):
     def __init__(self, path: _Optional[str] = ..., lora: _Optional[_Union[Lora, _Mapping]] = ...) -> None: ...
 
 class AgentSpec(_message.Message):
-    __slots__ = ("kind", "args")
+    __slots__ = ("kind", "args", "client_sampling")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ARGS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_SAMPLING_FIELD_NUMBER: _ClassVar[int]
     kind: str
     args: _struct_pb2.Struct
-    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    client_sampling: ClientSampling
+    def __init__(self, kind: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., client_sampling: _Optional[_Union[ClientSampling, str]] = ...) -> None: ...
 
 class EnvironmentSpec(_message.Message):
     __slots__ = ("kind", "args", "pool")

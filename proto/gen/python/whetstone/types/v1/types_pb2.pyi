@@ -294,7 +294,7 @@ class VersionSpan(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., policy_version: _Optional[int] = ...) -> None: ...
 
 class ModelCall(_message.Message):
-    __slots__ = ("id", "parent_id", "prompt_ids", "completion_ids", "logprobs", "version_spans", "finish_reason", "sampling", "seed", "role", "text", "fork_reason", "started_at", "duration", "resubmissions", "cached_tokens", "demonstration_mask", "support_ids", "support_counts")
+    __slots__ = ("id", "parent_id", "prompt_ids", "completion_ids", "logprobs", "version_spans", "finish_reason", "sampling", "seed", "role", "text", "fork_reason", "started_at", "duration", "resubmissions", "cached_tokens", "demonstration_mask", "support_ids", "support_counts", "altered_by")
     ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -314,6 +314,7 @@ class ModelCall(_message.Message):
     DEMONSTRATION_MASK_FIELD_NUMBER: _ClassVar[int]
     SUPPORT_IDS_FIELD_NUMBER: _ClassVar[int]
     SUPPORT_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ALTERED_BY_FIELD_NUMBER: _ClassVar[int]
     id: str
     parent_id: str
     prompt_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -333,7 +334,8 @@ class ModelCall(_message.Message):
     demonstration_mask: _containers.RepeatedScalarFieldContainer[int]
     support_ids: _containers.RepeatedScalarFieldContainer[int]
     support_counts: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, id: _Optional[str] = ..., parent_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., completion_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., finish_reason: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., seed: _Optional[int] = ..., role: _Optional[str] = ..., text: _Optional[str] = ..., fork_reason: _Optional[_Union[ForkReason, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resubmissions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., demonstration_mask: _Optional[_Iterable[int]] = ..., support_ids: _Optional[_Iterable[int]] = ..., support_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+    altered_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., parent_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., completion_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., finish_reason: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., seed: _Optional[int] = ..., role: _Optional[str] = ..., text: _Optional[str] = ..., fork_reason: _Optional[_Union[ForkReason, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resubmissions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., demonstration_mask: _Optional[_Iterable[int]] = ..., support_ids: _Optional[_Iterable[int]] = ..., support_counts: _Optional[_Iterable[int]] = ..., altered_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("call_id", "observation", "model_response", "action", "thought", "reward", "done", "mc_return", "info")

@@ -98,6 +98,14 @@ export declare type AgentSpec = Message<"whetstone.jobs.v1.AgentSpec"> & {
    * @generated from field: google.protobuf.Struct args = 2;
    */
   args?: JsonObject | undefined;
+
+  /**
+   * For an agent with a client of its own ("http", "command", a rollout): what holds where that client asks for other sampling
+   * than the job's.
+   *
+   * @generated from field: whetstone.jobs.v1.ClientSampling client_sampling = 3;
+   */
+  clientSampling: ClientSampling;
 };
 
 /**
@@ -2839,6 +2847,47 @@ export declare type AuditViolation = Message<"whetstone.jobs.v1.AuditViolation">
  * Use `create(AuditViolationSchema)` to create a new message.
  */
 export declare const AuditViolationSchema: GenMessage<AuditViolation>;
+
+/**
+ * What holds where an agent's own client asks for other sampling than the job's: temperature, truncation, a seed, penalties,
+ * biases, or an answer of a given form. What it does not ask for is always as the job says.
+ *
+ * @generated from enum whetstone.jobs.v1.ClientSampling
+ */
+export enum ClientSampling {
+  /**
+   * CONTEXT.
+   *
+   * @generated from enum value: CLIENT_SAMPLING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The client's wish holds for its call. A call drawn from another distribution than the job's is context, never trained.
+   *
+   * @generated from enum value: CLIENT_SAMPLING_CONTEXT = 1;
+   */
+  CONTEXT = 1,
+
+  /**
+   * The job's sampling holds; the answer's header `x-whetstone-overridden` names what the client asked for in vain.
+   *
+   * @generated from enum value: CLIENT_SAMPLING_OVERRIDE = 2;
+   */
+  OVERRIDE = 2,
+
+  /**
+   * The call is refused with 400 and the field's name.
+   *
+   * @generated from enum value: CLIENT_SAMPLING_REFUSE = 3;
+   */
+  REFUSE = 3,
+}
+
+/**
+ * Describes the enum whetstone.jobs.v1.ClientSampling.
+ */
+export declare const ClientSamplingSchema: GenEnum<ClientSampling>;
 
 /**
  * How token losses become one number. Names and formulas: verl's core_algos.agg_loss.

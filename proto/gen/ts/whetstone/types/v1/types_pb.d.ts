@@ -677,6 +677,14 @@ export declare type ModelCall = Message<"whetstone.types.v1.ModelCall"> & {
    * @generated from field: repeated uint32 support_counts = 19;
    */
   supportCounts: number[];
+
+  /**
+   * What drew its tokens from another distribution than the job's, by the names of the request's fields: "temperature",
+   * "presence_penalty", "response_format". Not empty: context, never trained.
+   *
+   * @generated from field: repeated string altered_by = 20;
+   */
+  alteredBy: string[];
 };
 
 /**

@@ -42,7 +42,11 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     },
   },
   AgentSpec: {
-    fields: { kind: { type: "string", isRequired: true, hint: "the agent that acts" }, args: { type: "mapping" } },
+    fields: {
+      kind: { type: "string", isRequired: true, hint: "the agent that acts" },
+      args: { type: "mapping" },
+      clientSampling: { type: "enum", prefix: "CLIENT_SAMPLING_", choices: ["context", "override", "refuse"] },
+    },
   },
   EnvironmentSpec: {
     fields: {
