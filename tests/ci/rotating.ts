@@ -276,6 +276,15 @@ export const ROTATING: readonly Stage[] = [
     paths: ["tests/support", ...IMAGES],
   },
   {
+    name: "one machine: agents in Python",
+    project: "unit",
+    tests: ["tests/integration/any-agent/python-agents.test.ts"],
+    setup: [["make", "setup-python-agents"]],
+    environment: { WHETSTONE_PYTHON_AGENTS: "required" },
+    minutes: 3,
+    paths: ["deploy/local/setup-python-agents.sh", "services/inference-gateway/src", "tests/integration/any-agent"],
+  },
+  {
     name: "kube: verl on KubeRay",
     project: "kube",
     tests: ["tests/kube/verl.kube.test.ts"],

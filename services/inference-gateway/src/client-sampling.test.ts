@@ -104,7 +104,7 @@ describe("penalties, biases and forms", () => {
   });
 });
 
-describe("what the job says of its clients' wishes", () => {
+describe("what the job makes of it", () => {
   it("what a client does not ask for is as the job has it", async () => {
     await openSession("quiet", "context", { temperature: 0.5, top_k: 7, max_tokens: 9 });
     await chat(gateway, "quiet", hi);
@@ -112,7 +112,7 @@ describe("what the job says of its clients' wishes", () => {
     expect((await calls(gateway, "quiet")).calls[0]?.alteredBy).toEqual([]);
   });
 
-  it("context: the wish holds, and a call drawn otherwise is not trained", async () => {
+  it("context: it holds, and a call drawn otherwise is not trained", async () => {
     await openSession("context", "context");
     await chat(gateway, "context", hi, { temperature: 0.2, top_p: 1, seed: 4 });
     await chat(gateway, "context", hi, { temperature: 1 });
@@ -132,7 +132,7 @@ describe("what the job says of its clients' wishes", () => {
     expect((await calls(gateway, "override")).calls[0]?.alteredBy).toEqual([]);
   });
 
-  it("refuse: the field is named; a wish for the same passes", async () => {
+  it("refuse: the field is named; what the job has, too, passes", async () => {
     await openSession("refuse", "refuse");
     const refused = await chat(gateway, "refuse", hi, { temperature: 0 });
     expect(refused).toMatchObject({

@@ -22,8 +22,8 @@ export interface Endpoint {
 export interface Room extends AsyncDisposable {
   readonly gateway: Gateway;
   readonly engine: FakeEngine;
-  /** Plays one episode under a key of its own. */
-  readonly play: (agent: (endpoint: Endpoint) => Promise<string>) => Promise<Played>;
+  /** Plays one episode under a key of its own. `say`: what the model says in each turn; default: ten calls and the answer. */
+  readonly play: (agent: (endpoint: Endpoint) => Promise<string>, say?: (turn: number) => string) => Promise<Played>;
 }
 
 export interface Played {
@@ -45,10 +45,10 @@ export async function openRoom(): Promise<Room> {
   const gateway = await startGateway();
   await serve(gateway, "e0", engine.url, templatedModel(folder, FAMILY), 1n, "policy");
   let episodes = 0;
-  const play: Room["play"] = async (agent) => {
+  const play: Room["play"] = async (agent, say = sayAt) => {
     const log: number[][] = [];
     engine.script = ({ token_ids: prompt }) => {
-      const ids = [...idsOf(FAMILY, sayAt(log.length)), FIRST_MARK];
+      const ids = [...idsOf(FAMILY, say(log.length)), FIRST_MARK];
       log.push([...prompt, ...ids]);
       return ids;
     };

@@ -26,7 +26,7 @@ const DRAWING = { temperature: "temperature", topP: "top_p", topK: "top_k", minP
 const OFF = { temperature: 1, topP: 1, topK: 0, minP: 0 };
 type Drawing = keyof typeof DRAWING;
 
-/** Without terms a client's wish is all there is. @throws ApiError 400 naming the field that the job does not allow. */
+/** Without terms the client decides. @throws ApiError 400 naming the field that the job does not allow. */
 export function agreeOn(asked: SamplingAsked, terms: SamplingTerms | undefined): AgreedSampling {
   if (terms === undefined) return { sampling: asked, alteredBy: changedBy(asked.logits), overridden: [] };
   const job = withBoundedSupport(terms.sampling);

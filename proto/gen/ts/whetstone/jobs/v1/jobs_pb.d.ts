@@ -2863,7 +2863,7 @@ export enum ClientSampling {
   UNSPECIFIED = 0,
 
   /**
-   * The client's wish holds for its call. A call drawn from another distribution than the job's is context, never trained.
+   * What the client asks for holds for its call. A call drawn from another distribution than the job's is context, never trained.
    *
    * @generated from enum value: CLIENT_SAMPLING_CONTEXT = 1;
    */
