@@ -19,6 +19,7 @@ from whetstone_engine.kv_cache import BLOCK, BlockPool
 from whetstone_engine.logits.change import RowChanges
 from whetstone_engine.logits.grammar import Grammars
 from whetstone_engine.metrics import Gauges, PauseClock
+from whetstone_engine.pace import Pace
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Scheduler
 from whetstone_engine.sequence import Output, SamplingParams, Sequence
@@ -73,7 +74,8 @@ class Engine:
         blocks = -(-_cache_tokens(options, config, self.max_len) // BLOCK) + 1
         self.runner = Runner(model, blocks)
         table = SlotTable(options.max_num_seqs, self.max_len)
-        self.scheduler = Scheduler(table, BlockPool(blocks), self.max_len, eos, options.step_tokens)
+        pace = Pace(options.step_tokens, config.context_cost)
+        self.scheduler = Scheduler(table, BlockPool(blocks), self.max_len, eos, pace)
         self.steps = StepLoop(self.scheduler, self.runner, options.max_waiting)
         self.live: dict[str, list[Sequence]] = {}
         self._reloading = asyncio.Lock()
@@ -225,6 +227,7 @@ class Engine:
         scheduler = self.scheduler
         if not scheduler.paused and (scheduler.running or scheduler.waiting):
             raise ApiError(400, "pause the engine before reloading its weights")
+        scheduler.restart_prompts()
         if self.runner.swap(model):
             scheduler.abort([*scheduler.running, *(s for s in scheduler.waiting if s.slot >= 0)])
         # vLLM leaves this to the caller, who may forget: a prefix computed by old weights is never right for new ones.

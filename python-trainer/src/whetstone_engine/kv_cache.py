@@ -3,8 +3,9 @@
 
 A cached block is found by (node of its parent block, its 16 tokens); nodes are never reused, so a hit is exact, not a
 matter of hash luck, and a block whose parent was evicted is simply never found again. The salt is the root's parent.
-Blocks are registered when a prompt is admitted, before they are computed: within one step every layer writes all keys
-and values before it attends, so requests admitted together already share.
+Blocks are registered when a prompt is admitted, before they are computed, and marked as filled when their step is
+planned: within one step every layer writes all keys and values before it attends. So requests admitted together share;
+whoever holds a block that is not filled yet waits for another holder to fill it, or fills it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class BlockPool:
         self._cached: dict[Key, tuple[int, int]] = {}  # key → (block, node)
         self._plain = list(range(count - 1, -1, -1))  # free and empty; the lowest is taken first
         self._evictable: dict[int, None] = {}  # free but cached, least recently used first
+        self._filled = bytearray(count)
         self._next_node = 1
 
     @property
@@ -40,7 +42,7 @@ class BlockPool:
         return 1.0 - self.free / self.count
 
     def take(self, tokens: bytes, length: int, salt: str, token_size: int) -> tuple[list[int], int]:
-        """Blocks for a sequence of `length` tokens and how many of its first tokens are already cached.
+        """Blocks for a sequence of `length` tokens and how many of its first tokens are in blocks that were found.
 
         `tokens` are the sequence's ids as raw bytes of `token_size` each. The last token is never taken from the
         cache: its logits are needed. Raises OutOfBlocks and changes nothing if the pool cannot hold the sequence.
@@ -56,9 +58,25 @@ class BlockPool:
         self._register(blocks, chunks, cached, parent)
         return blocks, cached * BLOCK
 
-    def cached_tokens(self, tokens: bytes, length: int, salt: str, token_size: int) -> int:
-        """How many first tokens of a sequence `take` would find. Takes nothing."""
-        return len(self._reusable(tokens, length, salt, token_size)[1]) * BLOCK
+    def computed(self, blocks: list[int], start: int, length: int) -> int:
+        """Where a sequence of `length` tokens goes on, whose tokens before `start` are computed: after filled blocks.
+
+        Its last token is never among them, since its logits are needed.
+        """
+        if start % BLOCK == 0:
+            while start + BLOCK < length and self._filled[blocks[start // BLOCK]]:
+                start += BLOCK
+        return start
+
+    def fill(self, blocks: list[int]) -> None:
+        """Marks blocks whose keys and values the next step computes."""
+        for block in blocks:
+            self._filled[block] = 1
+
+    def spoil(self, blocks: list[int]) -> None:
+        """Takes the mark back: their step has failed."""
+        for block in blocks:
+            self._filled[block] = 0
 
     def _reusable(
         self, tokens: bytes, length: int, salt: str, token_size: int
@@ -86,13 +104,14 @@ class BlockPool:
             self._forget(block)
         else:
             raise OutOfBlocks
-        self._references[block] = 1
+        self._references[block], self._filled[block] = 1, 0
         return block
 
     def register_outputs(self, blocks: list[int], tokens: bytes, computed: int, salt: str, token_size: int) -> None:
         """Caches the full blocks of `computed` tokens, so that a next turn finds the answer it continues."""
         stride, full = BLOCK * token_size, computed // BLOCK
         chunks = [tokens[i * stride : (i + 1) * stride] for i in range(full)]
+        self.fill(blocks[:full])
         parent: int | str = salt
         for index, chunk in enumerate(chunks):
             hit = self._cached.get((parent, chunk))

@@ -87,6 +87,7 @@ def render(model: str, counters: Counters, gauges: Gauges, weights: WeightCounte
     put("num_preemptions_total", "counter", "Sequences that lost their blocks.", [(label, counters.preemptions)])
     finished = [(f'{label},finished_reason="{reason}"', count) for reason, count in sorted(counters.finished.items())]
     put("request_success_total", "counter", "Finished requests by reason.", [(k, float(v)) for k, v in finished])
+    put_own("steps_total", "Passes of the model; with the tokens sampled, how full batches are.", counters.steps)
     put_own("weight_transfer_bytes_total", "Bytes of weights that were fetched.", weights.received_bytes)
     put_own("weight_transfer_seconds_total", "Seconds in which weights were fetched.", weights.fetch_seconds)
     put_own("weight_transfer_resumed_total", "Times that a transfer broke and went on.", weights.resumed)

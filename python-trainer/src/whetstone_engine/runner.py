@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whetstone_engine.attention import PagedAttention, make_plan
+from whetstone_engine.attention import PagedAttention
 from whetstone_engine.logits.change import change_logits
 from whetstone_engine.sampler import Sampled, sample
 from whetstone_engine.scheduler import Batch
@@ -36,12 +36,15 @@ class Runner:
         return changed
 
     @torch.inference_mode()
-    def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled]:
-        """Computes the batch and samples. Returns the slots in the order of the sampled tokens."""
-        plan = make_plan(table, batch.slots, batch.starts, self.device, self.dtype)
-        slots = batch.slots[plan.order]
-        self.attention.plan = plan
+    def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled | None]:
+        """Computes the batch. Returns the slots that sampled, in the order of their tokens; None if there are none."""
+        plan = self.attention.plan = self.attention.make_plan(table, batch)
         hidden = self.model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
+        slots = plan.slots
+        if not len(slots):
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)  # so that what the step took can be measured
+            return slots, None
         logits = self.model.logits(hidden).float()
         _forbid_early_stops(logits, table, slots)
         change_logits(logits, table.changed_rows(slots))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which sequences take part in a step, and when each is finished. No torch, no clock, no I/O.
 
-Invariants: FIFO admission; a running sequence always holds blocks for all its tokens; while paused nothing is
-scheduled (I7); the waiting queue is bounded by the caller (`StepLoop.submit`), who sees it from the event loop.
+Invariants: FIFO admission; a running sequence always holds blocks for all its tokens; whoever samples takes part in
+every step, whatever prompts there are; while paused nothing is scheduled (I7); the waiting queue is bounded by its
+caller (`StepLoop.submit`), who sees it from the event loop.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from whetstone_engine.kv_cache import BLOCK, BlockPool, OutOfBlocks
 from whetstone_engine.metrics import Counters
+from whetstone_engine.pace import Pace
+from whetstone_engine.prompts import Prompts
 from whetstone_engine.sampler import Sampled
 from whetstone_engine.sequence import Output, Sequence
 from whetstone_engine.slots import SlotTable
@@ -26,18 +29,30 @@ _TOKEN_SIZE = 8  # bytes of a token in SlotTable.tokens
 
 @dataclass(slots=True)
 class Batch:
-    """Sequences of one step: their slots and how many of their tokens are already in the cache."""
+    """Sequences of one step: their slots, and which of their tokens are computed, from `starts` to before `ends`.
+
+    A token is sampled for those whose last token is among them. Work is in the units of `Pace`.
+    """
 
     slots: NDArray[np.int64]
     starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    prompt_work: float = 0.0
+    sampling_work: float = 0.0
+
+    @staticmethod
+    def of(parts: NDArray[np.int64], prompt_work: float = 0.0, sampling_work: float = 0.0) -> Batch:
+        """From a row (slot, start, end) for each sequence."""
+        slots, starts, ends = np.ascontiguousarray(parts.T)
+        return Batch(slots, starts, ends, prompt_work, sampling_work)
 
 
 class Scheduler:
     """Waiting and running sequences over one slot table and one block pool."""
 
-    def __init__(self, table: SlotTable, pool: BlockPool, max_len: int, eos: tuple[int, ...], budget: int) -> None:
-        self.table, self.pool, self.max_len, self.eos = table, pool, max_len, eos
-        self.budget = budget  # most prompt tokens computed in one step, unless a single prompt is longer
+    def __init__(self, table: SlotTable, pool: BlockPool, max_len: int, eos: tuple[int, ...], pace: Pace) -> None:
+        self.table, self.pool, self.max_len, self.eos, self.pace = table, pool, max_len, eos, pace
+        self.prompts = Prompts(table, pool, pace)
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self.events: list[Event] = []
@@ -54,18 +69,27 @@ class Scheduler:
         return bool(self.running and (not self.paused or self.draining)) or bool(self.waiting and not self.paused)
 
     def schedule(self) -> Batch | None:
-        """The next step's sequences: all running ones, then as many waiting ones as fit."""
+        """The next step's sequences: all that are sampling, then parts of prompts."""
         self._grow()
-        decoding = self._running_slots()
-        admitted = [] if self.paused else self._admit()
-        if not admitted:
-            return Batch(decoding, self.table.length[decoding] - 1) if len(decoding) else None
-        fresh = np.array([sequence.slot for sequence, _ in admitted], np.int64)
-        cached = np.array([start for _, start in admitted], np.int64)
-        return Batch(np.concatenate((decoding, fresh)), np.concatenate((self.table.length[decoding] - 1, cached)))
+        if not self.paused:
+            self._admit()
+        self.prompts.advance()
+        slots, table, pace = self._running_slots(), self.table, self.pace
+        sampling = slots[table.computed[slots] == table.length[slots] - 1]
+        lengths = table.length[sampling]
+        sampling_work = pace.sampling_work(len(sampling), int(lengths.sum()))
+        portions = self.prompts.portions(pace.allowance(sampling_work)) if len(self.prompts) else []
+        work = sum(pace.work(start, end) for _, start, end in portions)
+        parts = np.column_stack((sampling, lengths - 1, lengths))
+        if portions:
+            parts = np.concatenate((parts, np.array(portions, np.int64)))
+        return Batch.of(parts, work, sampling_work) if len(parts) else None
 
-    def commit(self, slots: NDArray[np.int64], sampled: Sampled) -> None:
-        """Appends one token to each slot and finishes what has ended."""
+    def commit(self, batch: Batch, slots: NDArray[np.int64], sampled: Sampled | None) -> None:
+        """Notes what a step computed. Appends one token to each of `slots` and finishes what has ended."""
+        self.table.computed[batch.slots] = batch.ends
+        if sampled is None:
+            return
         table, tokens = self.table, sampled.token_ids
         positions = table.length[slots]
         table.tokens[slots, positions] = tokens
@@ -104,11 +128,12 @@ class Scheduler:
         self._drop_finished()
         self.pool.reset_cache()
 
-    def fail_one(self, slot: int, reason: str, computed: bool) -> None:
-        """Ends one running sequence with an error. `computed`: its whole prompt is in the cache, to be shared."""
+    def fail_one(self, slot: int, reason: str, spoilt: list[int]) -> None:
+        """Ends one running sequence with an error. Blocks that it was to fill are never shared."""
+        self.pool.spoil(spoilt)
         self._finish(self._at(slot), "error", error=reason)
         self._drop_finished()
-        if not computed:
+        if spoilt:
             self.pool.reset_cache()
 
     def blocks_of(self, slot: int) -> list[int]:
@@ -120,42 +145,31 @@ class Scheduler:
         for sequence in reversed(self.running):
             self._preempt(sequence)
 
+    def restart_prompts(self) -> None:
+        """Begins prompts anew of which a part is computed, so that one version of the weights computes all of it."""
+        for sequence in reversed(self.prompts.unfinished()):
+            self._preempt(sequence)
+
     def set_label(self, label: str) -> None:
         """Tokens sampled from now on carry this label."""
         self.label = label
         for sequence in self.running:
             sequence.mark(label, self._produced(sequence))
 
-    def _admit(self) -> list[tuple[Sequence, int]]:
-        admitted: list[tuple[Sequence, int]] = []
-        budget = self.budget
+    def _admit(self) -> None:
+        """Gives slots and blocks to as many waiting sequences as they suffice for."""
         while self.waiting and (self.waiting[0].slot >= 0 or self.table.free):
             sequence = self.waiting[0]
             fresh = sequence.slot < 0
-            if admitted and self._uncached(sequence, budget) > budget:
-                break
             try:
-                start = self._start(sequence)
+                cached = self._start(sequence)
             except Exception as error:
                 self._reject(sequence, fresh, f"cannot be admitted: {type(error).__name__}")
                 continue
-            if start is None:
+            if cached is None:
                 break
             self.waiting.popleft()
-            budget -= int(self.table.length[sequence.slot]) - start
-            admitted.append((sequence, start))
-            self._count_prompt(sequence, start, fresh)
-        return admitted
-
-    def _uncached(self, sequence: Sequence, budget: int) -> int:
-        """Tokens that a step would compute for it: a prompt whose prefix is cached costs its rest alone."""
-        if sequence.slot >= 0:
-            tokens, length = self.table.token_bytes(sequence.slot), int(self.table.length[sequence.slot])
-        elif len(sequence.prompt) > budget:
-            tokens, length = np.array(sequence.prompt, np.int64).tobytes(), len(sequence.prompt)
-        else:
-            return len(sequence.prompt)
-        return length - self.pool.cached_tokens(tokens, length, sequence.salt, _TOKEN_SIZE)
+            self._count_prompt(sequence, cached, fresh)
 
     def _reject(self, sequence: Sequence, fresh: bool, reason: str) -> None:
         """Ends a waiting sequence that could not be started, and no other."""
@@ -174,7 +188,9 @@ class Scheduler:
             table.open(sequence, self.max_len, self.eos)
         slot = sequence.slot
         try:
-            blocks, start = self.pool.take(table.token_bytes(slot), int(table.length[slot]), sequence.salt, _TOKEN_SIZE)
+            blocks, cached = self.pool.take(
+                table.token_bytes(slot), int(table.length[slot]), sequence.salt, _TOKEN_SIZE
+            )
         except OutOfBlocks:
             if fresh:
                 table.close(sequence)
@@ -184,15 +200,16 @@ class Scheduler:
         sequence.mark(self.label, self._produced(sequence))
         self.running.append(sequence)
         self._owner[slot], self._slots = sequence, None
-        return start
+        self.prompts.add(sequence)
+        return cached
 
-    def _count_prompt(self, sequence: Sequence, start: int, fresh: bool) -> None:
+    def _count_prompt(self, sequence: Sequence, cached: int, fresh: bool) -> None:
         if fresh:
-            sequence.cached_tokens = start
+            sequence.cached_tokens = cached
             self._streams += sequence.stream
             self.counters.prompt_tokens += len(sequence.prompt)
         self.counters.cache_queries += int(self.table.length[sequence.slot])
-        self.counters.cache_hits += start
+        self.counters.cache_hits += cached
 
     def _grow(self) -> None:
         """A block more for each running sequence whose next token needs it; the youngest make room if none is left."""
@@ -215,6 +232,7 @@ class Scheduler:
         self.pool.release(sequence.blocks)
         sequence.blocks = []
         self.running.remove(sequence)
+        self.prompts.discard(sequence)
         self.waiting.appendleft(sequence)
         self._slots = None
         self.counters.preemptions += 1
@@ -230,12 +248,12 @@ class Scheduler:
             return
         slot = sequence.slot
         if sequence.blocks and error is None:
-            # The newest token was never fed to the model, so it has no key and value yet.
-            computed = int(self.table.length[slot]) - 1
+            computed = int(self.table.computed[slot])
             if computed // BLOCK > len(sequence.prompt) // BLOCK:
                 self.pool.register_outputs(
                     sequence.blocks, self.table.token_bytes(slot), computed, sequence.salt, _TOKEN_SIZE
                 )
+        self.prompts.discard(sequence)
         self.pool.release(sequence.blocks)
         sequence.blocks = []
         self._streams -= sequence.stream

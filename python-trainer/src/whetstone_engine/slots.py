@@ -28,6 +28,7 @@ class SlotTable:
         self.held = np.zeros(capacity, np.int64)  # blocks held
         self.prompt = np.zeros(capacity, np.int64)  # prompt tokens
         self.length = np.zeros(capacity, np.int64)  # prompt and sampled tokens
+        self.computed = np.zeros(capacity, np.int64)  # first tokens whose keys and values are in the cache
         self.limit = np.zeros(capacity, np.int64)  # length at which the sequence ends
         self.floor = np.zeros(capacity, np.int64)  # length before which it may not stop (min_tokens)
         self.stops = np.full((capacity, MAX_STOPS), -1, np.int64)

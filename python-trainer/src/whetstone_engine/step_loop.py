@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from whetstone_engine.errors import queue_full
+from whetstone_engine.kv_cache import BLOCK
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Batch, Event, Scheduler
 from whetstone_engine.sequence import Sequence
@@ -124,7 +126,9 @@ class StepLoop:
             batch = self.scheduler.schedule()
             if batch is None:
                 return
+            started = time.perf_counter()
             self._compute(batch)
+            self.scheduler.pace.observe(batch.prompt_work, batch.sampling_work, time.perf_counter() - started)
             self.scheduler.counters.steps += 1
         except Exception as error:
             log.exception("step_failed")
@@ -137,7 +141,7 @@ class StepLoop:
             log.exception("batch_failed", extra={"sequences": len(batch.slots)})
             self._one_by_one(batch)
         else:
-            self.scheduler.commit(slots, sampled)
+            self.scheduler.commit(batch, slots, sampled)
 
     def _one_by_one(self, batch: Batch) -> None:
         """Computes a failed batch again, each sequence alone, so that only those end which fail by themselves.
@@ -147,19 +151,21 @@ class StepLoop:
         """
         scheduler, spoilt = self.scheduler, set[int]()
         lengths = scheduler.table.length[batch.slots]
-        for slot, start, length in zip(batch.slots.tolist(), batch.starts.tolist(), lengths.tolist(), strict=True):
-            blocks, computed = scheduler.blocks_of(slot), start == length - 1
+        rows = zip(*(array.tolist() for array in (batch.slots, batch.starts, batch.ends, lengths)), strict=True)
+        for slot, start, end, length in rows:
+            blocks = scheduler.blocks_of(slot)
+            filled = [] if start == length - 1 else blocks[start // BLOCK : end // BLOCK]
             try:
                 if spoilt.intersection(blocks):
                     raise RuntimeError("the prompt it shares could not be computed")
-                alone = Batch(np.array([slot], np.int64), np.array([start], np.int64))
+                alone = Batch.of(np.array([[slot, start, end]], np.int64))
                 slots, sampled = self.runner.step(scheduler.table, alone)
             except Exception as error:
                 log.exception("sequence_failed")
-                spoilt.update(() if computed else blocks)
-                scheduler.fail_one(slot, f"step failed: {type(error).__name__}", computed)
+                spoilt.update(filled)
+                scheduler.fail_one(slot, f"step failed: {type(error).__name__}", filled)
             else:
-                scheduler.commit(slots, sampled)
+                scheduler.commit(alone, slots, sampled)
 
     def _deliver(self) -> None:
         if self.scheduler.events:

@@ -66,6 +66,15 @@ class ModelConfig:
         """Width of all key (or value) heads together."""
         return self.num_kv_heads * self.head_dim
 
+    @property
+    def context_cost(self) -> float:
+        """Work that each token of context adds to a token, as a share of that token's own work in the layers.
+
+        Multiplications: attention has 2 · query_size a layer, and a token one for each parameter of its matrices.
+        """
+        projections = 2 * self.hidden_size * (self.query_size + self.kv_size)
+        return 2 * self.query_size / (projections + 3 * self.hidden_size * self.intermediate_size)
+
 
 def read_config(directory: Path) -> ModelConfig:
     """Reads `directory/config.json`. Raises ConfigError when it is missing, not JSON, or unsupported."""

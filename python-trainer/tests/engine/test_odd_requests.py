@@ -14,6 +14,7 @@ from iep_target import Api, choice, generate_body
 
 from whetstone_engine.errors import ApiError
 from whetstone_engine.kv_cache import BlockPool
+from whetstone_engine.pace import Pace
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Batch, Scheduler
 from whetstone_engine.sequence import Output, SamplingParams, Sequence
@@ -119,7 +120,7 @@ def request(name: str, prompt: list[int], count: int, **more: Any) -> Sequence:
 
 
 def core(models: tuple[Path, Path], runner: type[Runner], budget: int = 4096) -> tuple[Scheduler, StepLoop]:
-    scheduler = Scheduler(SlotTable(8, 1000), BlockPool(400), 1000, (260,), budget)
+    scheduler = Scheduler(SlotTable(8, 1000), BlockPool(400), 1000, (260,), Pace(budget))
     return scheduler, StepLoop(scheduler, runner(load_model(models[0]).fuse(), 400), 100)
 
 
@@ -146,7 +147,7 @@ def test_a_sequence_that_cannot_be_computed_ends_alone(models: tuple[Path, Path]
         assert (got[name].error, got[name].token_ids) == (None, expected[name].token_ids)
     assert got["bad"].error == got["shares"].error == "step failed: RuntimeError"
     assert (scheduler.pool.free, len(scheduler.table.free)) == (400, 8)
-    assert scheduler.pool.cached_tokens(np.array([66] * 40, np.int64).tobytes(), 40, "", 8) == 0
+    assert scheduler.pool.take(np.array([66] * 40, np.int64).tobytes(), 40, "", 8)[1] == 0
 
 
 def test_a_sequence_that_cannot_be_admitted_ends_alone(models: tuple[Path, Path]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whetstone_engine.kv_cache import BLOCK, BlockPool, OutOfBlocks
+from whetstone_engine.pace import Pace
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Scheduler
 from whetstone_engine.sequence import Output, SamplingParams, Sequence
@@ -86,7 +87,7 @@ def test_blocks_never_leak_and_are_never_owned_twice(script: list[tuple[int, int
 def small(models: tuple[Path, Path]) -> tuple[Scheduler, Runner]:
     """An engine core with 15 blocks of cache and 6 slots: both run out at once."""
     runner = Runner(load_model(models[0]).fuse(), 15)
-    return Scheduler(SlotTable(6, 200), BlockPool(15), 200, (260,), 4096), runner
+    return Scheduler(SlotTable(6, 200), BlockPool(15), 200, (260,), Pace(4096)), runner
 
 
 def play(scheduler: Scheduler, runner: Runner, steps: int = 10_000) -> None:
@@ -94,7 +95,7 @@ def play(scheduler: Scheduler, runner: Runner, steps: int = 10_000) -> None:
         batch = scheduler.schedule() if scheduler.runnable else None
         if batch is None:
             return
-        scheduler.commit(*runner.step(scheduler.table, batch))
+        scheduler.commit(batch, *runner.step(scheduler.table, batch))
 
 
 def request(prompt: list[int], count: int, sink: list[Output], seed: int = 0) -> Sequence:
@@ -137,7 +138,7 @@ def test_preempted_requests_give_the_same_answers(small: tuple[Scheduler, Runner
 def test_nothing_is_lost_whatever_happens(models: tuple[Path, Path], script: list[str]) -> None:
     """Every request ends exactly once, and slots, blocks and streams return to zero (I9)."""
     torch.set_num_threads(1)
-    scheduler = Scheduler(SlotTable(3, 64), BlockPool(6), 64, (260,), 64)
+    scheduler = Scheduler(SlotTable(3, 64), BlockPool(6), 64, (260,), Pace(64))
     runner = Runner(load_model(models[0]).fuse(), 6)
     added: list[Sequence] = []
     for number, action in enumerate(script):
