@@ -25,11 +25,12 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_engine.weights.building import Place
 from whetstone_engine.weights.fetcher import Fetcher
 from whetstone_engine.weights.stream import Published
-from whetstone_models.folder import load_model
+from whetstone_models.folder import WeightsForm, load_model, save_weights
+from whetstone_models.transformer import Transformer
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.service.run import untold
 from whetstone_trainer.weights.checkpoint import check_files
-from whetstone_trainer.weights.run_folder import RunFolder
+from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 from whetstone_trainer.weights.stored_run import StoredRun
 
 RUN = f"runs/{UID}"
@@ -147,15 +148,26 @@ async def test_steps_after_the_copy_are_done_again_and_keep_their_weights(
         manifests, _ = await steps_of(trainer, stream, sampler, 2, objects)
         manifests.append(await stream.manifest(2, group(sampler, 2)))
         third = (await trainer.train(manifests[2])).weights
+    # As if another machine had computed it, in another order of additions: engines may serve it.
+    other = RunFolder(tmp_path / "other", model_path)
+    save_weights(nudged(tmp_path / "run/weights/v3"), other.weights(3), 3, model_path, WeightsForm())
+    elsewhere = StoredRun(open_store(), other, UID)
+    elsewhere.claim()
+    elsewhere.put_weights(3)
     shutil.rmtree(tmp_path / "run")
-    # Engines may serve what is there already, whatever this machine would compute: it is taken over as it is.
-    shard = objects.file(f"{RUN}/weights/v3/model.safetensors")
-    before = shard.stat().st_mtime_ns
     async with running(nats_url, tmp_path / "run") as trainer:
         assert (await trainer.configure(spec)).step == 2
         again = await trainer.train(manifests[2])
-        assert (again.replayed, again.weights) == (False, third)
-    assert shard.stat().st_mtime_ns == before
+        assert (again.replayed, again.weights.manifest_digest) == (False, manifest_digest(other.weights(3)))
+        assert again.weights.manifest_digest != third.manifest_digest
+
+
+def nudged(folder: Path) -> Transformer:
+    """Almost the same weights."""
+    model = load_model(folder)
+    with torch.no_grad():
+        next(iter(model.parameters())).view(-1)[0] += 1e-6
+    return model
 
 
 def flip(path: Path) -> None:
@@ -225,6 +237,27 @@ async def test_what_is_damaged_on_disk_comes_from_the_store(
         (notice,) = configured.notices
         assert "of step 2 was damaged on disk" in notice.message
         assert "Its copy in the store is used" in notice.message
+
+
+async def test_a_version_is_there_once_its_manifest_is_and_not_before(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        await steps_of(trainer, stream, sampler, 1, objects)
+    manifest = objects.file(f"{RUN}/weights/v1/manifest.json")
+    run = StoredRun(open_store(), RunFolder(tmp_path / "run", model_path), UID)
+    run.claim()
+
+    def killed(_: int) -> None:
+        raise InterruptedError
+
+    flip(manifest)  # So that all of it is put again: it goes first, and comes last.
+    with pytest.raises(InterruptedError):
+        run.put_weights(1, killed)
+    assert not manifest.exists()
+    run.put_weights(1)
+    assert manifest.exists()
 
 
 async def test_nobody_needs_what_is_old(

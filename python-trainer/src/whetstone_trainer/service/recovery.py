@@ -94,7 +94,7 @@ class Recovery:
         if fault is not None:
             message = f"The checkpoint of step {step} was damaged on disk: {fault}. Its copy in the store is used."
             log.warning("checkpoint_brought", extra={"step": step, "fault": str(fault)})
-            self._notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
+            self._tell(message)
 
     def _set_aside(self, faults: Mapping[int, TrainerError], used: int) -> None:
         """Those on disk. One in the store stays until the step is done again, and takes its place."""
@@ -105,7 +105,10 @@ class Recovery:
                 f"The checkpoint of step {step} is damaged: {fault}. Training goes on from that of step {used}{kept}."
             )
             log.warning("checkpoint_damaged", extra={"step": step, "used": used, "fault": str(fault)})
-            self._notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
+            self._tell(message)
+
+    def _tell(self, message: str) -> None:
+        self._notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
 
 
 def _none_whole(root: Path, damaged: Sequence[str]) -> TrainerError:

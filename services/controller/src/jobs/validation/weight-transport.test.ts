@@ -36,8 +36,18 @@ it.each([
   ["nobody answers", undefined, { e0: undefined }, []],
   ["the trainer has none", "", { e0: "s3://b/p" }, [/^weights\.transport\.objectStore: the trainer has no object/]],
   ["an engine has none", "s3://b/p", { e0: "s3://b/p", e1: "" }, [/objectStore: engine e1 has no object store/]],
-  ["an engine has none, the trainer is away", undefined, { e1: "" }, [/engine e1 has no object store: start it with --/]],
-  ["an engine has another", "s3://b/p", { e0: "s3://b/q" }, [/engine e0 reads weights from s3:\/\/b\/q, and the .*b\/p$/]],
+  [
+    "an engine has none, the trainer is away",
+    undefined,
+    { e1: "" },
+    [/engine e1 has no object store: start it with --/],
+  ],
+  [
+    "an engine has another",
+    "s3://b/p",
+    { e0: "s3://b/q" },
+    [/engine e0 reads weights from s3:\/\/b\/q, and the .*b\/p$/],
+  ],
 ] as const)("a job for an object store where %s", async (_what, trainer, engines, expected) => {
   expect(await said(trainer, engines)).toEqual(expected.map((pattern) => expect.stringMatching(pattern) as string));
 });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { FleetService } from "@whetstone/proto/inference/v1/inference";
 import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
-import type { FleetClient } from "../../fleet/fenced-fleet.ts";
 import type { Violation } from "./violation.ts";
 
 /** Whoever submits waits for these answers. */
@@ -10,7 +10,7 @@ const ANSWER_MS = 3_000;
 
 export interface TransportDeps {
   readonly trainerClient: Pick<RpcClient<typeof TrainerService>, "status">;
-  readonly fleetClient: Pick<FleetClient, "listEngines">;
+  readonly fleetClient: Pick<RpcClient<typeof FleetService>, "listEngines">;
   /** The object store that an engine was started with, by the URL that steers it; "": none. */
   readonly engineStore: (url: string, signal: AbortSignal) => Promise<string>;
 }
