@@ -45,6 +45,11 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [["tls.mode=certManager"], certManager],
   [["nats.replicas=3"], threeServers],
   [["nats.enabled=false", "nats.external.url=tls://n:4222", "nats.external.credentialsSecret.name=mine"], externalNats],
+  [
+    ["objectStore.url=s3://bucket/p", "objectStore.endpoint=http://s3:9000", "objectStore.credentialsSecret=mine"],
+    storeReached,
+  ],
+  [[], enginesReachWeights],
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],
@@ -283,6 +288,38 @@ function externalNats(objects: readonly ChartObject[]): string[] {
   return [
     ...(roles.join() === "controller,orchestrator,trainer" ? [] : [`credentials are with ${roles.join()}`]),
     ...objects.filter(({ metadata }) => /rel-nats/.test(metadata.name)).map(({ metadata }) => `makes ${metadata.name}`),
+  ];
+}
+
+/** Trainers and engines have its keys and a way to it, and nobody else. */
+function storeReached(objects: readonly ChartObject[]): string[] {
+  const users = objects.filter((object) => JSON.stringify(object).includes('"secretKeyRef":{"name":"mine"'));
+  const owners = users.map(({ kind, metadata }) => `${kind}/${metadata.name}`).toSorted();
+  const expected = ["Deployment/rel-trainer", "InferenceFleet/default", "PodTemplate/rel-trainer-verl-head"];
+  const open = named(objects, "NetworkPolicy").filter(({ spec }) => /"port":9000/.test(JSON.stringify(spec)));
+  const reaching = open.map(({ metadata }) => metadata.name).toSorted();
+  return [
+    ...(owners.join() === expected.join() ? [] : [`keys of the object store are with ${owners.join()}`]),
+    ...(reaching.join() === "rel-engine,rel-trainer,rel-trainer-verl" ? [] : [`it is reached by ${reaching.join()}`]),
+  ];
+}
+
+/** The trainer serves weights under a name that is its Service's, at a port that engines may reach. */
+function enginesReachWeights(objects: readonly ChartObject[]): string[] {
+  const trainer = podsOf(objects).find(({ owner }) => owner === "Deployment/rel-trainer");
+  const args = trainer?.containers.flatMap(({ args = [] }) => args) ?? [];
+  const service = named(objects, "Service").find(({ metadata }) => metadata.name === "rel-trainer");
+  const open = named(objects, "NetworkPolicy").filter(({ spec }) => /"port":7401/.test(JSON.stringify(spec)));
+  const reaching = open
+    .map(({ metadata }) => metadata.name)
+    .toSorted()
+    .join();
+  return [
+    ...(args.includes("--weights-url=https://rel-trainer:7401")
+      ? []
+      : ["the trainer does not say where it serves weights"]),
+    ...(/"port":7401/.test(JSON.stringify(service)) ? [] : ["the trainer's Service has no port for weights"]),
+    ...(reaching === "rel-engine,rel-trainer" ? [] : [`policies for weights: ${reaching}`]),
   ];
 }
 

@@ -64,6 +64,13 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "podDisruptionBudgets.enabled=true",
     "metrics.enabled=false",
   ],
+  "object store": [
+    "objectStore.url=s3://bucket/prefix",
+    "objectStore.endpoint=https://store.example:9000",
+    "objectStore.credentialsSecret=mine",
+    "objectStore.caSecret.name=theirs",
+    "networkPolicy.objectStoreTo[0].ipBlock.cidr=10.0.0.0/8",
+  ],
   "named peers": [
     "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
@@ -87,6 +94,8 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["model.path=/models/policy", /path/],
   ["model.init.preset=huge", /preset|init/],
   ["nats.enabled=false", /url/],
+  ["objectStore.url=http://bucket", /objectStore/],
+  ["objectStore.style=host", /style/],
   ["images.pullPolicy=Sometimes", /pullPolicy/],
   ["onDemand=often", /onDemand/],
   ["logLevel=loud", /logLevel/],

@@ -6,7 +6,7 @@ import { JobPhase, JobService, JobSpecSchema, type StepRecord } from "@whetstone
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
+import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
 
 let runtime: LocalRuntime;
 let jobs: RpcClient<typeof JobService>;
@@ -17,6 +17,13 @@ beforeAll(async () => {
 afterAll(async () => {
   await jobs[Symbol.asyncDispose]();
   await runtime[Symbol.asyncDispose]();
+});
+
+it("refuses a job for an object store where trainer and engines have none, by path", async () => {
+  const spec = { ...smallJob("stored", runtime.model), weights: { transport: { objectStore: {} } } };
+  await expect(jobs.submitJob({ spec: fromJson(JobSpecSchema, spec) })).rejects.toThrow(
+    /weights\.transport\.objectStore: the trainer has no object store: start it with --object-store/,
+  );
 });
 
 it("trains with streamed weights, and every episode is accounted for", async () => {

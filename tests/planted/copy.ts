@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import {
   cpSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -34,6 +35,7 @@ export function copyRepository(): Copy {
     if (filter(join(ROOT, name))) cpSync(join(ROOT, name), join(copy, name), { recursive: true, filter });
   linkModules(copy);
   symlinkSync(join(ROOT, ".venv"), join(copy, ".venv"));
+  linkBuilt(copy);
   return {
     test: (...chosen) => runTests(copy, chosen),
     plant: (edit) => {
@@ -46,6 +48,14 @@ export function copyRepository(): Copy {
       rmSync(copy, { recursive: true, force: true });
     },
   };
+}
+
+/** What tests build once. */
+function linkBuilt(copy: string): void {
+  const built = join(ROOT, ".whetstone/versitygw");
+  if (!existsSync(built)) return;
+  mkdirSync(join(copy, ".whetstone"));
+  symlinkSync(built, join(copy, ".whetstone/versitygw"));
 }
 
 /** The services read rules of the contract from what is generated of it. */

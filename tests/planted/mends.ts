@@ -6,6 +6,7 @@ import { AGENTS } from "./mends/agents.ts";
 import { CLUSTER } from "./mends/cluster.ts";
 import { DISKS } from "./mends/disks.ts";
 import { GATEWAY } from "./mends/gateway.ts";
+import { OBJECT_STORE } from "./mends/object-store.ts";
 import { SANDBOXES } from "./mends/sandboxes.ts";
 import { SUBMISSION } from "./mends/submission.ts";
 import { TRAINING } from "./mends/training.ts";
@@ -15,6 +16,7 @@ export const MENDS: readonly Mend[] = [
   ...TRAINING,
   ...DISKS,
   ...WEIGHTS,
+  ...OBJECT_STORE,
   ...SUBMISSION,
   ...AGENTS,
   ...GATEWAY,

@@ -49,6 +49,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     trainerThreads: 1,
     natsServer: "nats-server",
     ports: {},
+    objectStore: {},
     pythonEnvironments: [],
   });
   const table = withPools ? all.filter(({ name }) => name !== "env-runner").map(byPools) : all;

@@ -328,6 +328,46 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- end -}}
 
 {{/* Monitoring port of each server, whichever leads. */}}
+{{- define "whetstone.objectStoreEnv" -}}
+{{- with .Values.objectStore }}
+{{- if .url }}
+- { name: WHETSTONE_OBJECT_STORE, value: {{ .url | quote }} }
+{{- range $name, $value := dict "WHETSTONE_OBJECT_STORE_STYLE" .style "AWS_ENDPOINT_URL_S3" .endpoint "AWS_REGION" .region }}
+{{- if $value }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- end }}
+{{- end }}
+{{- with .credentialsSecret }}
+{{- $secret := . }}
+{{- range $key := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- { name: {{ $key }}, valueFrom: { secretKeyRef: { name: {{ $secret }}, key: {{ $key }} } } }
+{{- end }}
+{{- end }}
+{{- if .caSecret.name }}
+- { name: AWS_CA_BUNDLE, value: "/object-store/{{ .caSecret.key }}" }
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether there are authorities of the object store to mount */}}
+{{- define "whetstone.objectStoreCa" -}}
+{{- if and .Values.objectStore.url .Values.objectStore.caSecret.name }}true{{ end -}}
+{{- end -}}
+
+{{- define "whetstone.objectStoreMounts" -}}
+{{- if include "whetstone.objectStoreCa" . }}
+- { name: object-store-ca, mountPath: /object-store, readOnly: true }
+{{- end }}
+{{- end -}}
+
+{{- define "whetstone.objectStoreVolumes" -}}
+{{- if include "whetstone.objectStoreCa" . }}
+- name: object-store-ca
+  secret: { secretName: {{ .Values.objectStore.caSecret.name }} }
+{{- end }}
+{{- end -}}
+
 {{- define "whetstone.natsMonitors" -}}
 {{- $name := include "whetstone.fullname" (list . "nats") -}}{{- $urls := list -}}
 {{- range $index := until (int .Values.nats.replicas) -}}

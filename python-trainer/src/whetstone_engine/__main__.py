@@ -18,6 +18,7 @@ from pathlib import Path
 from whetstone_engine.memory import keep_freed_memory
 from whetstone_logs import log_to_stderr
 from whetstone_models.errors import ModelError
+from whetstone_store.location import add_store_options, store_of
 from whetstone_tls import TlsError
 
 log = logging.getLogger("whetstone_engine")
@@ -67,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
         help="keeps fetched weights, for an engine that is started again or computes in another type than is "
         "published; one engine's own, takes up to twice the weights. Default: they are in memory only",
     )
+    add_store_options(result)
     result.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     result.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     result.add_argument("--threads", type=int, default=1, help="threads of one tensor operation on the CPU")
@@ -105,6 +107,7 @@ async def _run(options: argparse.Namespace) -> None:
             device="cuda" if cuda and options.device != "cpu" else "cpu",
             weights_dir=options.weights_dir,
             tls=identity.client_context() if identity else None,
+            object_store=store_of(options),
         )
     )
     stop = asyncio.Event()

@@ -83,7 +83,7 @@ class Control:
     async def stage_weights(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /stage_weights {"weights_path":"...","stream"?:{"url","manifest_digest"}}: while sampling goes on.
 
-        With `stream` the version is fetched from the trainer, and weights_path is only its name. Ours alone.
+        With `stream` the version is fetched from there, and weights_path is only its name. Ours alone.
         """
         body = parse_body(await request.read())
         published = _published(body.get("stream"))
@@ -104,9 +104,12 @@ class Control:
         return web.Response(status=200 if self._engine.steps.alive else 503)
 
     async def server_info(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /server_info: only what a gateway probes."""
+        """GET /server_info: only what a gateway probes, and which object store it reads weights from; "": none."""
         model = {"logprobs_mode": "processed_logprobs", "max_model_len": self._engine.max_len}
-        return reply({"vllm_config": {"model_config": model, "cache_config": {"enable_prefix_caching": True}}})
+        store = self._engine.options.object_store
+        own = {"object_store": store.url if store else ""}
+        cache = {"enable_prefix_caching": True}
+        return reply({"vllm_config": {"model_config": model, "cache_config": cache}, "whetstone": own})
 
     async def metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /metrics"""

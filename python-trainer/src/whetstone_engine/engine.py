@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -38,6 +39,9 @@ from whetstone_models.manifest import MANIFEST, read_manifest, verify_manifest
 from whetstone_models.tensors import BLOCKS, parse_blocks
 from whetstone_models.transformer import Transformer
 
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
+
 
 @dataclass(frozen=True)
 class EngineOptions:
@@ -56,6 +60,8 @@ class EngineOptions:
     weights_dir: Path | None = None
     # Of a trainer with an https:// URL.
     tls: ssl.SSLContext | None = None
+    # Of versions with a URL of s3; None: there is none.
+    object_store: ObjectStore | None = None
 
 
 class Engine:
@@ -79,7 +85,7 @@ class Engine:
         self.steps = StepLoop(self.scheduler, self.runner, options.max_waiting)
         self.live: dict[str, list[Sequence]] = {}
         self._reloading = asyncio.Lock()
-        self.fetcher = Fetcher(options.weights_dir, options.tls)
+        self.fetcher = Fetcher(options.weights_dir, options.tls, options.object_store)
         self.pauses = PauseClock()
         # Read and verified, and not served yet.
         self._staged: tuple[Path, Held] | None = None
@@ -187,8 +193,8 @@ class Engine:
     async def stage(self, directory: Path, published: Published | None = None) -> None:
         """Reads and verifies a folder while sampling goes on, so that a `reload` of it only swaps.
 
-        `published`: in place of its files, which this engine may not see, what the trainer serves. It is kept beside
-        the served weights until a reload, or until another folder is staged. Raises ModelError.
+        `published`: in place of its files, which this engine may not see, where else they are. It is kept beside the
+        served weights until a reload, or until another folder is staged. Raises ModelError.
         """
         async with self._reloading:
             self._staged = None

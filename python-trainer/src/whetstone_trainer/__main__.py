@@ -10,15 +10,21 @@ import logging
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import torch
 
 from whetstone_logs import LEVELS, log_to_stderr, stop_with_parent
+from whetstone_models.errors import ModelError
+from whetstone_store.location import add_store_options, store_of
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backend_options import DTYPES, add_backend_options, make_backend
 from whetstone_trainer.backends.local.cpu import computes_bfloat16
 from whetstone_trainer.service.server import ServerConfig, start_server
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
 
 log = logging.getLogger("whetstone_trainer")
 
@@ -43,6 +49,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         default=environment.get("WHETSTONE_WEIGHTS_URL", ""),
         help="what engines call that server by; default: http, or https with certificates, --host and the port",
     )
+    add_store_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -93,6 +100,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         ),
         weights_port=arguments.weights_port,
         weights_url=arguments.weights_url,
+        object_store=_store(arguments),
     )
     server = await start_server(config)
     log.info(
@@ -108,6 +116,13 @@ async def serve(arguments: argparse.Namespace) -> None:
     log.info("stopped")
     logging.shutdown()
     os._exit(0)
+
+
+def _store(arguments: argparse.Namespace) -> ObjectStore | None:
+    try:
+        return store_of(arguments)
+    except ModelError as error:
+        sys.exit(f"--{error}")
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ from stream_kit import (
 
 from whetstone_engine.weights.bases import changed_ranges
 from whetstone_engine.weights.stream import Published, run_ends
-from whetstone_engine.weights.transfer import TransferError
 from whetstone_models.errors import ManifestError, ModelError, WeightsError
 from whetstone_models.manifest import read_manifest
 from whetstone_models.tensors import TensorEntry
+from whetstone_store.transfer import TransferError
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.weights.run_folder import RunFolder
 
@@ -143,7 +143,7 @@ async def test_one_that_stays_broken_says_so_and_what_came_is_kept(run: RunFolde
             broken = asyncio.create_task(fetch(fetcher, f"http://127.0.0.1:{port}{parts.path}", run, 1))
             while not any((tmp_path / "store/tensors").glob("[!.]*[!p]")):
                 await asyncio.sleep(0.01)
-        with pytest.raises(TransferError, match="is the trainer there"):
+        with pytest.raises(TransferError, match="is it there"):
             await broken
         received = fetcher.counters.received_bytes
         assert same_answers(await fetch(fetcher, url, run, 1), run.weights(1))

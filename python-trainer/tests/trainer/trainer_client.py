@@ -20,6 +20,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
+from whetstone_store.store import ObjectStore
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.service.server import ServerConfig, TrainerServer, start_server
@@ -54,9 +55,11 @@ class Trainer:
         return last.result
 
 
-async def start(nats_url: str, run_path: Path, modules: ModuleRules | None = None) -> tuple[Trainer, grpc.aio.Channel]:
+async def start(
+    nats_url: str, run_path: Path, modules: ModuleRules | None = None, store: ObjectStore | None = None
+) -> tuple[Trainer, grpc.aio.Channel]:
     backend = LocalBackend(torch.device("cpu"), torch.float32)
-    config = ServerConfig("127.0.0.1", 0, nats_url, backend, modules=modules or ModuleRules())
+    config = ServerConfig("127.0.0.1", 0, nats_url, backend, modules=modules or ModuleRules(), object_store=store)
     server = await start_server(config)
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
     return Trainer(rpc.TrainerServiceStub(channel), server, run_path), channel

@@ -118,6 +118,10 @@ function runtimeOptions(target: Command): Command {
     )
     .option("--trainer-ranks <n>", "processes that share a job's models, a device each (default: 1)")
     .option(
+      "--object-store <url>",
+      "s3://bucket/prefix for jobs with weights.transport objectStore, see docs/object-store.md (default: none)",
+    )
+    .option(
       "--python-env <module>",
       'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',
       (value: string, before: string[] = []): string[] => [...before, value],

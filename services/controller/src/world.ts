@@ -18,10 +18,12 @@ import { createMetrics, type Logger } from "@whetstone/telemetry";
 import { connectorTo, type TlsIdentity } from "@whetstone/tls";
 import { fixedHost, type FindHost, noHost, pooledHost } from "./pools/environment-hosts.ts";
 import { fencedFleet, type FleetClient } from "./fleet/fenced-fleet.ts";
+import { EngineControl } from "./fleet/engine-control.ts";
 import { EngineFleet } from "./fleet/engine-fleet.ts";
 import { InstallationNotices } from "./operator/installation-notices.ts";
 import { JobRecords } from "./jobs/service/job-records.ts";
 import { JobStore } from "./jobs/job-store.ts";
+import type { TransportDeps } from "./jobs/validation/weight-transport.ts";
 import { Artifacts } from "./artifacts/artifacts.ts";
 import { jobsByDigest } from "./artifacts/job-artifacts.ts";
 import { readLedger } from "./loop/batch/kv-ledger.ts";
@@ -56,6 +58,8 @@ export interface World extends ControllerBase {
   readonly natsWatch: NatsWatch;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly notices: InstallationNotices;
+  /** What a submission asks trainer and engines. */
+  readonly transport: TransportDeps;
 }
 
 export function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger): Promise<Nats> {
@@ -85,6 +89,11 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const kube = await openCluster(config, logger, metrics);
   const store = await JobStore.open(nats);
   if (kube) stack.use(kube);
+  const connect = tls && connectorTo(tls.to("engine"));
+  const engineStore = async (url: string, signal: AbortSignal): Promise<string> => {
+    await using control = new EngineControl(url, connect);
+    return await control.objectStore(signal);
+  };
   return {
     ...parts,
     lead,
@@ -100,7 +109,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
       client: fleetClient,
       logger,
       lead,
-      connect: tls && connectorTo(tls.to("engine")),
+      connect,
       onQuarantine: (engine, reason) => {
         quarantines.inc();
         logger.warn("engine_quarantined", { engine, reason });
@@ -119,6 +128,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     ),
     natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
     notices,
+    transport: { trainerClient, fleetClient, engineStore },
   };
 }
 

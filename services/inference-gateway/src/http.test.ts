@@ -259,6 +259,9 @@ describe("FleetService", () => {
         (error: unknown) => WhetstoneError.from(error).code,
       );
     expect(await code(unfence("e9", { modelPath: "/absent" }))).toBe("INVALID_ARGUMENT");
+    // Weights that only trainer and engines see.
+    expect(await code(unfence("e9", { modelPath: "/absent", tokenizerPath: TINY }))).toBe("none");
+    expect(await code(unfence("e9", { tokenizerPath: "/absent" }))).toBe("INVALID_ARGUMENT");
     expect(await code(unfence("e9", { label: "job:2" }))).toBe("INVALID_ARGUMENT");
     expect(await code(unfence("absent", {}))).toBe("NOT_FOUND");
     expect(await code(gateway.fleet.drainEngine({ id: "e9" }))).toBe("FAILED_PRECONDITION");

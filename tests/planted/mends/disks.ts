@@ -5,7 +5,7 @@ export const DISKS: readonly Mend[] = [
   {
     row: "The newest checkpoint was damaged",
     without: "the one before, which is used",
-    file: "python-trainer/src/whetstone_trainer/service/run.py",
+    file: "python-trainer/src/whetstone_trainer/service/recovery.py",
     find: '                if error.code != "DATA_LOSS":\n                    raise\n',
     replace: "                raise\n",
     test: "python-trainer/tests/trainer/test_damage.py",
@@ -50,9 +50,9 @@ export const DISKS: readonly Mend[] = [
   {
     row: "The newest checkpoint was damaged",
     without: "the notice `CheckpointDamaged`",
-    file: "python-trainer/src/whetstone_trainer/service/run.py",
-    find: '            self.notices.append(wire.Notice(reason="CheckpointDamaged", message=message))\n',
-    replace: "",
+    file: "python-trainer/src/whetstone_trainer/service/recovery.py",
+    find: '        self._notices.append(wire.Notice(reason="CheckpointDamaged", message=message))\n',
+    replace: "        pass\n",
     test: "python-trainer/tests/trainer/test_damage.py",
     only: "a_damaged_newest_checkpoint",
   },
@@ -68,8 +68,8 @@ export const DISKS: readonly Mend[] = [
   {
     row: "Every checkpoint was damaged",
     without: "the refusal to start over",
-    file: "python-trainer/src/whetstone_trainer/service/run.py",
-    find: "        if damaged:\n            raise _none_whole(self.folder.root, damaged)\n",
+    file: "python-trainer/src/whetstone_trainer/service/recovery.py",
+    find: "        if damaged:\n            raise _none_whole(self._folder.root, damaged)\n",
     replace: "",
     test: "python-trainer/tests/trainer/test_damage.py",
     only: "nothing_starts_over",

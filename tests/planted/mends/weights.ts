@@ -43,7 +43,7 @@ export const WEIGHTS: readonly Mend[] = [
   {
     row: "The connection between trainer and engine broke in the middle of a transfer",
     without: "the transfer that goes on",
-    file: "python-trainer/src/whetstone_engine/weights/transfer.py",
+    file: "python-trainer/src/whetstone_store/transfer.py",
     find: "                if failures >= _MOST_FAILURES:\n",
     replace: "                if True:\n",
     test: STREAM,
@@ -52,7 +52,7 @@ export const WEIGHTS: readonly Mend[] = [
   {
     row: "The connection between trainer and engine broke in the middle of a transfer",
     without: "the bytes that came, which are kept",
-    file: "python-trainer/src/whetstone_engine/weights/transfer.py",
+    file: "python-trainer/src/whetstone_store/transfer.py",
     find: "                self._drop()\n                failures += 1\n",
     replace: "                self._drop()\n                failures, at = failures + 1, 0\n",
     test: STREAM,

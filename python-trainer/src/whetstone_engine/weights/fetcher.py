@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a version from the trainer into memory, one at a time, in a thread of its own."""
+"""Brings a version from the trainer or an object store into memory, one at a time, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ import shutil
 import ssl
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whetstone_engine.metrics import WeightCounters
 from whetstone_engine.weights.bases import Base, ServedBase, StoredBase
 from whetstone_engine.weights.building import Held, Place, Version, build, tensors_to_read
 from whetstone_engine.weights.store import TensorStore
 from whetstone_engine.weights.stream import Published, StreamedTensors, read_offer
-from whetstone_engine.weights.transfer import Transfer
 from whetstone_models.config import parse_config
 from whetstone_models.errors import ModelError
+from whetstone_store.transfer import Origin, TrainerOrigin, Transfer, TransferError
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
 
 
 class Fetcher:
     """The engine's end of a stream."""
 
-    def __init__(self, folder: Path | None, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, folder: Path | None, tls: ssl.SSLContext | None, objects: ObjectStore | None = None) -> None:
         """`folder`: of a TensorStore; None: what was fetched is in memory only, and gone with a failure.
 
-        `tls` shows who we are to a trainer that asks.
+        `tls` shows who we are to a trainer that asks. `objects`: where versions with a URL of s3 are; None: nowhere.
         """
-        self._folder, self._tls = folder, tls
+        self._folder, self._tls, self._objects = folder, tls, objects
         self._store: TensorStore | None = None
         self._running: tuple[Transfer, asyncio.Future[Held]] | None = None
         self.counters = WeightCounters()
@@ -40,7 +44,7 @@ class Fetcher:
         """
         if self._store is None and self._folder is not None:
             self._store = TensorStore(self._folder)
-        transfer = Transfer(published.url, self._tls)
+        transfer = Transfer(self._origin(published.url))
         given = (transfer, self._store, published, place, served)
         work = asyncio.ensure_future(asyncio.to_thread(self._fetch, *given))
         self._running = transfer, work
@@ -57,6 +61,13 @@ class Fetcher:
         await self._stop()
         if self._store is not None:
             self._store.close()
+
+    def _origin(self, url: str) -> Origin:
+        if not url.startswith("s3://"):
+            return TrainerOrigin(url, self._tls)
+        if self._objects is None:
+            raise TransferError("stream.url", f"{url} is in an object store; start this engine with --object-store")
+        return self._objects.origin(url)
 
     async def _stop(self) -> None:
         if self._running is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A version from the trainer, over HTTP: of each tensor only what this engine does not have.
+"""A version from the trainer or an object store, over HTTP: of each tensor only what this engine does not have.
 
 In this order: the served model has it (`building`), the store has it, there is another version of it and some blocks
 differ (`bases`), all of it is fetched. Whatever way it came, it is checked whole before it counts.
@@ -17,10 +17,10 @@ from typing import Any, BinaryIO
 from whetstone_engine.weights.bases import Base, changed
 from whetstone_engine.weights.shards import PART_BYTES, differs, read_checked
 from whetstone_engine.weights.store import TensorStore
-from whetstone_engine.weights.transfer import Transfer, TransferError
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, Manifest, parse_manifest
 from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, parse_blocks
+from whetstone_store.transfer import Transfer, TransferError
 
 # More than the largest manifest: 200 bytes a tensor, 33 a block of 1 MiB.
 _MOST_SMALL = 256 << 20
@@ -28,7 +28,7 @@ _MOST_SMALL = 256 << 20
 
 @dataclass(frozen=True)
 class Published:
-    """A version that the trainer serves below a URL, and the digest of its manifest."""
+    """A version whose files are below a URL of http, https or s3, and the digest of its manifest."""
 
     url: str
     manifest_digest: str
@@ -36,7 +36,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Offer:
-    """What the trainer says of a version: checked, as far as it goes."""
+    """What is said of a version where it lies: checked, as far as it goes."""
 
     manifest: Manifest
     blocks: Blocks

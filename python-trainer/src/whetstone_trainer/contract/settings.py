@@ -80,8 +80,8 @@ class PublishedForm:
     dtype: str = "float32"
     # Most bytes of tensors in a file.
     shard_bytes: int = 1 << 30
-    # Engines fetch them from the trainer; False: they read the run folder.
-    is_streamed: bool = False
+    # How engines come by them: "folder" (they read the run folder), "stream" (from the trainer) or "object_store".
+    transport: str = "folder"
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _algorithm(spec: jobs.JobSpec, kind: str) -> AlgorithmSettings:
 
 def _published(weights: jobs.PublishedWeights) -> PublishedForm:
     dtype = "bfloat16" if weights.dtype == jobs.WEIGHTS_DTYPE_BFLOAT16 else "float32"
-    return PublishedForm(dtype, weights.shard_mib << 20, weights.transport.WhichOneof("kind") == "stream")
+    return PublishedForm(dtype, weights.shard_mib << 20, weights.transport.WhichOneof("kind") or "folder")
 
 
 def _reference_path(spec: jobs.JobSpec) -> str:

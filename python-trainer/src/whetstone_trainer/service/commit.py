@@ -24,6 +24,8 @@ from whetstone_trainer.service.step_metrics import Clock
 from whetstone_trainer.weights.checkpoint import State, write_checkpoint
 from whetstone_trainer.weights.disk_space import Say, free_bytes, patiently_write
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
+from whetstone_trainer.weights.store_waits import patiently_ask
+from whetstone_trainer.weights.stored_run import StoredRun
 
 log = logging.getLogger("whetstone_trainer")
 
@@ -47,10 +49,16 @@ class StepCommit:
         is_last = self.after.step >= self.settings.steps
         return is_last or free_bytes(self.folder.checkpoint(self.after.step)) < self.state_bytes
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether this step gets one."""
+        done, settings = self.after.step, self.settings
+        return done % settings.checkpoint_every == 0 or done == settings.steps
+
     def write(self, on_progress: OnProgress) -> None:
         """The checkpoint, if this step gets one, then removes what nobody needs. The model is still the step's."""
         done, settings = self.after.step, self.settings
-        if done % settings.checkpoint_every == 0 or done == settings.steps:
+        if self.has_checkpoint:
             path, started = self.folder.checkpoint(done), time.monotonic()
             on_progress("saving", 0.0)
             write = partial(write_checkpoint, self.folder, self.after, self.backend.save)
@@ -68,6 +76,8 @@ class StepPublication:
     folder: RunFolder
     settings: TrainSettings
     on_progress: OnProgress
+    # Where versions are put for the engines; None: they see the folder, or ask this trainer.
+    stored: StoredRun | None = None
 
     def publish(
         self, before: State, trained: Trained, digest: str, clock: Clock
@@ -77,6 +87,7 @@ class StepPublication:
         with clock.part("time/save"):
             path, write = self.folder.weights(done), partial(self._publish, done)
             weights = patiently_write(write, path, trained.report.weights_bytes, _telling(self.on_progress))
+            self._put(done)
         result = _result(before.step, weights, trained, digest, clock)
         dropped = [one.episode_id for one in trained.batch.dropped]
         episodes = len(trained.batch.episodes)
@@ -88,6 +99,7 @@ class StepPublication:
     def _publish(self, version: int) -> wire.Weights:
         """Writes weights/v<version>. If they are there from a run that was cut short, those stay and are taken over."""
         directory = self.folder.weights(version)
+        self._bring(version)
         if directory.exists():
             try:
                 digest = self.folder.verified_digest(version)
@@ -97,6 +109,24 @@ class StepPublication:
                 self.backend.adopt(PolicyVersion(version, directory))
                 return wire.Weights(policy_version=version, path=str(directory), manifest_digest=digest)
         return publish(self.backend, directory, version)
+
+    def _put(self, version: int) -> None:
+        if self.stored is not None:
+            put = partial(self.stored.put_weights, version, lambda _: self.on_progress("saving", 0.0))
+            patiently_ask(put, _telling(self.on_progress))
+
+    def _bring(self, version: int) -> None:
+        """From the store, if they are there and the disk that had them is lost: engines may serve them."""
+        stored = self.stored
+        if stored is None or self.folder.weights(version).exists():
+            return
+        try:
+            patiently_ask(lambda: stored.bring_weights(version), _telling(self.on_progress))
+        except TrainerError as error:
+            if error.code != "DATA_LOSS":
+                raise
+            log.warning("stored_weights_damaged", extra={"version": version, "fault": str(error)})
+            patiently_ask(lambda: stored.disown_weights(version), _telling(self.on_progress))
 
 
 def _telling(on_progress: OnProgress) -> Say:

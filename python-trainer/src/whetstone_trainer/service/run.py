@@ -6,9 +6,10 @@ Everything here runs in the service's one worker thread.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf.json_format import ParseDict
@@ -22,16 +23,21 @@ from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, Train
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, with_custom
+from whetstone_trainer.service.checkpoint_copies import CheckpointCopies, Still
 from whetstone_trainer.service.commit import StepCommit, StepPublication
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
+from whetstone_trainer.service.recovery import Recovery
 from whetstone_trainer.service.reference_engine import ReferenceEngine
 from whetstone_trainer.service.step import OnProgress, StepCompute, StepRequest
 from whetstone_trainer.service.step_metrics import Clock
 from whetstone_trainer.weights.checkpoint import State, read_state
 from whetstone_trainer.weights.run_folder import RunFolder
+from whetstone_trainer.weights.stored_run import StoredRun
 
-log = logging.getLogger("whetstone_trainer")
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
+
 # Results that are kept to answer a step that is asked for again.
 RESULTS_KEPT = 17
 NO_MODULES = ModuleRules()
@@ -39,6 +45,16 @@ NO_MODULES = ModuleRules()
 
 def untold(*_: object) -> None:
     """For whoever does not follow."""
+
+
+@dataclass(frozen=True)
+class WeightPlaces:
+    """Where this trainer can put weights beside the run folder."""
+
+    # Where it serves them to engines; empty: nowhere.
+    url: str = ""
+    # None: there is none.
+    store: ObjectStore | None = None
 
 
 class JobRun:
@@ -52,19 +68,23 @@ class JobRun:
         backend: TrainerBackend,
         on_progress: OnProgress = untold,
         modules: ModuleRules = NO_MODULES,
-        weights_url: str = "",
+        places: WeightPlaces = WeightPlaces(),
     ) -> None:
-        """Loads the newest usable checkpoint, else the model. Raises TrainerError or SettingsError.
-
-        `weights_url`: where this trainer serves weights.
-        """
+        """Loads the newest usable checkpoint, else the model. Raises TrainerError, SettingsError or StoreError."""
         self.folder, self.job_uid, self._backend = folder, job_uid, backend
         folder.clean()
         options = settings.algorithm.options
         self._custom = load_custom(options, folder.root, modules) if options.module else None
         self.adopt(settings)
+        store = places.store if settings.published.transport == "object_store" else None
+        self._stored = StoredRun(store, folder, job_uid) if store is not None else None
+        if self._stored is not None:
+            self._stored.claim()
+        self._copies = CheckpointCopies(self._stored) if self._stored else None
         # What engines fetch versions below; empty: they read the run folder.
-        self._url = f"{weights_url}/weights/{job_uid}" if settings.published.is_streamed else ""
+        self._url = self._stored.url if self._stored else ""
+        if settings.published.transport == "stream":
+            self._url = f"{places.url}/weights/{job_uid}"
         if self._custom is not None:
             try_custom(self._custom, options)
         on_progress(LOADING, 0.0)
@@ -80,7 +100,8 @@ class JobRun:
         self._results: dict[int, wire.TrainResult] = {}
         # What people should know of the model and of the run folder.
         self.notices = list(self.model.notices)
-        if folder.steps() or folder.damaged():
+        self._recovery = Recovery(folder, self._stored, self.restore, self.notices)
+        if self._recovery.has_any:
             self.recover(on_progress)
 
     def adopt(self, settings: TrainSettings) -> None:
@@ -97,34 +118,9 @@ class JobRun:
         return wire.Weights(policy_version=state.step, path=state.weights_path, manifest_digest=digest, url=self._url)
 
     def recover(self, on_progress: OnProgress = untold) -> None:
-        """Back to the newest checkpoint that is whole; to the starting model if there never was one.
-
-        Damaged ones are set aside once a whole one is found; without one all stay as they are, and nothing starts over.
-        """
-        faults: dict[int, TrainerError] = {}
-        for step in reversed(self.folder.steps()):
-            try:
-                self.restore(step, on_progress)
-            except TrainerError as error:
-                if error.code != "DATA_LOSS":
-                    raise
-                faults[step] = error
-            else:
-                return self._set_aside(faults, step)
-        damaged = [str(fault) for fault in faults.values()] or [f"{path} is damaged" for path in self.folder.damaged()]
-        if damaged:
-            raise _none_whole(self.folder.root, damaged)
-        self._go_to(self._starting_state())
-
-    def _set_aside(self, faults: dict[int, TrainerError], used: int) -> None:
-        for step, fault in faults.items():
-            kept = self.folder.set_aside(step)
-            message = (
-                f"The checkpoint of step {step} is damaged: {fault}. "
-                f"Training goes on from that of step {used}; the damaged one is kept in {kept}."
-            )
-            log.warning("checkpoint_damaged", extra={"step": step, "used": used, "fault": str(fault)})
-            self.notices.append(wire.Notice(reason="CheckpointDamaged", message=message))
+        """Back to the newest checkpoint that is whole; to the starting model if there never was one."""
+        if not self._recovery.recover(on_progress):
+            self._go_to(self._starting_state())
 
     def restore(self, step: int, on_progress: OnProgress = untold) -> None:
         """Makes checkpoint `step` the present. Raises TrainerError if it is not there or not whole."""
@@ -143,6 +139,7 @@ class JobRun:
         self._uncommitted = None
         self._backend.restore(Checkpoint(PolicyVersion(step, self.folder.weights(step)), saved), on_bytes)
         self.state, self._results = state, {}
+        self._recovery.bring_window(step, self.settings.max_policy_lag)
         if state.last_result is not None:
             result = ParseDict(state.last_result, wire.TrainResult(), ignore_unknown_fields=True)
             result.weights.url = self._url  # That of the checkpoint may be another process's.
@@ -163,14 +160,21 @@ class JobRun:
         result.replayed = True
         return result
 
-    def commit(self, on_progress: OnProgress = untold) -> None:
+    def commit(self, on_progress: OnProgress = untold, still: Still = untold) -> None:
         """Writes what `train` left to be written; without anything left it does nothing.
 
-        After an exception it may be called again; what was trained is still there.
+        After an exception it may be called again; what was trained is still there. `still` raises to end what is copied
+        into the store afterwards.
         """
-        if self._uncommitted is not None:
-            self._uncommitted.write(on_progress)
-            self._uncommitted = None
+        commit = self._uncommitted
+        if commit is None:
+            return
+        if self._copies is not None:
+            self._copies.wait(on_progress)
+        commit.write(on_progress)
+        self._uncommitted = None
+        if self._copies is not None:
+            self._copies.begin(commit.after.step, self.settings, commit.has_checkpoint, still)
 
     def train(self, request: StepRequest, on_progress: OnProgress) -> wire.TrainResult:
         """Does step `self.step` and publishes its weights; the next `commit` writes its checkpoint.
@@ -187,12 +191,13 @@ class JobRun:
         compute = StepCompute(*given)
         trained = compute.run(request)
         on_progress("saving", 0.0)
-        publication = StepPublication(self._backend, self.folder, settings, on_progress)
+        publication = StepPublication(self._backend, self.folder, settings, on_progress, self._stored)
         commit, result = publication.publish(self.state, trained, request.digest, clock)
+        self._uncommitted = commit
         if commit.is_urgent:
-            commit.write(on_progress)
-        else:
-            self._uncommitted = commit
+            self.commit(on_progress)
+            if self._copies is not None:
+                self._copies.wait(on_progress)
         self.state = commit.after
         result.weights.url = self._url
         self._results = {done: one for done, one in self._results.items() if done > step - RESULTS_KEPT}
@@ -226,11 +231,3 @@ class JobRun:
         is_older = version < self.step - self.settings.max_policy_lag
         is_gone = is_older or (version != self.step and not directory.is_dir())
         return None if is_gone else PolicyVersion(version, directory)
-
-
-def _none_whole(root: Path, damaged: Sequence[str]) -> TrainerError:
-    return TrainerError(
-        "DATA_LOSS",
-        f"no checkpoint in {root / 'checkpoints'} is whole: {'; '.join(damaged)}. "
-        "Put back a whole copy of one of them, or submit the job under another name to start over.",
-    )

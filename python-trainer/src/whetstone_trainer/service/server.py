@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -19,9 +19,13 @@ from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backends.protocol import TrainerBackend
 from whetstone_trainer.batch.ingest import EpisodeReader
 from whetstone_trainer.service.nats_security import nats_security
+from whetstone_trainer.service.run import WeightPlaces
 from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.state import TrainerState
 from whetstone_trainer.service.weights_server import WeightsServer
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
 
 log = logging.getLogger("whetstone_trainer")
 CALLERS = Callers(frozenset({"controller"}))
@@ -49,6 +53,8 @@ class ServerConfig:
     weights_port: int | None = None
     # What engines call it by; empty: http or https, `host` and the port.
     weights_url: str = ""
+    # Of jobs with weights.transport objectStore.
+    object_store: ObjectStore | None = None
 
 
 @dataclass
@@ -80,11 +86,12 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
     state = TrainerState(EpisodeReader(client), config.backend, config.modules)
-    weights = None
+    weights, weights_url = None, ""
     if config.weights_port is not None:
         weights = WeightsServer(lambda: state.run and (state.run.job_uid, state.run.folder), config.tls)
         address = await weights.start(config.host, config.weights_port)
-        state.weights_url = config.weights_url.rstrip("/") or address
+        weights_url = config.weights_url.rstrip("/") or address
+    state.places = WeightPlaces(weights_url, config.object_store)
     server = GrpcServer(SERVICE, CALLERS, config.tls)
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server.grpc)
     port = await server.start(Listening(config.host, config.port, config.health_port))

@@ -16,6 +16,8 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
 from whetstone_models.errors import ModelError
+from whetstone_store.errors import StoreError
+from whetstone_store.transfer import TransferError
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.service.configuring import Configuring
@@ -23,6 +25,7 @@ from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.state import TrainerState
 from whetstone_trainer.service.work import RunningStep, Work
 from whetstone_trainer.weights.disk_space import is_out_of_space
+from whetstone_trainer.weights.store_waits import is_damage, store_notice
 
 log = logging.getLogger("whetstone_trainer")
 
@@ -34,6 +37,9 @@ ERROR_TRAILER = "whetstone-error-bin"
 
 async def _refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
     """The one seam from errors to statuses. What is not ours is logged and leaves as "internal error"."""
+    if isinstance(error, (StoreError, TransferError)) and not is_damage(error):
+        notice = store_notice(error)
+        error = TrainerError("UNAVAILABLE", notice.message, reason=notice.reason)
     if isinstance(error, ModelError):
         error = TrainerError("DATA_LOSS", str(error))
     if is_out_of_space(error):
@@ -121,6 +127,7 @@ class TrainerServicer(rpc.TrainerServiceServicer):
             busy=state.running is not None,
             device=state.backend.device,
             configuring=configuring.progress if configuring is not None and configuring.is_at_work else None,
+            object_store=state.places.store.url if state.places.store is not None else "",
         )
 
 

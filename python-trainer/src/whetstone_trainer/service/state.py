@@ -26,7 +26,7 @@ from whetstone_trainer.batch.ingest import EpisodeReader, parse_manifest
 from whetstone_trainer.contract.errors import SettingsError, TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, parse_settings
 from whetstone_trainer.service.configuring import Configuring, RunId
-from whetstone_trainer.service.run import JobRun
+from whetstone_trainer.service.run import JobRun, WeightPlaces
 from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.service.work import RunningStep, Work
 from whetstone_trainer.weights.run_folder import RunFolder
@@ -45,8 +45,7 @@ class TrainerState:
     """The trainer's state and the rules about who may change it."""
 
     def __init__(self, reader: EpisodeReader, backend: TrainerBackend, modules: ModuleRules) -> None:
-        # Where engines fetch weights; empty: nowhere.
-        self.weights_url = ""
+        self.places = WeightPlaces()
         self._reader, self.backend, self._modules = reader, backend, modules
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="worker")
         self._closing = False
@@ -65,9 +64,7 @@ class TrainerState:
         both and takes over.
         """
         settings = parse_settings(request.spec)
-        if settings.published.is_streamed and not self.weights_url:
-            reason = "this trainer serves no weights: start it with --weights-port, or use folder"
-            raise SettingsError("weights.transport.stream", reason)
+        _require_place(settings.published.transport, self.places)
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
         folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
@@ -111,7 +108,7 @@ class TrainerState:
             await self._stop_running("CONFLICT", OTHER_JOB)
             configuring.raise_if_stopped()
             given = (configuring.settings, folder, configuring.of.job_uid, self.backend)
-            run = await self.work(lambda: JobRun(*given, configuring.report, self._modules, self.weights_url))
+            run = await self.work(lambda: JobRun(*given, configuring.report, self._modules, self.places))
             configuring.raise_if_stopped()
         except Exception as error:
             configuring.failed()
@@ -228,9 +225,12 @@ class TrainerState:
     def _commit_beside(self, run: JobRun) -> None:
         """Writes the step's checkpoint while the engines get its weights; the worker does nothing else before."""
 
-        def report(phase: str, share: float, notices: Sequence[wire.Notice] = ()) -> None:
+        def still(*_: object) -> None:
             if self._closing or self.run is not run:
                 raise TrainerError("UNAVAILABLE", ENDING if self._closing else OTHER_JOB)
+
+        def report(phase: str, share: float, notices: Sequence[wire.Notice] = ()) -> None:
+            still()
             if self.running is not None:
                 self.running.report(phase, share, notices)
 
@@ -242,7 +242,7 @@ class TrainerState:
             if self.running is None:
                 self.run = None
 
-        self._committing = asyncio.get_running_loop().run_in_executor(self._worker, run.commit, report)
+        self._committing = asyncio.get_running_loop().run_in_executor(self._worker, run.commit, report, still)
         self._committing.add_done_callback(committed)
 
     async def _recover(self, run: JobRun, running: RunningStep, error: Exception) -> None:
@@ -264,6 +264,16 @@ class TrainerState:
             log.error("recovery_failed", exc_info=failure, extra={"step": running.step})
             if self.run is run:
                 self.run = None
+
+
+def _require_place(transport: str, places: WeightPlaces) -> None:
+    """Raises SettingsError for a job whose weights this trainer cannot bring where the job says."""
+    if transport == "stream" and not places.url:
+        reason = "this trainer serves no weights: start it with --weights-port, or use folder"
+        raise SettingsError("weights.transport.stream", reason)
+    if transport == "object_store" and places.store is None:
+        reason = "this trainer has no object store: start it with --object-store, or use folder or stream"
+        raise SettingsError("weights.transport.objectStore", reason)
 
 
 def _manifest_for(run: JobRun, data: bytes) -> events.BatchManifest:

@@ -86,8 +86,7 @@ def check_files(directory: Path, raw: dict[str, Any], on_bytes: OnBytes = unhear
 
     Checkpoints of older versions list none.
     """
-    if "digest" in raw and raw["digest"] != _own_digest(raw):
-        raise TrainerError("DATA_LOSS", f"{directory / STATE}: content differs from its own digest")
+    check_state(raw, str(directory / STATE))
     for entry in raw.get("files", []):
         path = directory / entry["name"]
         size = path.stat().st_size
@@ -95,6 +94,12 @@ def check_files(directory: Path, raw: dict[str, Any], on_bytes: OnBytes = unhear
             raise TrainerError("DATA_LOSS", f"{path}: has {size} bytes, {STATE} says {entry['size']}")
         if file_digest(path, on_bytes) != entry["sha256"]:
             raise TrainerError("DATA_LOSS", f"{path}: content differs from the digest in {STATE}")
+
+
+def check_state(raw: dict[str, Any], where: str) -> None:
+    """The digest of state.json itself. Raises TrainerError."""
+    if "digest" in raw and raw["digest"] != _own_digest(raw):
+        raise TrainerError("DATA_LOSS", f"{where}: content differs from its own digest")
 
 
 def _own_digest(raw: dict[str, Any]) -> str:

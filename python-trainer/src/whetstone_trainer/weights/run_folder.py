@@ -14,6 +14,7 @@ import json
 import shutil
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from whetstone_models.errors import ManifestError
@@ -118,20 +119,26 @@ class RunFolder:
             shutil.rmtree(doomed, ignore_errors=True)
 
     def prune(self, step: int, checkpoints_kept: int, max_policy_lag: int) -> None:
-        """Keeps the newest checkpoints with their weights, and the weights that running episodes may still name.
+        """Removes what `superseded` says."""
+        versions = [int(path.name[1:]) for path in self.root.glob("weights/v*")]
+        old_steps, old_versions = superseded(self.steps(), versions, step, checkpoints_kept, max_policy_lag)
+        for old in old_steps:
+            self.discard(self.checkpoint(old))
+        for version in old_versions:
+            self.discard(self.weights(version))
 
-        One version more than the lag window stays: engines load it until the controller has switched them.
-        """
-        steps = self.steps()
-        kept = set(steps[-checkpoints_kept:])
-        for old in steps:
-            if old not in kept:
-                self.discard(self.checkpoint(old))
-        oldest = step - max_policy_lag - 1
-        for path in self.root.glob("weights/v*"):
-            version = int(path.name[1:])
-            if version not in kept and version < oldest:
-                self.discard(path)
+
+def superseded(
+    steps: Sequence[int], versions: Sequence[int], step: int, checkpoints_kept: int, max_policy_lag: int
+) -> tuple[list[int], list[int]]:
+    """Checkpoints and versions that nobody needs once `step` steps are done; `steps`: of checkpoints, ascending.
+
+    What stays: the newest checkpoints with their weights, and the weights that running episodes may still name. One
+    version more than the lag window stays: engines load it until the controller has switched them.
+    """
+    kept, oldest = set(steps[-checkpoints_kept:]), step - max_policy_lag - 1
+    old_versions = [version for version in versions if version not in kept and version < oldest]
+    return [old for old in steps if old not in kept], old_versions
 
 
 def manifest_digest(directory: Path) -> str:

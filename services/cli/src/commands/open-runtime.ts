@@ -24,6 +24,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly trainerDtype?: string;
   readonly trainerBackend?: string;
   readonly trainerRanks?: string;
+  readonly objectStore?: string;
   readonly pythonEnv?: readonly string[];
   readonly [port: `${string}Port`]: string | undefined;
 }
@@ -64,8 +65,23 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const trainer = readTrainer(flags, environment, violations);
   const ports = readPorts(flags, environment, violations);
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
+  const objectStore = readObjectStore(flags, environment, violations);
   if (violations.length > 0) throw badInput(violations);
-  return { engines, ...trainer, ports, pythonEnvironments };
+  return { engines, ...trainer, ports, pythonEnvironments, objectStore };
+}
+
+/** What trainer and engines are told; they say themselves what they need beside it. */
+function readObjectStore(
+  flags: RuntimeFlags,
+  environment: NodeJS.ProcessEnv,
+  violations: Violation[],
+): Record<string, string> {
+  const url = flags.objectStore ?? environment["WHETSTONE_OBJECT_STORE"] ?? "";
+  if (url === "") return {};
+  const isUrl = url.startsWith("s3://"); // What else is wrong with it, trainer and engines say.
+  if (!isUrl) violations.push({ path: "--object-store", reason: `must be s3://<bucket>/<prefix>, got "${url}"` });
+  const style = environment["WHETSTONE_OBJECT_STORE_STYLE"];
+  return { WHETSTONE_OBJECT_STORE: url, ...(style && { WHETSTONE_OBJECT_STORE_STYLE: style }) };
 }
 
 function readTrainer(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violations: Violation[]) {

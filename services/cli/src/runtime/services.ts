@@ -25,6 +25,8 @@ export interface TableOptions {
   readonly trainerRanks: number;
   readonly natsServer: string;
   readonly ports: FixedPorts;
+  /** Variables by which trainer and engines know their object store; none: there is none. */
+  readonly objectStore: Readonly<Record<string, string>>;
   /** Environments in Python, as `python -m whetstone_env` is told of them. Empty: none. */
   readonly pythonEnvironments: readonly string[];
 }
@@ -156,7 +158,7 @@ function engine(options: TableOptions, index: number, port: number): ServiceSpec
     name: `engine-${index}`,
     needs: [],
     command,
-    environment: { ...baseEnvironment(), ...pythonEnvironment(), ...logLevel() },
+    environment: { ...baseEnvironment(), ...pythonEnvironment(), ...logLevel(), ...options.objectStore },
     ports: { http: port },
     health: { kind: "http", port, paths: ["/health"] },
     ...(options.prepareModel ? { prepare: options.prepareModel } : {}),
@@ -200,6 +202,7 @@ function trainer(
       ...pythonEnvironment(options.trainerThreads),
       ...logLevel(),
       ...pick(["WHETSTONE_ALGORITHM_HANG_MS"]),
+      ...options.objectStore,
       WHETSTONE_ALGORITHM_MODULES: "1",
     },
     ports,

@@ -59,6 +59,13 @@ export class EngineControl implements AsyncDisposable {
     return body.weight_version ?? "";
   }
 
+  /** The object store that it was started with; "": none, as with engines that know of none. */
+  async objectStore(signal: AbortSignal): Promise<string> {
+    const call = { method: "GET", path: "/server_info", timeoutMs: QUICK_MS, optional: true } as const;
+    const body = (await this.#call(call, signal)) as { whetstone?: { object_store?: string } } | undefined;
+    return body?.whetstone?.object_store ?? "";
+  }
+
   async setLabel(label: string, signal: AbortSignal): Promise<void> {
     await this.#call({ method: "POST", path: "/update_weight_version", timeoutMs: QUICK_MS }, signal, {
       new_version: label,
@@ -66,7 +73,7 @@ export class EngineControl implements AsyncDisposable {
   }
 
   /**
-   * Reads and verifies weights while it samples on: from their folder, or from the trainer where they have a URL.
+   * Reads and verifies weights while it samples on: from their folder, or from their URL where they have one.
    * @returns false for an engine that can only load a folder within its pause
    * @throws ENGINE_FAILED for one that cannot fetch weights which have a URL
    */
@@ -80,7 +87,8 @@ export class EngineControl implements AsyncDisposable {
     const stream = isStreamed && { stream: { url: `${url}/v${policyVersion}`, manifest_digest: manifestDigest } };
     const isStaged = (await this.#call(call, signal, { weights_path: path, ...stream })) !== undefined;
     if (isStreamed && !isStaged) {
-      const message = `engine ${this.#url} cannot fetch weights: weights.transport.stream needs engines of profile pytorch; use folder`;
+      const how = url.startsWith("s3:") ? "objectStore" : "stream";
+      const message = `engine ${this.#url} cannot fetch weights: weights.transport.${how} needs engines of profile pytorch; use folder`;
       throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
     }
     return isStaged;

@@ -196,7 +196,8 @@ export class EngineFleet implements Fleet {
     if (await control.isPaused(signal))
       throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
     await control.canary(label, signal);
-    const served = { policy: policy.job, policyVersion: policy.policyVersion, label, modelPath: policy.path };
+    const { job, policyVersion, path: modelPath, tokenizerPath } = policy;
+    const served = { policy: job, policyVersion, label, modelPath, tokenizerPath };
     await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
   }
 

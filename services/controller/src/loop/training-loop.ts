@@ -160,7 +160,10 @@ async function savePolicy(
   if (!weights) throw new Error("the trainer answered without weights");
   const { policyVersion, path, manifestDigest, url } = weights;
   const job = context.job.name;
-  const policy = create(PolicyRecordSchema, { job, policyVersion, path, manifestDigest, url, epoch: ledger.epoch });
+  // Where engines fetch weights the trainer may be the only one that sees its folder.
+  const tokenizerPath = url === "" ? "" : (context.spec.model?.path ?? "");
+  const record = { job, policyVersion, path, manifestDigest, url, tokenizerPath, epoch: ledger.epoch };
+  const policy = create(PolicyRecordSchema, record);
   await ledger.savePolicy(policy);
   await context.onPolicy(policy);
 }

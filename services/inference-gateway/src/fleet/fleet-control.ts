@@ -114,10 +114,11 @@ export class FleetControl {
 
   async #codec(served: ServedModel): Promise<Codec> {
     try {
-      return await this.#deps.folders.load(served.modelPath);
+      return await this.#deps.folders.load(served.tokenizerPath || served.modelPath);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw new ConfigError([{ path: "policy.model_path", reason }], { cause: error });
+      const path = served.tokenizerPath ? "policy.tokenizer_path" : "policy.model_path";
+      throw new ConfigError([{ path, reason }], { cause: error });
     }
   }
 

@@ -80,6 +80,6 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
   };
 }
 
-function servedModel({ policy, policyVersion: version, label, modelPath }: ServedPolicy): ServedModel {
-  return { policy, version, label, modelPath };
+function servedModel({ policy, policyVersion: version, label, modelPath, tokenizerPath }: ServedPolicy): ServedModel {
+  return { policy, version, label, modelPath, tokenizerPath };
 }

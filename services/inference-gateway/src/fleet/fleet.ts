@@ -13,6 +13,8 @@ export interface ServedModel {
   /** "<policy>:<version>": what the engine itself must report for every token (I5). */
   readonly label: string;
   readonly modelPath: string;
+  /** Where the gateway reads tokenizer and chat template; "" or absent: in `modelPath`. */
+  readonly tokenizerPath?: string;
 }
 
 export interface EngineEntry {

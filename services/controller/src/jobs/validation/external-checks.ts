@@ -24,9 +24,11 @@ import type { FindHost } from "../../pools/environment-hosts.ts";
 import { KIND, notOfThePool, whoServes } from "./environment-kind.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 import { rehearseEpisode } from "./episode-rehearsal.ts";
+import { checkTransport, type TransportDeps } from "./weight-transport.ts";
 import { whereLooked } from "./where-looked.ts";
 
 export interface WorldDeps {
+  readonly transport: TransportDeps;
   readonly findHost: FindHost;
   readonly rollouts: RpcClient<typeof RolloutService>;
   /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
@@ -42,7 +44,7 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const absent = [...violations.map((one) => ({ ...one, curable: true as const })), ...unpinned(spec, pinned)];
   if (absent.length > 0) return absent;
   const resolved = withArtifactPaths(spec, artifacts.layout);
-  const found = await checkModels(resolved, config);
+  const found = [...(await checkModels(resolved, config)), ...(await checkTransport(resolved, deps.transport))];
   const { train, validation } = await checkDatasets(resolved, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = isDemonstrated(spec) ? validation : (train ?? validation);

@@ -71,12 +71,15 @@ it("a trainer that works for another job is not fought for", async () => {
   });
 });
 
-it("a trainer that finds its disk full when it starts again waits as a step does, so that it can be left", async () => {
-  const failure = new WhetstoneError("UNAVAILABLE", "/runs/u: no space", { context: { reason: "DiskFull" } });
-  const seen: string[] = [];
-  await trainStepThree(failure, ({ phase, notices }) => seen.push(`${phase} ${notices[0]?.reason ?? ""}`));
-  expect(seen).toContain("waiting DiskFull");
-});
+it.each(["DiskFull", "ObjectStoreFull", "ObjectStoreFailing"])(
+  "a trainer that says %s when it starts again waits as a step does, so that it can be left",
+  async (reason) => {
+    const failure = new WhetstoneError("UNAVAILABLE", "no space", { context: { reason } });
+    const seen: string[] = [];
+    await trainStepThree(failure, ({ phase, notices }) => seen.push(`${phase} ${notices[0]?.reason ?? ""}`));
+    expect(seen).toContain(`waiting ${reason}`);
+  },
+);
 
 it("why a rank of the trainer was lost is said until the step is done again", async () => {
   const message = "a rank of the trainer ended: killed. The step begins anew.";

@@ -22,8 +22,8 @@ import { type TrainedJob, type Trainer, type TrainerState, WAITING } from "../po
 /** A trainer that is silent for longer is asked again. It sends progress at least every second of work. */
 const SILENCE_MS = 120_000;
 const RANK_LOST = "RankLost";
-/** A trainer whose run folder lies on a full disk answers nothing but that; one of several devices may lose one. */
-const TOLD: readonly string[] = ["DiskFull", RANK_LOST];
+/** A trainer whose disk or object store does not take its files answers nothing but that; of several ranks one may be lost. */
+const TOLD: readonly string[] = ["DiskFull", "ObjectStoreFull", "ObjectStoreFailing", RANK_LOST];
 /** Configure answers within seconds, ready or with its progress; a trainer that does not is taken to be away. */
 const CONFIGURE_ANSWER_MS = 30_000;
 /** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */

@@ -32,6 +32,7 @@ function makeModel(): void {
 /** Its agents are the built-in ones; no env-runner is there to rehearse with. */
 const world: WorldDeps = {
   environmentsLast: true,
+  transport: {} as WorldDeps["transport"],
   artifacts: new Artifacts("/nowhere", () => Promise.resolve(new Map())),
   rollouts: {
     describeAgents: () =>

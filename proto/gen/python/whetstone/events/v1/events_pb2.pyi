@@ -108,20 +108,22 @@ class BatchManifest(_message.Message):
     def __init__(self, job: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[BatchEntry, _Mapping]]] = ..., voided: _Optional[_Iterable[_Union[VoidedEntry, _Mapping]]] = ..., max_policy_lag: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., baselines: _Optional[_Iterable[_Union[BaselineEntry, _Mapping]]] = ...) -> None: ...
 
 class PolicyRecord(_message.Message):
-    __slots__ = ("job", "policy_version", "path", "manifest_digest", "epoch", "url")
+    __slots__ = ("job", "policy_version", "path", "manifest_digest", "epoch", "url", "tokenizer_path")
     JOB_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZER_PATH_FIELD_NUMBER: _ClassVar[int]
     job: str
     policy_version: int
     path: str
     manifest_digest: str
     epoch: int
     url: str
-    def __init__(self, job: _Optional[str] = ..., policy_version: _Optional[int] = ..., path: _Optional[str] = ..., manifest_digest: _Optional[str] = ..., epoch: _Optional[int] = ..., url: _Optional[str] = ...) -> None: ...
+    tokenizer_path: str
+    def __init__(self, job: _Optional[str] = ..., policy_version: _Optional[int] = ..., path: _Optional[str] = ..., manifest_digest: _Optional[str] = ..., epoch: _Optional[int] = ..., url: _Optional[str] = ..., tokenizer_path: _Optional[str] = ...) -> None: ...
 
 class EpochRecord(_message.Message):
     __slots__ = ("epoch", "holder", "since")

@@ -40,16 +40,18 @@ REPLICA_STATE_STALE: ReplicaState
 REPLICA_STATE_DOWN: ReplicaState
 
 class ServedPolicy(_message.Message):
-    __slots__ = ("policy", "policy_version", "label", "model_path")
+    __slots__ = ("policy", "policy_version", "label", "model_path", "tokenizer_path")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_PATH_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZER_PATH_FIELD_NUMBER: _ClassVar[int]
     policy: str
     policy_version: int
     label: str
     model_path: str
-    def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., label: _Optional[str] = ..., model_path: _Optional[str] = ...) -> None: ...
+    tokenizer_path: str
+    def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., label: _Optional[str] = ..., model_path: _Optional[str] = ..., tokenizer_path: _Optional[str] = ...) -> None: ...
 
 class Engine(_message.Message):
     __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len", "control_url")

@@ -526,18 +526,23 @@ class Loop(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ..., mismatch_share: _Optional[float] = ...) -> None: ...
 
 class WeightTransport(_message.Message):
-    __slots__ = ("folder", "stream")
+    __slots__ = ("folder", "stream", "object_store")
     class Folder(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     class Stream(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class ObjectStore(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_STORE_FIELD_NUMBER: _ClassVar[int]
     folder: WeightTransport.Folder
     stream: WeightTransport.Stream
-    def __init__(self, folder: _Optional[_Union[WeightTransport.Folder, _Mapping]] = ..., stream: _Optional[_Union[WeightTransport.Stream, _Mapping]] = ...) -> None: ...
+    object_store: WeightTransport.ObjectStore
+    def __init__(self, folder: _Optional[_Union[WeightTransport.Folder, _Mapping]] = ..., stream: _Optional[_Union[WeightTransport.Stream, _Mapping]] = ..., object_store: _Optional[_Union[WeightTransport.ObjectStore, _Mapping]] = ...) -> None: ...
 
 class PublishedWeights(_message.Message):
     __slots__ = ("dtype", "shard_mib", "transport")

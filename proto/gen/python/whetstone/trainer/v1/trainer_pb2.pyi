@@ -179,17 +179,19 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("job_uid", "epoch", "step", "busy", "device", "configuring")
+    __slots__ = ("job_uid", "epoch", "step", "busy", "device", "configuring", "object_store")
     JOB_UID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     BUSY_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURING_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_STORE_FIELD_NUMBER: _ClassVar[int]
     job_uid: str
     epoch: int
     step: int
     busy: bool
     device: str
     configuring: TrainProgress
-    def __init__(self, job_uid: _Optional[str] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., busy: _Optional[bool] = ..., device: _Optional[str] = ..., configuring: _Optional[_Union[TrainProgress, _Mapping]] = ...) -> None: ...
+    object_store: str
+    def __init__(self, job_uid: _Optional[str] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., busy: _Optional[bool] = ..., device: _Optional[str] = ..., configuring: _Optional[_Union[TrainProgress, _Mapping]] = ..., object_store: _Optional[str] = ...) -> None: ...

@@ -345,6 +345,13 @@ export declare type PolicyRecord = Message<"whetstone.events.v1.PolicyRecord"> &
    * @generated from field: string url = 6;
    */
   url: string;
+
+  /**
+   * Folder of tokenizer and chat template: the job's model, where only the trainer sees `path`. Empty: `path`.
+   *
+   * @generated from field: string tokenizer_path = 7;
+   */
+  tokenizerPath: string;
 };
 
 /**

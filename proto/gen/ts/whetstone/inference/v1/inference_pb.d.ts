@@ -42,11 +42,18 @@ export declare type ServedPolicy = Message<"whetstone.inference.v1.ServedPolicy"
   label: string;
 
   /**
-   * The model folder, for tokenizer and chat template.
+   * The folder of its weights, which the gateway need not see where there is a tokenizer_path.
    *
    * @generated from field: string model_path = 4;
    */
   modelPath: string;
+
+  /**
+   * Folder of tokenizer and chat template. Empty: model_path.
+   *
+   * @generated from field: string tokenizer_path = 5;
+   */
+  tokenizerPath: string;
 };
 
 /**

@@ -1154,6 +1154,12 @@ export declare type WeightTransport = Message<"whetstone.jobs.v1.WeightTransport
      */
     value: WeightTransport_Stream;
     case: "stream";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.WeightTransport.ObjectStore object_store = 3;
+     */
+    value: WeightTransport_ObjectStore;
+    case: "objectStore";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1191,6 +1197,22 @@ export declare type WeightTransport_Stream = Message<"whetstone.jobs.v1.WeightTr
  * Use `create(WeightTransport_StreamSchema)` to create a new message.
  */
 export declare const WeightTransport_StreamSchema: GenMessage<WeightTransport_Stream>;
+
+/**
+ * The trainer puts each version into an object store that speaks S3, and engines fetch of it only what they do not have.
+ * Checkpoints are copied there, too: a trainer that starts on an empty disk goes on from them. Needs a trainer and engines
+ * that were started with --object-store, and engines of profile pytorch.
+ *
+ * @generated from message whetstone.jobs.v1.WeightTransport.ObjectStore
+ */
+export declare type WeightTransport_ObjectStore = Message<"whetstone.jobs.v1.WeightTransport.ObjectStore"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.WeightTransport.ObjectStore.
+ * Use `create(WeightTransport_ObjectStoreSchema)` to create a new message.
+ */
+export declare const WeightTransport_ObjectStoreSchema: GenMessage<WeightTransport_ObjectStore>;
 
 /**
  * How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself.

@@ -110,8 +110,8 @@ export declare const ConfigureResponseSchema: GenMessage<ConfigureResponse>;
  */
 export declare type Notice = Message<"whetstone.trainer.v1.Notice"> & {
   /**
-   * One word for programs: "DiskFull", "CheckpointDamaged", "EpisodesDropped", "LogprobMismatch", "NotPacked",
-   * "OutOfMemory".
+   * One word for programs: "DiskFull", "ObjectStoreFull", "ObjectStoreFailing", "CheckpointDamaged", "EpisodesDropped",
+   * "LogprobMismatch", "NotPacked", "OutOfMemory".
    *
    * @generated from field: string reason = 1;
    */
@@ -157,8 +157,8 @@ export declare type Weights = Message<"whetstone.trainer.v1.Weights"> & {
   manifestDigest: string;
 
   /**
-   * Of a job whose weights are streamed: below "<url>/v<version>/" the trainer serves the files of each version that it
-   * keeps. It may be another one after the trainer was started again. Empty: engines read `path`.
+   * Below "<url>/v<version>/" are the files of each version that is kept: http or https where the trainer serves them,
+   * which may be another one after it was started again, s3 in an object store. Empty: engines read `path`.
    *
    * @generated from field: string url = 4;
    */
@@ -537,6 +537,13 @@ export declare type StatusResponse = Message<"whetstone.trainer.v1.StatusRespons
    * @generated from field: whetstone.trainer.v1.TrainProgress configuring = 6;
    */
   configuring?: TrainProgress | undefined;
+
+  /**
+   * "s3://<bucket>/<prefix>", for jobs with weights.transport objectStore. Empty: it was started without.
+   *
+   * @generated from field: string object_store = 7;
+   */
+  objectStore: string;
 };
 
 /**

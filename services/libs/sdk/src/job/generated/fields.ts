@@ -386,10 +386,15 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
     },
   },
   WeightTransport: {
-    fields: { folder: { type: "message", message: "Folder" }, stream: { type: "message", message: "Stream" } },
-    oneofs: [{ members: ["folder", "stream"], isNeeded: false }],
+    fields: {
+      folder: { type: "message", message: "Folder" },
+      stream: { type: "message", message: "Stream" },
+      objectStore: { type: "message", message: "ObjectStore" },
+    },
+    oneofs: [{ members: ["folder", "stream", "objectStore"], isNeeded: false }],
     isChoice: true,
   },
   Folder: { fields: {} },
   Stream: { fields: {} },
+  ObjectStore: { fields: {} },
 };

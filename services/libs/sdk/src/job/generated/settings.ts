@@ -427,4 +427,4 @@ export interface PublishedWeightsSettings {
 }
 
 /** How engines come by published weights. Absent: folder. */
-export type WeightTransport = "folder" | "stream";
+export type WeightTransport = "folder" | "stream" | "objectStore";

@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from types import TracebackType
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from whetstone_models.errors import ModelError
@@ -21,7 +22,7 @@ from whetstone_models.errors import ModelError
 # The trainer proves that it is one; its address may be any.
 SERVER = "trainer.whetstone"
 # Without a byte for so long a connection counts as broken.
-_QUIET_S = 30.0
+QUIET_S = 30.0
 # The whole of a transfer, however large; the controller waits a little longer.
 DEADLINE_S = 600.0
 # In a row, without a byte in between.
@@ -30,15 +31,42 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 3.0
 _TRANSIENT = (OSError, http.client.HTTPException)
 # Statuses that may be over soon.
 _BUSY = frozenset((429, 500, 502, 503, 504))
+_BEYOND = 416
+# The file is not there, or ends before what is asked for.
+_GONE = frozenset((404, _BEYOND))
 
 
 class TransferError(ModelError):
     """The other side cannot give what is asked for, or not in time."""
 
+    def __init__(self, field: str, reason: str, status: int = 0) -> None:
+        super().__init__(field, reason)
+        # Whether it is there and does not have it; else it may have it later.
+        self.is_gone = status in _GONE
+
+
+class Origin(Protocol):
+    """Where files come from."""
+
+    # As people read it.
+    url: str
+
+    def connect(self) -> http.client.HTTPConnection:
+        """A connection that is not open yet."""
+        ...
+
+    def target(self, file: str) -> str:
+        """What a request for the file names, now."""
+        ...
+
+    def words(self, answer: str) -> str:
+        """What people should read of an answer that says no."""
+        ...
+
 
 class _SecureConnection(http.client.HTTPConnection):
     def __init__(self, host: str, port: int | None, context: ssl.SSLContext) -> None:
-        super().__init__(host, port, timeout=_QUIET_S)
+        super().__init__(host, port, timeout=QUIET_S)
         self._tls = context
 
     def connect(self) -> None:
@@ -46,10 +74,10 @@ class _SecureConnection(http.client.HTTPConnection):
         self.sock = self._tls.wrap_socket(self.sock, server_hostname=SERVER)
 
 
-class Transfer:
-    """Files below one URL, over one connection at a time."""
+class TrainerOrigin:
+    """Files that the trainer serves below a URL."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         """Raises TransferError for a URL that is not one of http or https, or that needs certificates."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -58,13 +86,33 @@ class Transfer:
             raise TransferError(
                 "stream.url", f"{url} needs certificates, and this engine has none (WHETSTONE_TLS_PATH)"
             )
-        self.url, self._path = url.rstrip("/"), parts.path.rstrip("/")
-        address, self._tls = (parts.hostname, parts.port), tls if parts.scheme == "https" else None
-        self._connection = (
-            _SecureConnection(*address, self._tls)
-            if self._tls is not None
-            else http.client.HTTPConnection(*address, timeout=_QUIET_S)
+        self.url, self._path, self._host, self._port = (
+            url.rstrip("/"),
+            parts.path.rstrip("/"),
+            parts.hostname,
+            parts.port,
         )
+        self._tls = tls if parts.scheme == "https" else None
+
+    def connect(self) -> http.client.HTTPConnection:
+        if self._tls is not None:
+            return _SecureConnection(self._host, self._port, self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=QUIET_S)
+
+    def target(self, file: str) -> str:
+        return f"{self._path}/{file}"
+
+    def words(self, answer: str) -> str:
+        return answer
+
+
+class Transfer:
+    """Files below one URL, over one connection at a time."""
+
+    def __init__(self, origin: Origin, deadline_s: float = DEADLINE_S) -> None:
+        """Raises TransferError where it cannot be asked at all."""
+        self._origin, self.url = origin, origin.url
+        self._connection = origin.connect()
         self._response: http.client.HTTPResponse | None = None
         # File and byte that the open response gives next.
         self._next: tuple[str, int] | None = None
@@ -126,7 +174,7 @@ class Transfer:
                 failures += 1
                 if failures >= _MOST_FAILURES:
                     reason = f"{self.url} broke off {failures} times at byte {offset + at}: {error!r}"
-                    raise TransferError(file, f"{reason}; is the trainer there?") from error
+                    raise TransferError(file, f"{reason}; is it there?") from error
                 self.resumed += 1
                 self._stopped.wait(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** (failures - 1)))
                 continue
@@ -138,14 +186,16 @@ class Transfer:
         if self._response is not None and not self._response.isclosed():
             self._drop()  # What is left of it is not wanted.
         headers = {"Range": f"bytes={begin}-{end - 1}"}
-        self._connection.request("GET", f"{self._path}/{file}", headers=headers)
+        self._connection.request("GET", self._origin.target(file), headers=headers)
         response = self._connection.getresponse()
         if response.status in _BUSY:
             raise http.client.HTTPException(f"status {response.status}")
         if response.status != 206 or not (response.getheader("Content-Range") or "").startswith(f"bytes {begin}-"):
-            said = response.read(300).decode(errors="replace")
+            said = self._origin.words(response.read(600).decode(errors="replace"))
             self._drop()
-            raise TransferError(file, f"{self.url} answered {response.status}: {said}")
+            if response.status == _BEYOND:
+                said = f"it ends before byte {begin}: {said}"
+            raise TransferError(file, f"{self.url} answered {response.status}: {said}", response.status)
         self._response, self._next = response, (file, begin)
 
     def _drop(self) -> None:

@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose weights and checkpoints go into an object store: a lost disk, a damaged object, a store that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+import torch
+from object_server import ObjectServer, as_client, object_server, open_store
+from trainer_client import Trainer, refused, start
+from trainer_kit import UID, Sampler, Stream, configure_request, group, grpo_spec, ppo_spec, until, until_configured
+from whetstone.jobs.v1 import jobs_pb2 as jobs
+from whetstone.trainer.v1 import trainer_pb2 as wire
+
+from whetstone_engine.weights.building import Place
+from whetstone_engine.weights.fetcher import Fetcher
+from whetstone_engine.weights.stream import Published
+from whetstone_models.folder import WeightsForm, load_model, save_weights
+from whetstone_models.transformer import Transformer
+from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.service.run import untold
+from whetstone_trainer.weights.checkpoint import check_files
+from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
+from whetstone_trainer.weights.stored_run import StoredRun
+
+RUN = f"runs/{UID}"
+
+
+def stored(spec: jobs.JobSpec, lag: int = 4) -> jobs.JobSpec:
+    """With `lag`, since all episodes are sampled by version 0."""
+    spec.weights.transport.object_store.SetInParent()
+    spec.loop.max_policy_lag = lag
+    return spec
+
+
+@contextlib.asynccontextmanager
+async def running(nats_url: str, run_path: Path) -> AsyncIterator[Trainer]:
+    """A trainer that has the object store."""
+    trainer, channel = await start(nats_url, run_path, store=open_store())
+    try:
+        yield trainer
+    finally:
+        await channel.close()
+        await trainer.server.close(0.1)
+
+
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
+    with object_server(tmp_path / "objects") as server:
+        as_client(server, monkeypatch)
+        yield server
+
+
+async def copied(objects: ObjectServer, step: int) -> None:
+    """Once the copy of a checkpoint is whole."""
+
+    folder = objects.file(f"{RUN}/checkpoints/step-{step}")
+
+    async def is_there() -> bool:
+        with contextlib.suppress(OSError, ValueError, TrainerError):
+            check_files(folder, json.loads((folder / "state.json").read_text()))
+            return True
+        return False
+
+    await until(is_there)
+
+
+async def steps_of(
+    trainer: Trainer, stream: Stream, sampler: Sampler, count: int, objects: ObjectServer
+) -> tuple[list[bytes], list[wire.TrainResult]]:
+    manifests = [await stream.manifest(step, group(sampler, step)) for step in range(count)]
+    results = [await trainer.train(manifest) for manifest in manifests]
+    await copied(objects, count)
+    return manifests, results
+
+
+async def test_a_trainer_without_a_store_refuses_by_path(trainer: Trainer, model_path: Path) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match=r"weights.transport.objectStore: this trainer has no object store"):
+        await until_configured(trainer.stub, configure_request(stored(grpo_spec(model_path)), trainer.run_path))
+    assert (await trainer.stub.Status(wire.StatusRequest())).object_store == ""
+
+
+async def test_engines_find_each_version_where_the_trainer_says(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        assert (await trainer.stub.Status(wire.StatusRequest())).object_store == "s3://bucket/team"
+        first = await trainer.configure(stored(grpo_spec(model_path)))
+        assert first.weights.url == f"s3://bucket/team/{RUN}/weights"
+        _, (result,) = await steps_of(trainer, stream, sampler, 1, objects)
+        fetcher = Fetcher(None, None, open_store())
+        published = Published(f"{result.weights.url}/v1", result.weights.manifest_digest)
+        held = await fetcher.fetch(published, Place(torch.float32, "cpu"), None)
+    tokens = torch.tensor([[5, 77, 130]])
+    with torch.no_grad():
+        assert torch.equal(held.model(tokens), load_model(Path(result.weights.path)).fuse()(tokens))
+
+
+@pytest.mark.parametrize("spec_of", [grpo_spec, ppo_spec])
+async def test_a_lost_disk_costs_nothing(
+    spec_of: Callable[[Path], jobs.JobSpec],
+    objects: ObjectServer,
+    nats_url: str,
+    stream: Stream,
+    sampler: Sampler,
+    tmp_path: Path,
+    model_path: Path,
+) -> None:
+    spec = stored(spec_of(model_path))
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(spec)
+        manifests, results = await steps_of(trainer, stream, sampler, 3, objects)
+        manifests.append(await stream.manifest(3, group(sampler, 3)))
+        undisturbed = (await trainer.train(manifests[3])).weights
+        assert len({one.weights.manifest_digest for one in results} | {undisturbed.manifest_digest}) == 4
+        await copied(objects, 4)
+    # As if the last step had not been.
+    shutil.rmtree(tmp_path / "run")
+    shutil.rmtree(objects.file(f"{RUN}/checkpoints/step-4"))
+    shutil.rmtree(objects.file(f"{RUN}/weights/v4"))
+    async with running(nats_url, tmp_path / "run") as trainer:
+        configured = await trainer.configure(spec)
+        assert (configured.step, configured.weights) == (3, results[2].weights)
+        assert not configured.notices
+        again = await trainer.train(manifests[2])
+        assert (again.replayed, again.weights) == (True, results[2].weights)
+        assert (await trainer.train(manifests[3])).weights == undisturbed
+        state = json.loads((tmp_path / "run/checkpoints/step-4/state.json").read_text())
+        assert [one["step"] for one in state["consumed"]] == [0, 1, 2, 3]
+
+
+async def test_steps_after_the_copy_are_done_again_and_keep_their_weights(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    spec = stored(grpo_spec(model_path, checkpoint_every=2))
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(spec)
+        manifests, _ = await steps_of(trainer, stream, sampler, 2, objects)
+        manifests.append(await stream.manifest(2, group(sampler, 2)))
+        third = (await trainer.train(manifests[2])).weights
+    # As if another machine had computed it, in another order of additions: engines may serve it.
+    other = RunFolder(tmp_path / "other", model_path)
+    save_weights(nudged(tmp_path / "run/weights/v3"), other.weights(3), 3, model_path, WeightsForm())
+    elsewhere = StoredRun(open_store(), other, UID)
+    elsewhere.claim()
+    elsewhere.put_weights(3)
+    shutil.rmtree(tmp_path / "run")
+    async with running(nats_url, tmp_path / "run") as trainer:
+        assert (await trainer.configure(spec)).step == 2
+        again = await trainer.train(manifests[2])
+        assert (again.replayed, again.weights.manifest_digest) == (False, manifest_digest(other.weights(3)))
+        assert again.weights.manifest_digest != third.manifest_digest
+
+
+def nudged(folder: Path) -> Transformer:
+    """Almost the same weights."""
+    model = load_model(folder)
+    with torch.no_grad():
+        next(iter(model.parameters())).view(-1)[0] += 1e-6
+    return model
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[ObjectServer], object]] = {
+    "optimizer gone": lambda objects: objects.file(f"{RUN}/checkpoints/step-3/optimizer.pt").unlink(),
+    "optimizer flipped": lambda objects: flip(objects.file(f"{RUN}/checkpoints/step-3/optimizer.pt")),
+    "optimizer cut": lambda objects: objects.file(f"{RUN}/checkpoints/step-3/optimizer.pt").write_bytes(b"12"),
+    "state flipped": lambda objects: flip(objects.file(f"{RUN}/checkpoints/step-3/state.json")),
+    "weights flipped": lambda objects: flip(objects.file(f"{RUN}/weights/v3/model.safetensors")),
+    "weights gone": lambda objects: shutil.rmtree(objects.file(f"{RUN}/weights/v3")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_copy_is_told_and_the_one_before_is_used(
+    damage: str,
+    objects: ObjectServer,
+    nats_url: str,
+    stream: Stream,
+    sampler: Sampler,
+    tmp_path: Path,
+    model_path: Path,
+) -> None:
+    spec = stored(grpo_spec(model_path))
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(spec)
+        manifests, results = await steps_of(trainer, stream, sampler, 3, objects)
+    shutil.rmtree(tmp_path / "run")
+    DAMAGES[damage](objects)
+    async with running(nats_url, tmp_path / "run") as trainer:
+        configured = await trainer.configure(spec)
+        assert configured.step == 2
+        (notice,) = configured.notices
+        assert notice.reason == "CheckpointDamaged"
+        for part in ("of step 3 is damaged: ", "s3://bucket/team/runs/uid-1", "goes on from that of step 2"):
+            assert part in notice.message
+        again = await trainer.train(manifests[2])
+        assert again.weights == results[2].weights
+        run = trainer.server.state.run
+        assert run is not None
+        assert run._copies is not None
+        await asyncio.to_thread(run._copies.wait, untold)
+    # Whatever was damaged is whole again.
+    shutil.rmtree(tmp_path / "run")
+    async with running(nats_url, tmp_path / "run") as trainer:
+        configured = await trainer.configure(spec)
+        assert (configured.step, list(configured.notices)) == (3, [])
+
+
+async def test_what_is_damaged_on_disk_comes_from_the_store(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    spec = stored(grpo_spec(model_path))
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(spec)
+        _, results = await steps_of(trainer, stream, sampler, 2, objects)
+    flip(tmp_path / "run/checkpoints/step-2/optimizer.pt")
+    flip(tmp_path / "run/weights/v2/model.safetensors")
+    async with running(nats_url, tmp_path / "run") as trainer:
+        configured = await trainer.configure(spec)
+        assert (configured.step, configured.weights) == (2, results[1].weights)
+        (notice,) = configured.notices
+        assert "of step 2 was damaged on disk" in notice.message
+        assert "Its copy in the store is used" in notice.message
+
+
+async def test_a_version_is_there_once_its_manifest_is_and_not_before(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        await steps_of(trainer, stream, sampler, 1, objects)
+    manifest = objects.file(f"{RUN}/weights/v1/manifest.json")
+    run = StoredRun(open_store(), RunFolder(tmp_path / "run", model_path), UID)
+    run.claim()
+
+    def killed(_: int) -> None:
+        raise InterruptedError
+
+    flip(manifest)  # So that all of it is put again: it goes first, and comes last.
+    with pytest.raises(InterruptedError):
+        run.put_weights(1, killed)
+    assert not manifest.exists()
+    run.put_weights(1)
+    assert manifest.exists()
+
+
+async def test_nobody_needs_what_is_old(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path, checkpoints_kept=1), lag=1))
+        await steps_of(trainer, stream, sampler, 5, objects)
+
+        async def is_pruned() -> bool:
+            names = {
+                path.name for part in ("weights", "checkpoints") for path in objects.file(f"{RUN}/{part}").iterdir()
+            }
+            return names == {"step-5", "v3", "v4", "v5"}
+
+        await until(is_pruned, 10)
+        local = {path.name for part in ("weights", "checkpoints") for path in (tmp_path / "run" / part).iterdir()}
+        assert local == {"step-5", "v3", "v4", "v5"}
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    path = tmp_path / "volume"
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", path], capture_output=True).returncode != 0:
+        pytest.skip("a small volume cannot be mounted here")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+async def told(trainer: Trainer, manifest: bytes, mend: Callable[[], object], after: int = 1) -> tuple[set[str], str]:
+    """Trains; mends once a notice came so often. Reasons and messages that were told, and the weights' digest."""
+    said, digest = list[tuple[str, str]](), ""
+    async for response in trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=manifest)):
+        if response.progress.phase == "waiting":
+            (notice,) = response.progress.notices
+            said.append((notice.reason, notice.message))
+            if len(said) == after:
+                mend()
+        digest = response.result.weights.manifest_digest
+    return {f"{reason}: {message}" for reason, message in said}, digest
+
+
+async def test_a_full_bucket_is_told_and_waited_out(
+    volume: Path,
+    nats_url: str,
+    stream: Stream,
+    sampler: Sampler,
+    tmp_path: Path,
+    model_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with object_server(volume) as objects:
+        as_client(objects, monkeypatch)
+        async with running(nats_url, tmp_path / "run") as trainer:
+            await trainer.configure(stored(grpo_spec(model_path)))
+            filler = volume / "filler"
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+            manifest = await stream.manifest(0, group(sampler))
+            said, digest = await told(trainer, manifest, filler.unlink, after=3)
+            (words,) = said
+            assert words.startswith("ObjectStoreFull: No space left in the object store: s3://bucket/team/runs/uid-1/")
+            assert "InsufficientStorage" in words
+            await copied(objects, 1)
+            assert RunFolder(tmp_path / "run", model_path).verified_digest(1) == digest
+
+
+async def test_a_store_that_is_away_in_the_middle_of_an_upload(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        (manifest, *_), _ = await steps_of(trainer, stream, sampler, 1, objects)
+        manifest = await stream.manifest(1, group(sampler, 1))
+        objects.stop()
+        said, _ = await told(trainer, manifest, objects.start, after=2)
+        assert all(words.startswith("ObjectStoreFailing: The object store fails: s3://bucket/team/") for words in said)
+        await copied(objects, 2)
+
+
+async def test_a_checkpoint_is_copied_once_the_store_is_back(
+    objects: ObjectServer,
+    nats_url: str,
+    stream: Stream,
+    sampler: Sampler,
+    tmp_path: Path,
+    model_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The weights are there; only the copy of the checkpoint, which nobody waits for yet, meets the fault."""
+    put, begun, go = StoredRun.put_checkpoint, threading.Event(), threading.Event()
+
+    def held(self: StoredRun, *arguments: object) -> None:
+        begun.set()
+        assert go.wait(30)
+        put(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StoredRun, "put_checkpoint", held)
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        await trainer.train(await stream.manifest(0, group(sampler)))
+        assert begun.wait(30)
+        objects.stop()
+        go.set()
+        await asyncio.sleep(1)
+        assert not objects.file(f"{RUN}/checkpoints/step-1/state.json").exists()
+        objects.start()
+        await copied(objects, 1)
+
+
+async def test_the_next_checkpoint_waits_for_the_copy_of_the_one_before(
+    objects: ObjectServer,
+    nats_url: str,
+    stream: Stream,
+    sampler: Sampler,
+    tmp_path: Path,
+    model_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put, go = StoredRun.put_checkpoint, threading.Event()
+
+    def held(self: StoredRun, *arguments: object) -> None:
+        assert go.wait(30)
+        put(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StoredRun, "put_checkpoint", held)
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        await trainer.train(await stream.manifest(0, group(sampler)))
+        second = asyncio.create_task(trainer.train(await stream.manifest(1, group(sampler, 1))))
+        done, _ = await asyncio.wait([second], timeout=1.5)
+        assert not done
+        assert not (tmp_path / "run/checkpoints/step-2").exists()
+        go.set()
+        await second
+        assert (tmp_path / "run/checkpoints/step-2").exists()
+
+
+async def test_the_last_checkpoint_is_in_the_store_before_the_step_is_done(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path, steps=1)))
+        manifest = await stream.manifest(0, group(sampler))
+        async for _ in trainer.stub.TrainStep(wire.TrainStepRequest(epoch=1, manifest=manifest)):
+            pass
+        assert objects.file(f"{RUN}/checkpoints/step-1/state.json").exists()
+
+
+async def test_a_store_that_is_away_is_said_before_anything_starts(
+    objects: ObjectServer, nats_url: str, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        objects.stop()
+        error = await refused(asyncio.ensure_future(trainer.configure(stored(grpo_spec(model_path)))))
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert "The object store fails: s3://bucket/team/runs/uid-1/" in (error.details() or "")
+        objects.start()
+        assert (await trainer.configure(stored(grpo_spec(model_path)), epoch=2)).step == 0
+
+
+async def test_who_lost_the_run_writes_nothing_more(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as former, running(nats_url, tmp_path / "other") as latter:
+        await former.configure(stored(grpo_spec(model_path)))
+        await latter.configure(stored(grpo_spec(model_path)))
+        manifest = await stream.manifest(0, group(sampler))
+        with pytest.raises(grpc.aio.AioRpcError, match="written by another trainer"):
+            await former.train(manifest)
+        assert not objects.file(f"{RUN}/weights/v1").exists()
+        await latter.train(manifest)
+        assert objects.file(f"{RUN}/weights/v1/manifest.json").exists()
+
+
+async def test_a_store_that_is_silent_is_not_waited_for_in_vain(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    """The trainer ends although the copy of a checkpoint hangs."""
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        await steps_of(trainer, stream, sampler, 1, objects)
+        objects.freeze(True)
+        started = time.monotonic()
+    assert time.monotonic() - started < 10
+    objects.freeze(False)

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole jobs whose weights and checkpoints go through an object store: a damaged shard, a full bucket, a store that is
+// away, and a trainer whose disk is lost. Nothing is lost, the status says what is wrong, and training goes on by itself.
+import { closeSync, existsSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fromJson, type JsonObject } from "@bufbuild/protobuf";
+import { type JobStatus, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { createClient, type RpcClient } from "@whetstone/rpc";
+import { canMountVolumes, smallVolume, type SmallVolume, waitFor } from "@whetstone/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "../support/object-store.ts";
+
+/** Done in seconds each, and long enough for a fault in the middle. */
+const STEPS = 40;
+const AWAY_MS = 20_000;
+const SOUND = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
+
+const built = objectStoreProgram();
+const skipped = "missing" in built ? built.missing : canMountVolumes() ? "" : "no file system can be mounted here";
+
+describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skipped: ${skipped})`}`, () => {
+  let volume: SmallVolume;
+  let store: ObjectStoreServer;
+  let runtime: LocalRuntime;
+  let jobs: RpcClient<typeof JobService>;
+
+  beforeAll(async () => {
+    volume = smallVolume(64);
+    store = await startObjectStore((built as { program: string }).program, join(volume.path, "objects"));
+    Object.assign(process.env, store.environment);
+    runtime = await startLocalRuntime("--object-store", store.url);
+    jobs = createClient(JobService, runtime.address("controller"));
+  }, 240_000);
+  afterAll(async () => {
+    await jobs[Symbol.asyncDispose]();
+    await runtime[Symbol.asyncDispose]();
+    store[Symbol.dispose]();
+    volume[Symbol.dispose]();
+  });
+
+  async function submit(name: string): Promise<string> {
+    const { job } = await jobs.submitJob({ spec: fromJson(JobSpecSchema, changingJob(name, runtime.model)) });
+    await atStep(name, 2);
+    return job?.uid ?? "";
+  }
+
+  const atStep = (name: string, step: number): Promise<unknown> =>
+    waitFor(async () => ((await statusOf(jobs, name))?.step ?? 0) >= step, { timeoutMs: 120_000, intervalMs: 50 });
+
+  /** The status once its message fits. */
+  const told = (name: string, pattern: RegExp): Promise<JobStatus> =>
+    waitFor(
+      async () => {
+        const status = await statusOf(jobs, name);
+        return status && pattern.test(`${status.reason}: ${status.message}`) && status;
+      },
+      { timeoutMs: 60_000, intervalMs: 50, what: `a status like ${pattern}` },
+    );
+
+  async function endsWell(name: string): Promise<void> {
+    await waitFor(async () => (await statusOf(jobs, name))?.phase === JobPhase.SUCCEEDED, { timeoutMs: 180_000 });
+    expect(await statusOf(jobs, name)).toMatchObject({ step: STEPS, reason: "Finished", message: "" });
+    const audit = runtime.whet("jobs", "audit", name);
+    expect(audit.json, audit.output).toMatchObject({ ...SOUND, trained: STEPS * 32 });
+  }
+
+  it("a damaged shard is told by tensor and place, and training goes on once it is whole", async () => {
+    const uid = await submit("shard");
+    const engine = pidOf(runtime, "engine-0");
+    process.kill(engine, "SIGSTOP"); // Else it has read the next version before it is damaged.
+    const folder = store.file(`runs/${uid}/weights`);
+    const newest = await nextVersion(folder);
+    const shard = join(folder, `v${newest}`, "model.safetensors");
+    flipByte(shard);
+    process.kill(engine, "SIGCONT");
+    const status = await told("shard", /EnginesBehind/);
+    expect(status.message).toMatch(
+      new RegExp(
+        `content differs from the digest in manifest.json; s3://bucket/team/runs/${uid}/weights/v${newest}/model`,
+      ),
+    );
+    flipByte(shard);
+    await endsWell("shard");
+  }, 400_000);
+
+  it("a full bucket is told, and training goes on once there is space", async () => {
+    await submit("full");
+    volume.fill();
+    const status = await told("full", /^ObjectStoreFull: No space left in the object store: s3:\/\/bucket\/team\/runs/);
+    await delay(3_000);
+    expect((await statusOf(jobs, "full"))?.step).toBeLessThanOrEqual(status.step + 1);
+    volume.free();
+    await endsWell("full");
+  }, 400_000);
+
+  it("a store that is away for 20 s is told, kills nobody, and training goes on", async () => {
+    await submit("away");
+    const before = crashes(runtime);
+    store.stop();
+    await told("away", /ObjectStoreFailing|EnginesBehind/);
+    await delay(AWAY_MS);
+    await store.start();
+    await endsWell("away");
+    expect(crashes(runtime)).toEqual(before);
+  }, 400_000);
+
+  it("a trainer that is killed and loses its disk goes on from the store", async () => {
+    const uid = await submit("disk");
+    const run = join(runtime.data, "runs", uid);
+    process.kill(pidOf(runtime, "trainer"), "SIGKILL");
+    rmSync(run, { recursive: true, force: true });
+    await endsWell("disk");
+    // What came back is no older than what was in the store, and the store has the end of the job.
+    expect(existsSync(join(run, "checkpoints/step-1"))).toBe(false);
+    expect(existsSync(store.file(`runs/${uid}/checkpoints/step-${STEPS}/state.json`))).toBe(true);
+  }, 400_000);
+});
+
+/** Its entropy bonus moves all weights at each step, whatever the rewards: every tensor of a version is fetched. */
+function changingJob(name: string, model: string): JsonObject {
+  const small = smallJob(name, model, { steps: STEPS, lag: 1 });
+  const algorithm = {
+    policyGradient: { groupSize: 4, entropyCoefficient: 0.01, optimizer: { learningRate: 0.001 } },
+  };
+  return { ...small, algorithm, weights: { transport: { objectStore: {} } } };
+}
+
+/** The first version that is published from now on. */
+async function nextVersion(folder: string): Promise<number> {
+  const whole = readdirSync(folder).filter((name) => existsSync(join(folder, name, "manifest.json")));
+  const before = Math.max(0, ...whole.map((name) => Number(name.slice(1))));
+  await waitFor(() => existsSync(join(folder, `v${before + 1}`, "manifest.json")), {
+    timeoutMs: 60_000,
+    intervalMs: 5,
+  });
+  return before + 1;
+}
+
+function pidOf(runtime: LocalRuntime, service: string): number {
+  return runtime.services().find(({ name }) => name === service)?.pid ?? 0;
+}
+
+function crashes(runtime: LocalRuntime): Record<string, number> {
+  return Object.fromEntries(runtime.services().map(({ name, crashes }) => [name, crashes]));
+}
+
+function flipByte(path: string): void {
+  const file = openSync(path, "r+");
+  try {
+    const byte = Buffer.alloc(1);
+    const at = statSync(path).size - 100;
+    readSync(file, byte, 0, 1, at);
+    writeSync(file, Buffer.of((byte[0] ?? 0) ^ 1), 0, 1, at);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Undefined where nobody answers; throws once the job has failed. */
+async function statusOf(jobs: RpcClient<typeof JobService>, name: string): Promise<JobStatus | undefined> {
+  const answer = await jobs.getJob({ name }, { deadlineMs: 5_000 }).catch(() => undefined);
+  const status = answer?.job?.status;
+  if (status?.phase === JobPhase.FAILED) throw new Error(`the job failed: ${status.reason}: ${status.message}`);
+  return status;
+}

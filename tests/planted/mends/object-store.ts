@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mend } from "../mend.ts";
+
+const STORE = "python-trainer/tests/store/test_store.py";
+const ENGINE = "python-trainer/tests/engine/test_stored.py";
+const TRAINER = "python-trainer/tests/trainer/test_stored.py";
+const RUN = "python-trainer/src/whetstone_trainer/weights/stored_run.py";
+
+const LOST = "A trainer lost its disk, with run folder and checkpoints";
+const DAMAGED = "An object in the store was damaged, cut short or gone";
+const FAILING = "The object store was full, away, silent, or refused the key";
+
+export const OBJECT_STORE: readonly Mend[] = [
+  {
+    row: LOST,
+    without: "the checkpoints in the store",
+    file: "python-trainer/src/whetstone_trainer/service/recovery.py",
+    find: "*(self._stored.steps() if self._stored else ())",
+    replace: "*()",
+    test: TRAINER,
+    only: "a_lost_disk_costs_nothing",
+  },
+  {
+    row: LOST,
+    without: "the wait for the copy of the checkpoint before",
+    file: "python-trainer/src/whetstone_trainer/service/run.py",
+    find: "            self._copies.wait(on_progress)\n        commit.write(on_progress)\n",
+    replace: "            pass\n        commit.write(on_progress)\n",
+    test: TRAINER,
+    only: "the_next_checkpoint_waits",
+  },
+  {
+    row: LOST,
+    without: "the version that engines may serve, which is taken over",
+    file: "python-trainer/src/whetstone_trainer/service/commit.py",
+    find: "        self._bring(version)\n",
+    replace: "",
+    test: TRAINER,
+    only: "steps_after_the_copy",
+  },
+  {
+    row: LOST,
+    without: "the last checkpoint, which is there before its step is done",
+    file: "python-trainer/src/whetstone_trainer/service/run.py",
+    find: "            if self._copies is not None:\n                self._copies.wait(on_progress)\n",
+    replace: "",
+    test: TRAINER,
+    only: "the_last_checkpoint",
+  },
+  {
+    row: LOST,
+    without: "the order of manifest and files",
+    file: RUN,
+    find: "        for name, _, digest in missing:\n",
+    replace: "        self._store.put(end, text)\n        for name, _, digest in missing:\n",
+    test: TRAINER,
+    only: "a_version_is_there_once",
+  },
+  {
+    row: DAMAGED,
+    without: "the digest of what comes out of the store",
+    file: RUN,
+    find: "        if digest.hexdigest() != expected:\n",
+    replace: "        if False:\n",
+    test: TRAINER,
+    only: "a_damaged_copy",
+  },
+  {
+    row: DAMAGED,
+    without: "the damaged version, which is written anew",
+    file: "python-trainer/src/whetstone_trainer/service/commit.py",
+    find: "            patiently_ask(lambda: stored.disown_weights(version), _telling(self.on_progress))\n",
+    replace: "",
+    test: TRAINER,
+    only: "a_damaged_copy",
+  },
+  {
+    row: DAMAGED,
+    without: "the length of an object",
+    file: "python-trainer/src/whetstone_store/transfer.py",
+    find: "_GONE = frozenset((404, _BEYOND))",
+    replace: "_GONE = frozenset((404,))",
+    test: TRAINER,
+    only: "a_damaged_copy",
+  },
+  {
+    row: DAMAGED,
+    without: "the digest of what goes into the store",
+    file: "python-trainer/src/whetstone_store/upload.py",
+    find: "    if digest != expected:\n",
+    replace: "    if False:\n",
+    test: STORE,
+    only: "a_file_that_is_damaged",
+  },
+  {
+    row: FAILING,
+    without: "the patience",
+    file: "python-trainer/src/whetstone_trainer/weights/store_waits.py",
+    find: "            if is_damage(error):\n",
+    replace: "            if True:\n",
+    test: TRAINER,
+    only: "full_bucket",
+  },
+  {
+    row: FAILING,
+    without: "the parts of an upload that failed, which go",
+    file: "python-trainer/src/whetstone_store/upload.py",
+    find: "            client.abort_multipart_upload(**upload)\n",
+    replace: "            pass\n",
+    test: STORE,
+    only: "what_is_stopped",
+  },
+  {
+    row: FAILING,
+    without: "what a trainer says that starts meanwhile",
+    file: "services/controller/src/loop/trainer/trainer-client.ts",
+    find: '"DiskFull", "ObjectStoreFull", "ObjectStoreFailing", RANK_LOST',
+    replace: '"DiskFull", RANK_LOST',
+    test: "services/controller/src/loop/trainer/trainer-client.test.ts",
+    only: "ObjectStoreFull",
+  },
+  {
+    row: FAILING,
+    without: "the words of the store in what an engine says",
+    file: "python-trainer/src/whetstone_store/store.py",
+    find: '        return ": ".join(one[1] for one in found if one) or answer\n',
+    replace: "        return answer\n",
+    test: ENGINE,
+    only: "a_version_that_is_gone",
+  },
+  {
+    row: "Two trainers wrote to one run in an object store",
+    without: "the look at who writes",
+    file: RUN,
+    find: '        if held.get("writer") != self._writer:\n',
+    replace: "        if False:\n",
+    test: TRAINER,
+    only: "who_lost_the_run",
+  },
+];
