@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from whetstone_models.config import ModelConfig, RopeConfig
+from whetstone_models.products import Linear, linear
 
 
 class Attend(Protocol):
@@ -54,10 +55,10 @@ class Attention(nn.Module):
         super().__init__()
         self.layer, self.config = layer, config
         hidden, bias = config.hidden_size, config.qkv_bias
-        self.q_proj = nn.Linear(hidden, config.query_size, bias=bias)
-        self.k_proj = nn.Linear(hidden, config.kv_size, bias=bias)
-        self.v_proj = nn.Linear(hidden, config.kv_size, bias=bias)
-        self.o_proj = nn.Linear(config.query_size, hidden, bias=config.output_bias)
+        self.q_proj = Linear(hidden, config.query_size, bias=bias)
+        self.k_proj = Linear(hidden, config.kv_size, bias=bias)
+        self.v_proj = Linear(hidden, config.kv_size, bias=bias)
+        self.o_proj = Linear(config.query_size, hidden, bias=config.output_bias)
         self.q_norm = RMSNorm(config.head_dim, config.rms_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.rms_eps) if config.qk_norm else None
         self.fused: tuple[Tensor, Tensor | None] | None = None
@@ -110,9 +111,9 @@ class MLP(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         hidden, inner, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
-        self.gate_proj = nn.Linear(hidden, inner, bias=bias)
-        self.up_proj = nn.Linear(hidden, inner, bias=bias)
-        self.down_proj = nn.Linear(inner, hidden, bias=bias)
+        self.gate_proj = Linear(hidden, inner, bias=bias)
+        self.up_proj = Linear(hidden, inner, bias=bias)
+        self.down_proj = Linear(inner, hidden, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj.forward(F.silu(self.gate_proj.forward(x)) * self.up_proj.forward(x))
@@ -153,7 +154,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.model = Decoder(config)
-        self.lm_head = None if config.tied else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = None if config.tied else Linear(config.hidden_size, config.vocab_size, bias=False)
 
     def forward(self, token_ids_BT: Tensor, positions_BT: Tensor | None = None) -> Tensor:
         """Logits [B, T, vocab] of right-padded sequences; what stands at padded positions has no meaning.
@@ -186,7 +187,7 @@ class Transformer(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """[..., H] → [..., vocab]."""
         head = self.model.embed_tokens if self.lm_head is None else self.lm_head
-        return F.linear(hidden, head.weight)
+        return linear(hidden, head.weight)
 
     def fuse(self) -> Transformer:
         """Joins the q, k, v matrices of every layer for inference; parameters keep their names as views."""

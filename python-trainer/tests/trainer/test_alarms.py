@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,11 +19,11 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone.types.v1 import types_pb2 as types
 
-from whetstone_trainer.backends.local.backend import LocalBackend
+from whetstone_trainer.backends.local.policy import TransformerPolicy
 from whetstone_trainer.contract.errors import SettingsError
 from whetstone_trainer.contract.settings import parse_settings
 
-LOG_PROBABILITIES = LocalBackend.log_probabilities
+SCORE = TransformerPolicy.score
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> str:
@@ -49,7 +48,7 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
         manifest = await stream.manifest(0, far_off(sampler))
     else:
         manifest = await stream.manifest(0, group(sampler))
-        monkeypatch.setattr(LocalBackend, "log_probabilities", _no_number)
+        monkeypatch.setattr(TransformerPolicy, "score", _no_number)
     error = await refused(asyncio.ensure_future(trainer.train(manifest)))
     monkeypatch.undo()
     assert reason_of(error) == "LogprobMismatch"
@@ -59,10 +58,10 @@ async def test_a_token_of_the_current_version_that_is_far_off_stops_the_job_befo
     assert await probability(trainer, 70) == before
 
 
-def _no_number(self: LocalBackend, *arguments: Any) -> list[np.ndarray]:
-    """Of all rows but the first, so that a value which is no number is compared with one that is right."""
-    first_K, *others = LOG_PROBABILITIES(self, *arguments)
-    return [first_K, *(logprobs_K * np.nan for logprobs_K in others)]
+def _no_number(self: TransformerPolicy, *arguments: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of all tokens but the first, so that a value which is no number is beside one that is right."""
+    logprobs_M, entropies_M = SCORE(self, *arguments, **options)
+    return torch.cat([logprobs_M[:1], logprobs_M[1:] * torch.nan]), entropies_M
 
 
 async def test_a_mismatch_that_the_job_only_wants_to_know_of_is_trained_and_said(

@@ -16,6 +16,7 @@ from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone_models.folder import load_model
 from whetstone_models.init import init_model
 from whetstone_trainer.backends.local import tree_attention
+from whetstone_trainer.backends.local.first_pass import FirstPass
 from whetstone_trainer.backends.local.learner import PolicyTally, accumulate, train_rows
 from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
@@ -81,7 +82,7 @@ def gradient(policy: Policy, parts: list[list[Row]], algorithm: AlgorithmSetting
     policy.module.zero_grad(set_to_none=True)
     for part in parts:
         for micro in policy.cut(part, budget):
-            accumulate(policy, micro, weights, several, settings, PolicyTally())
+            accumulate(policy, micro, weights, several, settings, PolicyTally(), FirstPass())
     return torch.cat(
         [parameter.grad.flatten() for parameter in policy.module.parameters() if parameter.grad is not None]
     )

@@ -15,7 +15,7 @@ from trainer_kit import Sampler, Stream, group, grpo_spec
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.backends.local.backend import LocalBackend
-from whetstone_trainer.batch.logprob_check import FEWEST_ROWS, check_logprobs
+from whetstone_trainer.batch.logprob_check import FEWEST_ROWS, LogprobCheck
 from whetstone_trainer.batch.rows import Row
 
 LOG_PROBABILITIES = LocalBackend.log_probabilities
@@ -29,10 +29,11 @@ def checked(rows: Sequence[Row], share: float, step: int) -> list[tuple[int, int
         found.extend((version, row.episode) for row in chosen)
         return [row.logprobs for row in chosen]
 
-    metrics, _ = check_logprobs(rows, score, lambda share: None, 1.0, share, (7, step))
+    check = LogprobCheck(rows, 1.0)
+    check.score(score, lambda share: None, share, (7, step))
     sampled = sum(len(row.positions) for row in rows)
     scored = sum(len(rows[episode].positions) for _, episode in found)
-    assert metrics["logprob_diff/tokens_unchecked"] == sampled - scored
+    assert check.metrics()["logprob_diff/tokens_unchecked"] == sampled - scored
     return found
 
 
@@ -50,17 +51,25 @@ def test_a_small_batch_is_checked_whole() -> None:
     assert len(checked(make_rows(FEWEST_ROWS), 0.01, 1)) == FEWEST_ROWS
 
 
-async def test_the_check_and_the_anchor_share_a_forward_pass(
-    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mini_batches", [1, 2])
+async def test_check_anchor_and_gradient_share_a_forward_pass(
+    trainer: Trainer,
+    stream: Stream,
+    sampler: Sampler,
+    model_path: Any,
+    mini_batches: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A row with tokens of two versions is needed under the present one by both."""
+    """All need a row with tokens of two versions under the present one; with two mini-batches it moves in between."""
     scored: list[tuple[int, int]] = []
 
     def score(self: LocalBackend, rows: Sequence[Row], policy: Any, *rest: Any) -> list[np.ndarray]:
         scored.extend((row.episode, policy.version) for row in rows)
         return LOG_PROBABILITIES(self, rows, policy, *rest)
 
-    await trainer.configure(grpo_spec(model_path, max_policy_lag=1))
+    spec = grpo_spec(model_path, max_policy_lag=1)
+    spec.algorithm.policy_gradient.batching.mini_batches = mini_batches
+    await trainer.configure(spec)
     await trainer.train(await stream.manifest(0, group(sampler)))
     episodes = group(sampler, 1)
     spans = [types.VersionSpan(start=0, end=1, policy_version=0), types.VersionSpan(start=1, end=2, policy_version=1)]
@@ -68,5 +77,8 @@ async def test_the_check_and_the_anchor_share_a_forward_pass(
         del one.calls[0].version_spans[:]
         one.calls[0].version_spans.extend(spans)
     monkeypatch.setattr(LocalBackend, "log_probabilities", score)
-    await trainer.train(await stream.manifest(1, episodes))
-    assert sorted(scored) == [(episode, version) for episode in range(4) for version in (0, 1)]
+    result = await trainer.train(await stream.manifest(1, episodes))
+    assert sorted(scored) == [(episode, version) for episode in range(4) for version in range(mini_batches)]
+    assert result.metrics["logprob_diff/tokens_unchecked"] == 0
+    assert result.metrics["logprob_diff/episodes_checked"] == 4
+    assert 0 < abs(result.metrics["importance/kl"]) < 1

@@ -9,15 +9,19 @@ Sources: AReaL, arXiv 2505.24298 (decoupled objective); verl's rollout correctio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
+from whetstone_trainer.algorithms.aggregation import token_loss_of
 from whetstone_trainer.algorithms.importance import importance_weights, off_policy_metrics
+from whetstone_trainer.algorithms.kl import has_reference
 from whetstone_trainer.algorithms.rejection import kept_tokens
 from whetstone_trainer.batch.rows import Row, joined_by_trajectory, with_shares
+from whetstone_trainer.contract.settings import AlgorithmSettings
 
 
 def anchor(
@@ -43,6 +47,19 @@ def anchor(
     if not asked:
         return anchored, _metrics([np.ones(1)], 0.0, [np.ones(1)], [])
     return _corrected(anchored, correction)
+
+
+def is_local(rows: Sequence[Row], algorithm: AlgorithmSettings) -> bool:
+    """Whether the anchor of a row depends on no other row, and nothing but its loss reads it."""
+    options = algorithm.options
+    correction = options.correction
+    if has_reference(options) or correction.reject or correction.normalize:
+        return False
+    of_sequences = correction.level == jobs.CORRECTION_LEVEL_SEQUENCE
+    several = Counter(row.trajectory for row in rows)
+    return not any(
+        several[row.trajectory] > 1 and (of_sequences or token_loss_of(row, algorithm).of_sequences) for row in rows
+    )
 
 
 def _moved(row: Row, step: int, same_version: bool) -> np.ndarray:

@@ -69,6 +69,9 @@ class StepBatch:
     # All of the batch, with the columns that a step computes.
     rows: Sequence[Row]
     settings: TrainSettings
+    # Rows are not anchored yet: `algorithms.proximal.anchor` gets what the first pass over them computes. They must be
+    # one mini-batch, and `is_local`.
+    anchors_itself: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class StepReport:
     # What `publish` and `save` will write, about; told to people when a disk is full.
     weights_bytes: int
     state_bytes: int
+    # Log-probabilities of the trained tokens [K] of each row under the policy that entered the step, as the pass before
+    # the first optimizer step computed them; None of rows that were not in it.
+    entering: Sequence[np.ndarray | None]
 
 
 class TrainerBackend(Protocol):

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """I4, measured every step: log-probabilities recomputed by the trainer beside those that the engine reported.
 
-A share of the rows is scored with the weights of the version that their tokens' labels name. A wrong label, ids that
-were re-tokenised or an engine that computes something else show as a difference far above rounding. The worst token is
-judged by the job's bound: training on it would be trained to be wrong, at any ratio.
+Rows are scored with the weights of the version that their tokens' labels name. Under the present version the training
+pass itself scores all rows that it passes; of the others a share is. A wrong label, ids that were re-tokenised or an
+engine that computes something else show as a difference far above rounding. The worst token is judged by the job's
+bound: training on it would be trained to be wrong, at any ratio.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -59,74 +60,88 @@ class Mismatch:
         )
 
 
-@dataclass
-class _Tally:
-    """Differences of all tokens that were recomputed."""
+class LogprobCheck:
+    """Of one batch: differences of all tokens that were recomputed."""
 
-    bound: float
-    total: float = 0.0
-    count: int = 0
-    over: int = 0
-    worst: Mismatch | None = None
-    worst_of_episode: dict[int, float] = field(default_factory=dict)
+    def __init__(self, rows: Sequence[Row], bound: float) -> None:
+        """`bound`: nats."""
+        self._rows, self._bound = rows, bound
+        self._total, self._count, self._over = 0.0, 0, 0
+        self._worst_of_episode: dict[int, float] = {}
+        # Of rows and versions; rows are copied when they get a column, their ids are not.
+        self._done = set[tuple[int, int]]()
+        # The token that is furthest off.
+        self.worst: Mismatch | None = None
 
-    def add(self, row: Row, recomputed_K: np.ndarray, version: int) -> None:
-        """The row's tokens [K] that `version` sampled."""
-        chosen_K = row.comparable & (row.versions == version)
+    def score(
+        self,
+        log_probabilities: LogProbabilities,
+        on_share: Callable[[float], None],
+        share: float = 1.0,
+        seed: Sequence[int] = (0,),
+        awaited: Callable[[Row, int], bool] = lambda row, version: False,
+    ) -> None:
+        """Scores a `share` of the rows of each version, those included that are `awaited`: they are added later."""
+        chosen_rows = {
+            version: _sampled(of_version, share, (*seed, version), [awaited(row, version) for row in of_version])
+            for version, of_version in _rows_by_version(self._rows).items()
+        }
+        asked, done = sum(map(len, chosen_rows.values())), 0
+        for version, chosen in sorted(chosen_rows.items()):
+            if not chosen:
+                continue
+
+            def on_part(share: float, before: int = done, count: int = len(chosen)) -> None:
+                on_share((before + share * count) / asked)
+
+            recomputed = log_probabilities(chosen, version, on_part)
+            if recomputed is not None:
+                self.add(chosen, recomputed, version)
+            done += len(chosen)
+
+    def add(self, rows: Sequence[Row], recomputed: Sequence[np.ndarray | None], version: int) -> None:
+        """Compares the tokens [K] of each row that `version` sampled; None, and what is compared already: not again."""
+        for row, recomputed_K in zip(rows, recomputed, strict=True):
+            chosen_K = row.comparable & (row.versions == version)
+            key = id(row.token_ids), version
+            if recomputed_K is not None and key not in self._done and chosen_K.any():
+                self._done.add(key)
+                self._compare(row, recomputed_K, chosen_K)
+
+    def _compare(self, row: Row, recomputed_K: np.ndarray, chosen_K: np.ndarray) -> None:
         differences_K = np.nan_to_num(np.abs(recomputed_K - row.logprobs).astype(np.float64), nan=np.inf)
         token = int(np.where(chosen_K, differences_K, -1.0).argmax())
         furthest = Mismatch(row, token, float(recomputed_K[token]))
         if self.worst is None or furthest.difference > self.worst.difference:
             self.worst = furthest
-        before = self.worst_of_episode.get(row.episode, 0.0)
-        self.worst_of_episode[row.episode] = max(before, float(differences_K[token]))
-        self.over += int((differences_K[chosen_K] > self.bound).sum())
-        self.total += float(differences_K[chosen_K].sum())
-        self.count += int(chosen_K.sum())
+        before = self._worst_of_episode.get(row.episode, 0.0)
+        self._worst_of_episode[row.episode] = max(before, float(differences_K[token]))
+        self._over += int((differences_K[chosen_K] > self._bound).sum())
+        self._total += float(differences_K[chosen_K].sum())
+        self._count += int(chosen_K.sum())
+
+    def metrics(self) -> dict[str, float]:
+        """logprob_diff/*."""
+        sampled = sum(int((row.versions != UNSAMPLED).sum()) for row in self._rows)
+        worst = self._worst_of_episode.values()
+        return {
+            "logprob_diff/max": max(worst, default=0.0),
+            "logprob_diff/mean": self._total / max(1, self._count),
+            "logprob_diff/episodes_checked": float(len(worst)),
+            "logprob_diff/episodes_over_1e-4": float(sum(one > TOLERANCE for one in worst)),
+            "logprob_diff/tokens_over_bound": float(self._over),
+            "logprob_diff/tokens_unchecked": float(sampled - self._count),
+        }
 
 
-def check_logprobs(
-    rows: Sequence[Row],
-    log_probabilities: LogProbabilities,
-    on_share: Callable[[float], None],
-    bound: float,
-    share: float = 1.0,
-    seed: Sequence[int] = (0,),
-) -> tuple[dict[str, float], Mismatch | None]:
-    """Metrics logprob_diff/*, and the token that is furthest off. `bound`: nats. `share`: of the rows of a version."""
-    tally, done = _Tally(bound), 0
-    chosen_rows = {
-        version: _sampled(of_version, share, (*seed, version)) for version, of_version in _rows_by_version(rows).items()
-    }
-    asked = sum(map(len, chosen_rows.values()))
-    for version, chosen in sorted(chosen_rows.items()):
-
-        def on_part(share: float, before: int = done, count: int = len(chosen)) -> None:
-            on_share((before + share * count) / asked)
-
-        recomputed = log_probabilities(chosen, version, on_part)
-        if recomputed is not None:
-            for row, recomputed_K in zip(chosen, recomputed, strict=True):
-                tally.add(row, recomputed_K, version)
-        done += len(chosen)
-    sampled = sum(int((row.versions != UNSAMPLED).sum()) for row in rows)
-    metrics = {
-        "logprob_diff/max": max(tally.worst_of_episode.values(), default=0.0),
-        "logprob_diff/mean": tally.total / max(1, tally.count),
-        "logprob_diff/episodes_checked": float(len(tally.worst_of_episode)),
-        "logprob_diff/episodes_over_1e-4": float(sum(worst > TOLERANCE for worst in tally.worst_of_episode.values())),
-        "logprob_diff/tokens_over_bound": float(tally.over),
-        "logprob_diff/tokens_unchecked": float(sampled - tally.count),
-    }
-    return metrics, tally.worst
-
-
-def _sampled(rows: list[Row], share: float, seed: Sequence[int]) -> list[Row]:
-    count = max(FEWEST_ROWS, math.ceil(share * len(rows)))
-    if count >= len(rows):
-        return rows
-    chosen = np.random.Generator(np.random.PCG64(list(seed))).choice(len(rows), count, replace=False)
-    return [rows[index] for index in sorted(chosen)]
+def _sampled(rows: list[Row], share: float, seed: Sequence[int], is_awaited: Sequence[bool]) -> list[Row]:
+    """What must be scored beside the rows that are awaited, so that enough are."""
+    left = [row for row, awaited in zip(rows, is_awaited, strict=True) if not awaited]
+    count = max(FEWEST_ROWS, math.ceil(share * len(rows))) - (len(rows) - len(left))
+    if count >= len(left):
+        return left
+    chosen = np.random.Generator(np.random.PCG64(list(seed))).choice(len(left), max(0, count), replace=False)
+    return [left[index] for index in sorted(chosen)]
 
 
 def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:

@@ -119,6 +119,10 @@ class TrainSettings:
     lora: jobs.Lora | None = None
     published: PublishedForm = PublishedForm()
 
+    def trains_policy(self, step: int) -> bool:
+        """False while only the critic is trained."""
+        return not self.critic_path or step >= self.algorithm.options.critic.warmup_steps
+
 
 def parse_settings(given: jobs.JobSpec) -> TrainSettings:
     """Raises SettingsError naming the first field that cannot be honoured."""

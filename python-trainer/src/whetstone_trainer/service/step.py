@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from whetstone.events.v1 import events_pb2 as events
@@ -14,7 +15,7 @@ from whetstone.trainer.v1 import trainer_pb2 as wire
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.estimates import with_advantages
 from whetstone_trainer.algorithms.kl import has_reference, in_advantage, in_reward
-from whetstone_trainer.algorithms.proximal import anchor
+from whetstone_trainer.algorithms.proximal import anchor, is_local
 from whetstone_trainer.algorithms.reference import with_reference
 from whetstone_trainer.algorithms.values import value_metrics, with_values
 from whetstone_trainer.backends.protocol import (
@@ -24,7 +25,7 @@ from whetstone_trainer.backends.protocol import (
     StepReport,
     TrainerBackend,
 )
-from whetstone_trainer.batch.logprob_check import Mismatch, check_logprobs
+from whetstone_trainer.batch.logprob_check import LogprobCheck
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.batch.usable import Batch, RowLimits, notices_of, usable_episodes
 from whetstone_trainer.contract.errors import TrainerError
@@ -62,6 +63,19 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class _Columns:
+    """A batch's rows with all that their losses read."""
+
+    rows: Sequence[Row]
+    # Those of them that have a gradient.
+    learned: Sequence[Row]
+    # Metrics of their anchors, importance/*; None: they get them in the training pass.
+    anchored: dict[str, float] | None
+    # Those of which the training pass tells log-probabilities under the policy that enters the step.
+    passed: Sequence[Row] = ()
+
+
+@dataclass(frozen=True)
 class StepCompute:
     """One step of one job on a backend. `published`: the folder of a version, None if it is gone."""
 
@@ -83,13 +97,19 @@ class StepCompute:
         with self.clock.part("time/check"):
             given = (request.manifest, request.bodies, request.dropped_before, self.settings, self.limits)
             batch = usable_episodes(*given)
-            metrics, worst = self._checked(step, batch)
-            notices = notices_of(step, batch) + self._judged(step, worst, batch)
+        with self.clock.part("time/train"):
+            columns = self._columns(step, batch)
+        with self.clock.part("time/check"):
+            check = self._checked(step, batch, columns)
         self.on_progress("training", 0.0)
         with self.clock.part("time/train"):
-            rows, learned, anchored = self._columns(step, batch)
-            report = self.backend.step(StepBatch(step, rows, self.settings), self._shares("training"))
-        metrics |= {**anchored, **report.metrics, **value_metrics(rows)}
+            given = StepBatch(step, columns.rows, self.settings, columns.anchored is None)
+            report = self.backend.step(given, self._shares("training"))
+        check.add(columns.rows, report.entering, step)
+        notices = notices_of(step, batch) + self._judged(step, check, batch)
+        rows, learned = columns.rows, columns.learned
+        metrics = check.metrics() | (columns.anchored or self._anchored_within(step, columns, report))
+        metrics |= {**report.metrics, **value_metrics(rows)}
         metrics |= batch_metrics(step, batch.episodes, batch.trajectories, rows, learned)
         metrics |= role_metrics(batch.trajectories, rows, learned)
         metrics |= episode_metrics(batch.episodes)
@@ -112,14 +132,23 @@ class StepCompute:
             self.scored[_scored_as(row, version)] = logprobs_K
         return [self.scored[_scored_as(row, version)] for row in rows]
 
-    def _checked(self, step: int, batch: Batch) -> tuple[dict[str, float], Mismatch | None]:
-        settings = self.settings
-        limits = (settings.mismatch_bound, settings.mismatch_share, (settings.seed, step))
-        return check_logprobs(batch.rows, self._log_probabilities, self._shares("checking"), *limits)
+    def _checked(self, step: int, batch: Batch, columns: _Columns) -> LogprobCheck:
+        """What the training pass will not tell. Raises TrainerError as `_judged`."""
+        settings, passed = self.settings, {id(row.token_ids) for row in columns.passed}
+        check = LogprobCheck(batch.rows, settings.mismatch_bound)
+        check.score(
+            self._log_probabilities,
+            self._shares("checking"),
+            settings.mismatch_share,
+            (settings.seed, step),
+            awaited=lambda row, version: version == step and id(row.token_ids) in passed,
+        )
+        self._judged(step, check, batch)
+        return check
 
-    def _judged(self, step: int, worst: Mismatch | None, batch: Batch) -> list[wire.Notice]:
+    def _judged(self, step: int, check: LogprobCheck, batch: Batch) -> list[wire.Notice]:
         """Raises TrainerError for a token beyond the bound, or says it, as the job's `on_mismatch` wants."""
-        bound = self.settings.mismatch_bound
+        bound, worst = self.settings.mismatch_bound, check.worst
         if worst is None or worst.difference <= bound:
             return []
         message = f"step {step}: {worst.describe(batch.episodes[worst.row.episode].id, bound)}"
@@ -127,11 +156,10 @@ class StepCompute:
             raise TrainerError("TRAINER_FAILED", message, reason="LogprobMismatch")
         return [wire.Notice(reason="LogprobMismatch", message=message)]
 
-    def _columns(self, step: int, batch: Batch) -> tuple[list[Row], list[Row], dict[str, float]]:
-        """The batch's rows with all that their losses read, and those of them that have a gradient."""
+    def _columns(self, step: int, batch: Batch) -> _Columns:
         if self.settings.algorithm.preference is not None:
             pairs = paired_rows(batch, self.settings, self.backend)
-            return pairs, pairs, {}
+            return _Columns(pairs, pairs, {})
         algorithm, metrics = self.settings.algorithm, dict[str, float]()
         rows, is_early = self._valued(batch), _is_of_all(algorithm.options)
         if is_early:
@@ -140,10 +168,26 @@ class StepCompute:
         computed = {id(row) for row in with_gradient(counted_rows(rows, algorithm), algorithm)}
         learned = [row for row in rows if id(row) in computed]
         if is_early:
-            return rows, learned, metrics
+            return _Columns(rows, learned, metrics)
+        is_one_pass = self.settings.batching.mini_batches == 1 and self.settings.trains_policy(step)
+        if is_one_pass and is_local(learned, algorithm):
+            return _Columns(rows, learned, None, learned)
         compared, metrics = self._compared(step, learned)
         found = iter(compared)
-        return [next(found) if id(row) in computed else row for row in rows], compared, metrics
+        rows = [next(found) if id(row) in computed else row for row in rows]
+        return _Columns(rows, compared, metrics, compared if is_one_pass else ())
+
+    def _anchored_within(self, step: int, columns: _Columns, report: StepReport) -> dict[str, float]:
+        """Metrics importance/* of rows that their training pass anchored."""
+        of_row = {id(row): one for row, one in zip(columns.rows, report.entering, strict=True)}
+
+        def present(stale: Sequence[Row]) -> Sequence[np.ndarray]:
+            found = [of_row[id(row)] for row in stale]
+            assert not any(one is None for one in found), "the pass is over all rows that have a gradient"
+            return cast(Sequence[np.ndarray], found)
+
+        _, metrics = anchor(columns.learned, step, self.settings.algorithm.options.correction, present)
+        return metrics
 
     def _valued(self, batch: Batch) -> Sequence[Row]:
         """The rows beside the critic that enters the step, if there is one."""

@@ -30,7 +30,7 @@ class Clock:
     def part(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self.seconds[name] = time.perf_counter() - started
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
     def total_ns(self) -> int:
         return time.monotonic_ns() - self._started

@@ -17,6 +17,7 @@ from whetstone_models.folder import WeightsForm, has_weights
 from whetstone_models.reading import OnBytes, unheard
 from whetstone_trainer.backends.local.critic import Critic
 from whetstone_trainer.backends.local.critic_learner import train_critic
+from whetstone_trainer.backends.local.first_pass import FirstPass
 from whetstone_trainer.backends.local.forward import computed
 from whetstone_trainer.backends.local.learner import train_rows
 from whetstone_trainer.backends.local.memory import TokenBudget
@@ -184,7 +185,8 @@ class LocalBackend:
         job, settings = self._held(), batch.settings
         torch.manual_seed(hash((settings.seed, batch.step)) & 0x7FFFFFFF)
         job.older.clear()
-        metrics = self._train(job, batch, on_share)
+        first = FirstPass(batch.step, settings.algorithm.options.correction if batch.anchors_itself else None)
+        metrics = self._train(job, batch, on_share, first)
         job.version = batch.step + 1
         halved = job.budget.take_halved()
         if job.reference is not None:
@@ -197,19 +199,26 @@ class LocalBackend:
             [_out_of_memory(batch.step, job.budget.tokens)] if halved else [],
             _tensor_bytes(job.policy.module.parameters()),
             _tensor_bytes([*state, *(job.finer.module.parameters() if job.finer else ())]),
+            self._of_rows(batch.rows, first),
         )
 
-    def _train(self, job: _Job, batch: StepBatch, on_share: OnShare) -> dict[str, float]:
+    def _of_rows(self, rows: Sequence[Row], first: FirstPass) -> list[np.ndarray | None]:
+        own = {index: first.logprobs[id(row)] for index, row in enumerate(rows) if id(row) in first.logprobs}
+        found = self._models.ranks.joined(own)
+        return [found.get(index) for index in range(len(rows))]
+
+    def _train(self, job: _Job, batch: StepBatch, on_share: OnShare, first: FirstPass) -> dict[str, float]:
         """The critic, if there is one, then the policy, which has to wait until the critic has warmed up."""
+        given = (job.policy, job.optimizer, batch.rows, batch.settings, batch.step)
+        if batch.settings.algorithm.preference is not None:
+            return train_pairs(*given, on_share, job.budget)
         if job.critic is None:
-            given = (job.policy, job.optimizer, batch.rows, batch.settings, batch.step)
-            train = train_rows if batch.settings.algorithm.preference is None else train_pairs
-            return train(*given, on_share, job.budget)
+            return train_rows(*given, on_share, job.budget, first)
         given = (job.critic, batch.rows, batch.settings, batch.step)
         of_critic = train_critic(*given, lambda share: on_share(share / 2), job.budget)
-        is_warm = batch.step >= batch.settings.algorithm.options.critic.warmup_steps
-        given = (job.policy, job.optimizer, batch.rows if is_warm else [], batch.settings, batch.step)
-        return of_critic | train_rows(*given, lambda share: on_share((1 + share) / 2), job.budget)
+        learned = batch.rows if batch.settings.trains_policy(batch.step) else []
+        given = (job.policy, job.optimizer, learned, batch.settings, batch.step)
+        return of_critic | train_rows(*given, lambda share: on_share((1 + share) / 2), job.budget, first)
 
     def save(self, directory: Path) -> None:
         job = self._held()

@@ -27,9 +27,7 @@ def computed(
     index_of = {id(row): index for index, row in enumerate(rows)}
     with torch.no_grad():
         for micro, values_M in each_that_fits(rows, budget, cut, compute):
-            values_N = values_M[micro.token_of_N].cpu().numpy()
-            bounds = np.cumsum([len(row.positions) for row in micro.rows])[:-1]
-            for row, part in zip(micro.rows, np.split(values_N, bounds), strict=True):
+            for row, part in zip(micro.rows, micro.split(values_M[micro.token_of_N]), strict=True):
                 found[index_of[id(row)]] = part
             on_share(min(1.0, len(found) / len(rows)))
     found = budget.ranks.joined(found)

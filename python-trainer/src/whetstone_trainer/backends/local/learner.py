@@ -12,6 +12,7 @@ import torch
 from whetstone_trainer.algorithms.aggregation import counted_rows, with_gradient
 from whetstone_trainer.algorithms.kl import DIVERGENCE_OF, in_loss
 from whetstone_trainer.algorithms.token_loss import TokenLossInput
+from whetstone_trainer.backends.local.first_pass import FirstPass
 from whetstone_trainer.backends.local.memory import TokenBudget
 from whetstone_trainer.backends.local.micro_batches import MicroBatch, row_weights, scale_factor
 from whetstone_trainer.backends.local.policy import Policy
@@ -47,18 +48,21 @@ def train_rows(
     step: int,
     on_share: OnShare,
     budget: TokenBudget | None = None,
+    first_pass: FirstPass | None = None,
 ) -> dict[str, float]:
     """Trains on `rows` in place; returns the metrics. A mini-batch without any gradient takes no optimizer step.
+
+    `first_pass` is told what the pass before the first optimizer step finds.
 
     Raises TrainerError if the gradient or the weights are not finite: no engine would serve what is published.
     """
     algorithm, fitting = settings.algorithm, budget or TokenBudget(settings.batching.micro_batch_tokens)
-    scale = scale_factor(rows, algorithm)
+    scale, first = scale_factor(rows, algorithm), first_pass or FirstPass()
 
     def add_gradient_of(part: Sequence[Row]) -> AddGradient[PolicyTally]:
         weights = row_weights(part, algorithm, scale)
         several = of_several_rows(policy, with_gradient(part, algorithm), fitting, algorithm)
-        return lambda micro, to: accumulate(policy, micro, weights, several, settings, to)
+        return lambda micro, to: accumulate(policy, micro, weights, several, settings, to, first)
 
     trainable = Trainable(
         f"step {step}",
@@ -80,6 +84,7 @@ def accumulate(
     several: SeveralRows,
     settings: TrainSettings,
     tally: PolicyTally,
+    first_pass: FirstPass,
 ) -> None:
     """Adds one micro-batch's part of the mini-batch's gradient."""
     algorithm = settings.algorithm
@@ -87,24 +92,25 @@ def accumulate(
     logprobs_M, entropies_M = policy.score(micro, entropy_gradient=coefficient > 0)
     logprobs_N, entropies_N = logprobs_M[micro.token_of_N], entropies_M[micro.token_of_N]
     weights_N = micro.per_token([weights[id(row)] for row in micro.rows])
-    old_N = micro.gather([row.old_logprobs for row in micro.rows])
-    advantages_N = micro.gather([row.advantages for row in micro.rows])
+    rows = first_pass.rows(micro, logprobs_N, is_first=tally.steps == 0)
+    old_N = micro.gather([row.old_logprobs for row in rows])
+    advantages_N = micro.gather([row.advantages for row in rows])
     terms_N = sequence_terms(micro, logprobs_N.detach() - old_N, advantages_N, algorithm)
     given = TokenLossInput(logprobs_N, old_N, advantages_N, mean_log_ratios(micro, terms_N, several))
     out = token_losses(micro, given, algorithm)
-    importance_N = micro.gather([row.importance for row in micro.rows])
+    importance_N = micro.gather([row.importance for row in rows])
     policy_loss = (out.losses_N * importance_N * weights_N).sum()
     entropy = (entropies_N * weights_N).sum()
     loss = policy_loss - coefficient * entropy if coefficient > 0 else policy_loss
     if in_loss(algorithm.options):
-        kl, reference_N = algorithm.options.kl, micro.gather([row.reference for row in micro.rows])
+        kl, reference_N = algorithm.options.kl, micro.gather([row.reference for row in rows])
         loss = loss + kl.coefficient * (DIVERGENCE_OF[kl.estimator](logprobs_N, reference_N) * weights_N).sum()
     loss.backward()
     with torch.no_grad():
         sums = (loss, policy_loss, entropies_N.sum(), out.clipped_N.sum(), out.ratio_N.sum(), out.ratio_N.max())
         _add(tally, [float(value) for value in sums], len(weights_N))
         if tally.steps == 0:
-            behaviour_N = micro.gather([row.logprobs for row in micro.rows])
+            behaviour_N = micro.gather([row.logprobs for row in rows])
             tally.kl += float((behaviour_N - logprobs_N).sum())
             tally.kl_tokens += len(weights_N)
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_models.errors import WeightsError
+from whetstone_models.products import linear
 from whetstone_models.reading import OnBytes
 from whetstone_trainer.contract.errors import SettingsError
 
@@ -39,8 +39,8 @@ class LoraLinear(nn.Linear):
         self.lora_B = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
 
     def forward(self, input: Tensor) -> Tensor:
-        own = F.linear(F.linear(input, self.lora_A), self.lora_B)
-        return F.linear(input, self.weight, self.bias) + own * self.scale
+        own = linear(linear(input, self.lora_A), self.lora_B)
+        return linear(input, self.weight, self.bias) + own * self.scale
 
     def merged(self) -> Tensor:
         """The weight of a plain layer that computes the same."""

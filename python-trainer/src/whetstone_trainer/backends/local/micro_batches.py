@@ -69,6 +69,11 @@ class MicroBatch:
         """Joins one array [K] a row to [N] on this batch's device."""
         return torch.from_numpy(np.concatenate(values)).to(self.device)
 
+    def split(self, values_N: Tensor) -> list[np.ndarray]:
+        """[N, ...] as one array [K, ...] a row, on the host; without a gradient."""
+        bounds = np.cumsum([len(row.positions) for row in self.rows])[:-1]
+        return np.split(values_N.detach().cpu().numpy(), bounds)
+
     def per_token(self, per_row: Sequence[float]) -> Tensor:
         """What each row's tokens weigh in a loss: [N] float32."""
         weights_R = np.asarray(per_row, dtype=np.float32) * (0 if self.is_filler else 1)

@@ -1120,7 +1120,7 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
 
   /**
    * Share of a batch's rows whose log-probabilities are computed again, chosen anew each step, at least 32 of each version;
-   * 1: all.
+   * 1: all. Those that the training pass computes under the version that sampled them are compared whatever it is.
    *
    * @generated from field: optional double mismatch_share = 10;
    */
