@@ -1,56 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each algorithm learns from the same start: one SFT, then a job for each algorithm and seed. `make learn` runs it.
+// What each algorithm learns from the same start: one SFT, then a job for each algorithm and seed. With `--long` GRPO on
+// single steps and then on whole episodes, from one start a seed. `make learn` runs it.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import type { AlgorithmSettings } from "@whetstone/sdk";
 import { ALGORITHMS } from "./src/algorithms.ts";
 import { keepModel, prepare, runJob } from "./src/jobs.ts";
 import { type LearnRun, learnRun, learnTable } from "./src/learn-table.ts";
 import { integer, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
-import { rlJob, sftJob } from "./src/recipe.ts";
+import { LONG_SPREAD, rlJob, safeJob, sftJob, wayJob } from "./src/recipe.ts";
+
+const LONG_STEPS = "80";
 
 const { values } = parseArgs({
   options: {
     algorithms: { type: "string", default: Object.keys(ALGORITHMS).join(",") },
     seeds: { type: "string", default: "1,2,3" },
-    steps: { type: "string", default: "24" },
-    "held-out": { type: "string", default: "100" },
+    long: { type: "boolean", default: false },
+    steps: { type: "string" },
+    "held-out": { type: "string" },
     "trainer-threads": { type: "string", default: "1" },
     data: { type: "string", default: ".whetstone/learn" },
     report: { type: "string", default: ".whetstone/learn/report.md" },
   },
 });
-const names = values.algorithms.split(",");
-const unknown = names.filter((name) => !(name in ALGORITHMS));
-if (unknown.length > 0)
-  throw new Error(`--algorithms: ${unknown.join(", ")} is not one of ${Object.keys(ALGORITHMS).join(", ")}`);
+const chosen = values.algorithms.split(",").map((name): [string, AlgorithmSettings] => {
+  const algorithm = ALGORITHMS[name];
+  if (algorithm) return [name, algorithm];
+  throw new Error(`--algorithms: ${name} is not one of ${Object.keys(ALGORITHMS).join(", ")}`);
+});
 const seeds = values.seeds.split(",").map((seed) => integer("--seeds", seed, 0, 1_000_000));
 const options: QuickstartOptions = {
   seed: 1,
   lag: 1,
-  steps: integer("--steps", values.steps, 1, 100_000),
-  heldOut: integer("--held-out", values["held-out"], 1, 100_000),
+  steps: integer("--steps", values.steps ?? (values.long ? LONG_STEPS : "24"), 1, 100_000),
+  heldOut: integer("--held-out", values["held-out"] ?? (values.long ? "400" : "100"), 1, 100_000),
   trainerThreads: integer("--trainer-threads", values["trainer-threads"], 1, 256),
   data: values.data,
 };
-await learn(resolve(options.data), resolve(values.report));
+const runs: LearnRun[] = [];
+const report = resolve(values.report);
+mkdirSync(dirname(report), { recursive: true });
+await (values.long ? learnLong(resolve(options.data)) : learn(resolve(options.data)));
+console.log(`table: ${report}`);
 
-async function learn(data: string, report: string): Promise<void> {
+async function learn(data: string): Promise<void> {
   const { model, demonstrations } = prepare(options.seed, data);
   await using platform = await Platform.start(data, model, options.trainerThreads);
   const format = keepModel(await runJob(platform, sftJob(options, model, demonstrations)), join(data, "models/format"));
-  const runs: LearnRun[] = [];
-  mkdirSync(dirname(report), { recursive: true });
   for (const seed of seeds)
-    for (const name of names) {
+    for (const [name, algorithm] of chosen) {
       const job = `learn-${name.replaceAll("+", "p")}-${seed}`;
-      const finished = await runJob(platform, rlJob({ ...options, seed }, format, job, ALGORITHMS[name] as never));
-      const run = learnRun(name, seed, finished);
-      runs.push(run);
-      console.log(JSON.stringify(run));
-      // After each run: a long series that is cut short leaves what it has.
-      writeFileSync(report, learnTable(runs));
+      const finished = await runJob(platform, rlJob({ ...options, seed }, format, job, algorithm));
+      note(learnRun(name, seed, finished));
     }
-  console.log(`table: ${report}`);
+}
+
+async function learnLong(data: string): Promise<void> {
+  for (const seed of seeds) {
+    const own = { ...options, seed };
+    const { model, demonstrations } = prepare(seed, data, LONG_SPREAD);
+    await using platform = await Platform.start(data, model, options.trainerThreads);
+    const format = keepModel(await runJob(platform, sftJob(own, model, demonstrations)), join(data, "models/format"));
+    const safe = keepModel(await runJob(platform, safeJob(own, format)), join(data, "models/safe"));
+    note(learnRun("safe steps, then grpo", seed, await runJob(platform, wayJob(own, safe))));
+  }
+}
+
+/** After each run: a long series that is cut short leaves what it has. */
+function note(run: LearnRun): void {
+  runs.push(run);
+  console.log(JSON.stringify(run));
+  writeFileSync(report, learnTable(runs));
 }

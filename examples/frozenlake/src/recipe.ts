@@ -10,6 +10,8 @@ const SFT_STEPS = 8;
 /** Seeds of maps: training, demonstrations and held-out maps never share one. */
 const TRAIN_SEEDS = 100_000_000;
 const HELD_OUT_SEEDS = 4_000_000_000;
+/** Of the long run: maps that no choice has seen. */
+const FRESH_SEEDS = 4_500_000_000;
 const SEEDS_PER_RUN = 1_000_000;
 
 /** First seed of a run's training maps and of its demonstrations; runs of different SEED share none. */
@@ -19,10 +21,8 @@ export function trainSeeds(seed: number): { first: number; demonstrations: numbe
 }
 
 /** How the maps look to a tiny model: one character a cell, one letter an answer. */
-const ENVIRONMENT: JsonObject = {
-  kind: "frozenlake",
-  args: { size: 4, frozenProbability: 0.8, observation: "compact", maxSteps: 6, stepDiscount: 0.9 },
-};
+const LAKE: JsonObject = { size: 4, frozenProbability: 0.8, observation: "compact", maxSteps: 6, stepDiscount: 0.9 };
+const ENVIRONMENT: JsonObject = { kind: "frozenlake", args: LAKE };
 const AGENT: JsonObject = { kind: "frozenlake", args: { variant: "compact" } };
 /** A letter and the end of the turn; every turn stands for itself. */
 const SAMPLING: JsonObject = { temperature: 1, maxTokens: 2 };
@@ -35,9 +35,9 @@ const LIMITS: JsonObject = {
 };
 
 /** Held-out maps, greedy and sampled, before the first step and after the last. */
-function validation(options: QuickstartOptions, atStart: boolean): JsonObject {
+function validation(options: QuickstartOptions, atStart: boolean, first = HELD_OUT_SEEDS): JsonObject {
   return {
-    dataset: { seeds: { first: String(HELD_OUT_SEEDS), count: String(options.heldOut) } },
+    dataset: { seeds: { first: String(first), count: String(options.heldOut) } },
     atStart,
     atEnd: true,
     variants: [
@@ -108,5 +108,73 @@ export function rlJob(
     sampling: SAMPLING,
     limits: LIMITS,
     seed: String(options.seed),
+  };
+}
+
+/** Standard deviation of the long run's random weights: 0.02, the default, is for models ten times as wide, and learns later. */
+export const LONG_SPREAD = 0.1;
+const SAFE_STEPS = 10;
+
+const GRPO = {
+  groupSize: 8,
+  clipHigh: 0.28,
+  learningRate: 0.001,
+  beta2: 0.95,
+  finalRateShare: 0.2,
+  miniBatches: 8,
+  epochs: 2,
+  wholeGroups: true,
+} as const;
+/**
+ * The four letters, and after one of them nothing but the end: the entropy bonus is over what can be drawn, and over more it
+ * makes answers likelier that mean nothing.
+ */
+const LETTERS: JsonObject = { topK: 4, minP: 0.01 };
+
+/**
+ * One step on each map, and a fall costs 1: teaches where the holes are. All other steps are worth the same, and the entropy
+ * bonus keeps them open, so that the way can be looked for among them.
+ */
+const SAFE = {
+  algorithm: grpo({ ...GRPO, warmupSteps: 4, entropyCoefficient: 0.15 }),
+  batchGroups: 256,
+  holeReward: -1,
+  turns: 1,
+};
+
+/** Up to six steps: teaches to reach the goal. */
+const WAY = {
+  // Late in training most groups say nothing: counted, they would make steps small.
+  algorithm: grpo({ ...GRPO, warmupSteps: 1, entropyCoefficient: 0.05, lossDenominator: "signal" }),
+  batchGroups: 128,
+  holeReward: -0.5,
+  turns: 6,
+};
+
+/** GRPO on single steps. Nothing is validated: whoever takes one step alone reaches few goals. */
+export function safeJob(options: QuickstartOptions, modelPath: string): JsonObject {
+  const { validation: _, ...job } = courseJob({ ...options, steps: SAFE_STEPS }, modelPath, "learn-safe", SAFE);
+  return job;
+}
+
+/** GRPO on whole episodes, from where `safeJob` ends. */
+export function wayJob(options: QuickstartOptions, modelPath: string): JsonObject {
+  return courseJob(options, modelPath, "learn-way", WAY);
+}
+
+function courseJob(
+  options: QuickstartOptions,
+  modelPath: string,
+  name: string,
+  course: typeof SAFE | typeof WAY,
+): JsonObject {
+  const job = rlJob(options, modelPath, `${name}-${options.seed}`, course.algorithm);
+  return {
+    ...job,
+    environment: { kind: "frozenlake", args: { ...LAKE, holeReward: course.holeReward } },
+    validation: validation(options, false, FRESH_SEEDS),
+    loop: { ...(job["loop"] as JsonObject), batchGroups: course.batchGroups },
+    sampling: { ...SAMPLING, ...LETTERS },
+    limits: { ...LIMITS, maxSteps: course.turns },
   };
 }

@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--seed", type=int, default=0)
     init.add_argument("--vocab-size", type=int, help="at least 262, the size of the tokenizer")
     init.add_argument("--max-position", type=int, help="longest context in tokens")
+    init.add_argument("--initializer-range", type=float, help="standard deviation of the random weights, default 0.02")
     imported = commands.add_parser("import", help="import a Hugging Face folder or a .gguf file")
     imported.add_argument("directory", type=Path)
     imported.add_argument("--source", type=Path, required=True)
@@ -51,7 +52,11 @@ def _init(options: argparse.Namespace) -> dict[str, Any]:
     from whetstone_models.check import check_model
     from whetstone_models.init import init_model
 
-    overrides = {"vocab_size": options.vocab_size, "max_position_embeddings": options.max_position}
+    overrides = {
+        "vocab_size": options.vocab_size,
+        "max_position_embeddings": options.max_position,
+        "initializer_range": options.initializer_range,
+    }
     init_model(options.directory, options.preset, options.seed, **overrides)
     return {"directory": str(options.directory), **check_model(options.directory)}
 

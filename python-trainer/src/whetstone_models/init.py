@@ -58,6 +58,9 @@ def init_model(directory: Path, preset: str = "tiny", seed: int = 0, **overrides
     config = parse_config(raw)
     if config.vocab_size < VOCAB:
         raise ConfigError("config.json.vocab_size", f"{config.vocab_size} is less than the tokenizer's {VOCAB}")
+    if not 0 < config.initializer_range <= 1:
+        reason = f"{config.initializer_range:g} must be above 0 and at most 1"
+        raise ConfigError("config.json.initializer_range", reason)
     model = Transformer(config)
     init_weights(model, seed)
     from safetensors.torch import save_file

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from whetstone_models.__main__ import main
+from whetstone_models.folder import load_model
 from whetstone_models.init import EOS, init_model
 from whetstone_models.manifest import verify_manifest
 
@@ -40,6 +41,17 @@ def test_init_then_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert verify_manifest(tmp_path / "m").version == 0
     code, error = run(capsys, "init", str(tmp_path / "m"))
     assert (code, error["error"]["field"]) == (2, "directory")
+
+
+def test_init_spreads_the_weights_as_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "init", str(tmp_path / "m"), "--initializer-range", "0.1")[0] == 0
+    assert json.loads((tmp_path / "m/config.json").read_text())["initializer_range"] == 0.1
+    weights = dict(load_model(tmp_path / "m").named_parameters())
+    assert float(weights["model.layers.0.mlp.gate_proj.weight"].detach().std()) == pytest.approx(0.1, rel=0.05)
+    for bad in ("0", "-1", "1.5", "nan"):
+        code, error = run(capsys, "init", str(tmp_path / "bad"), "--initializer-range", bad)
+        assert (code, error["error"]["field"]) == (2, "config.json.initializer_range")
+    assert not (tmp_path / "bad").exists()
 
 
 def test_tokenizer_and_template_are_what_transformers_reads(tmp_path: Path) -> None:

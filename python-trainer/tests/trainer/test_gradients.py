@@ -19,7 +19,13 @@ from whetstone_trainer.backends.local import tree_attention
 from whetstone_trainer.backends.local.first_pass import FirstPass
 from whetstone_trainer.backends.local.learner import PolicyTally, accumulate, train_rows
 from whetstone_trainer.backends.local.memory import TokenBudget
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, micro_batches, mini_batches, row_weights
+from whetstone_trainer.backends.local.micro_batches import (
+    MicroBatch,
+    micro_batches,
+    mini_batches,
+    row_weights,
+    unit_of,
+)
 from whetstone_trainer.backends.local.optimizer import learning_rate, make_optimizer
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.backends.local.sequences import of_several_rows
@@ -220,13 +226,53 @@ def test_large_vocabularies_are_scored_in_chunks(policy: TransformerPolicy, monk
 
 def test_mini_batches_are_a_seeded_partition() -> None:
     rows = make_rows(10)
-    parts = list(mini_batches(rows, 3, seed=1, step=2, epoch=0))
-    assert sorted(row.episode for part in parts for row in part) == list(range(10))
-    assert [len(part) for part in parts] == [4, 3, 3]
-    names = [[row.episode for row in part] for part in parts]
-    again = [[row.episode for row in part] for part in mini_batches(rows, 3, seed=1, step=2, epoch=0)]
-    other = [[row.episode for row in part] for part in mini_batches(rows, 3, seed=1, step=3, epoch=0)]
-    assert names == again != other
+
+    def names(step: int) -> list[list[int]]:
+        parts = mini_batches(rows, 3, seed=1, step=step, epoch=0, unit=unit_of(jobs.Batching()))
+        return [[row.episode for row in part] for part in parts]
+
+    assert sorted(name for part in names(2) for name in part) == list(range(10))
+    assert [len(part) for part in names(2)] == [4, 3, 3]
+    assert names(2) == names(2) != names(3)
+
+
+def test_whole_groups_are_shuffled_among_mini_batches_and_never_cut() -> None:
+    rows = [replace(row, group=row.episode // 4) for row in make_rows(40)]
+    by_group = list(mini_batches(rows, 5, seed=1, step=2, epoch=0, unit=unit_of(jobs.Batching(whole_groups=True))))
+    assert [len(part) for part in by_group] == [8] * 5
+    assert [len({row.group for row in part}) for part in by_group] == [2] * 5
+    assert [row.group for part in by_group for row in part] != sorted(row.group for row in rows)
+    by_trajectory = mini_batches(rows, 5, seed=1, step=2, epoch=0, unit=unit_of(jobs.Batching()))
+    assert max(len({row.group for row in part}) for part in by_trajectory) > 2
+
+
+def test_whole_groups_compute_a_shared_prompt_once_a_pass(
+    policy: TransformerPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = list[int]()
+
+    def counting(part: Sequence[Row], budget: int) -> Iterator[MicroBatch]:
+        for micro in micro_batches(part, budget, CPU):
+            fed.append(len(micro.token_ids_T))
+            yield micro
+
+    def fed_in_a_step(whole_groups: bool) -> int:
+        fed.clear()
+        batching = with_defaults(jobs.Batching(mini_batches=3, whole_groups=whole_groups))
+        settings = replace(SETTINGS, batching=batching)
+        optimizer = make_optimizer(policy.module, adam(learning_rate=1e-9))
+        assert train_rows(policy, optimizer, rows, settings, 0, lambda _: None)["optimizer_steps"] == 3
+        return sum(fed)
+
+    monkeypatch.setattr(policy, "cut", counting)
+    rows = [with_long_prompt(row, group=row.episode % 3) for row in make_rows(30)]
+    assert fed_in_a_step(whole_groups=True) < 0.8 * fed_in_a_step(whole_groups=False)
+
+
+def with_long_prompt(row: Row, group: int) -> Row:
+    """`make_rows` has three prompts, in turn."""
+    longer = np.concatenate([np.full(200, 7), row.token_ids])
+    return replace(row, token_ids=longer, positions=row.positions + 200, group=group)
 
 
 def test_learning_rate_rises_and_falls() -> None:

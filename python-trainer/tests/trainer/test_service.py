@@ -27,6 +27,7 @@ from trainer_kit import (
     sft_spec,
     until_configured,
 )
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
 from whetstone_models.folder import save_weights
@@ -51,6 +52,16 @@ async def test_grpo_raises_the_probability_of_rewarded_tokens(
     assert result.metrics["reward/mean"] == 0.5
     assert result.metrics["ratio/mean"] == pytest.approx(1, abs=1e-5)
     assert verify_manifest(Path(result.weights.path)).version == 1
+
+
+async def test_a_batch_of_whole_groups_takes_no_more_optimizer_steps_than_it_has_groups(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    spec = grpo_spec(model_path, batch_groups=2)
+    spec.algorithm.policy_gradient.batching.MergeFrom(jobs.Batching(mini_batches=4, whole_groups=True))
+    await trainer.configure(spec)
+    result = await trainer.train(await stream.manifest(0, [*group(sampler, 0), *group(sampler, 1)]))
+    assert result.metrics["optimizer_steps"] == 2
 
 
 async def test_sft_lowers_the_loss(trainer: Trainer, stream: Stream, model_path: Path) -> None:

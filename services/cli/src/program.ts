@@ -288,6 +288,7 @@ function addModelCommands(program: Command, context: CommandContext): void {
     .option("--seed <n>", "seed of the weights")
     .option("--vocab-size <n>", "at least 262")
     .option("--max-position <n>", "longest context in tokens")
+    .option("--initializer-range <x>", "standard deviation of the random weights, default 0.02")
     .action(async (directory: string, flags: object) => (await load()).initModel(directory, flags, context));
   command(models, "import <dir>", "import a Hugging Face folder or a .gguf file")
     .requiredOption("--source <path>", "where it is")

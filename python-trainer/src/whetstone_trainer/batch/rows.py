@@ -40,6 +40,8 @@ class Row:
     importance: np.ndarray
     # Index into the batch's trajectories.
     trajectory: int = 0
+    # Index of its episode's group in the batch.
+    group: int = 0
     # Its trained tokens among those of its trajectory: sibling rows count as one rollout together.
     share: float = 1.0
     # Of each trained token the ids that it was drawn from, its support; an empty one: the whole vocabulary. The column

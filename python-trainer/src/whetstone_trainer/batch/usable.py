@@ -47,14 +47,16 @@ class Batch:
     rows: list[Row] = field(default_factory=list)
     # In the order of the manifest.
     dropped: list[jobs.DroppedEpisode] = field(default_factory=list)
+    # Index of each group of which something is left.
+    groups: dict[str, int] = field(default_factory=dict)
 
-    def add(
-        self, episode: types.Episode, trajectories: Sequence[Trajectory], rows: Sequence[Row], baseline: float | None
-    ) -> None:
+    def add(self, read: Read, group: str, baseline: float | None) -> None:
+        episode, trajectories, rows = read
         index, first = len(self.episodes), len(self.trajectories)
+        place = self.groups.setdefault(group, len(self.groups))
         self.episodes.append(episode)
         self.trajectories += [replace(one, episode=index, baseline=baseline) for one in trajectories]
-        self.rows += [replace(row, episode=index, trajectory=first + row.trajectory) for row in rows]
+        self.rows += [replace(row, episode=index, trajectory=first + row.trajectory, group=place) for row in rows]
 
 
 def usable_episodes(
@@ -137,7 +139,7 @@ def _assembled(
         elif fault := faults[entry.group]:
             batch.dropped.append(_dropped(entry, *fault))
         else:
-            batch.add(*one, baselines.get(entry.group))
+            batch.add(one, entry.group, baselines.get(entry.group))
     return batch
 
 

@@ -11,6 +11,7 @@ export interface InitFlags extends CommonOptions {
   readonly seed?: string;
   readonly vocabSize?: string;
   readonly maxPosition?: string;
+  readonly initializerRange?: string;
 }
 
 export async function initModel(directory: string, flags: InitFlags, context: CommandContext): Promise<void> {
@@ -19,6 +20,7 @@ export async function initModel(directory: string, flags: InitFlags, context: Co
     "--seed": flags.seed,
     "--vocab-size": flags.vocabSize,
     "--max-position": flags.maxPosition,
+    "--initializer-range": flags.initializerRange,
   };
   const given = Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
   show(await modelsTool(["init", resolve(directory), ...given], directory, context.signal), flags, context);

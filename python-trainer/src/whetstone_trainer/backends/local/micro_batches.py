@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.aggregation import token_weights
 from whetstone_trainer.batch.packing import Tree, build_trees, cut_by_tokens
@@ -129,13 +130,13 @@ def _supports(rows: Sequence[Row], device: torch.device) -> Supports | None:
     return Supports(torch.from_numpy(token_E).to(device), torch.from_numpy(np.concatenate(of_tokens)).to(device))
 
 
-def of_trajectory(row: Row) -> int:
-    """What a sequence is, to a loss that compares nothing."""
-    return row.trajectory
+def unit_of(batching: jobs.Batching) -> Callable[[Row], int]:
+    """What a batch is cut between: trajectories, or groups where the job wants them whole."""
+    return (lambda row: row.group) if batching.whole_groups else (lambda row: row.trajectory)
 
 
 def mini_batches(
-    rows: Sequence[Row], count: int, seed: int, step: int, epoch: int, unit: Callable[[Row], int] = of_trajectory
+    rows: Sequence[Row], count: int, seed: int, step: int, epoch: int, unit: Callable[[Row], int]
 ) -> Iterator[list[Row]]:
     """Cuts rows into `count` parts of (almost) as many units, after a shuffle by seed, step and epoch.
 

@@ -13,7 +13,7 @@ import torch
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.backends.local.memory import Cut, TokenBudget, is_out_of_memory
-from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, of_trajectory
+from whetstone_trainer.backends.local.micro_batches import MicroBatch, mini_batches, unit_of
 from whetstone_trainer.backends.local.optimizer import apply_settings
 from whetstone_trainer.backends.local.policy import require_finite
 from whetstone_trainer.backends.local.ranks import whole
@@ -57,8 +57,8 @@ class Trainable(Generic[T]):
     with_gradient: Callable[[Sequence[Row]], Sequence[Row]]
     # For one mini-batch.
     add_gradient_of: Callable[[Sequence[Row]], AddGradient[T]]
-    # Rows of one unit are in one mini-batch.
-    unit: Callable[[Row], int] = of_trajectory
+    # Rows of one unit are in one mini-batch. Absent: what the job's batching says.
+    unit: Callable[[Row], int] | None = None
 
 
 def train_mini_batches(
@@ -77,8 +77,9 @@ def train_mini_batches(
     batching = settings.batching
     rate = apply_settings(model.optimizer, model.options, step, settings.steps)
     total = max(1, len(model.with_gradient(rows)) * batching.epochs)
+    unit = model.unit or unit_of(batching)
     for epoch in range(batching.epochs):
-        for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch, model.unit):
+        for part in mini_batches(rows, batching.mini_batches, settings.seed, step, epoch, unit):
             learned = model.with_gradient(part)
             if not learned:
                 continue

@@ -58,6 +58,16 @@ describe("validateJob", () => {
       ["algorithm.policyGradient.lossScaleFactor"],
     ],
     [
+      "whole groups of demonstrations, which have none (I11)",
+      { algorithm: { sft: { batching: { wholeGroups: true } } } },
+      ["algorithm.sft.batching.wholeGroups"],
+    ],
+    [
+      "whole groups of pairs, which are never cut (I11)",
+      { algorithm: { dpo: { batching: { wholeGroups: true } } } },
+      ["algorithm.dpo.batching.wholeGroups"],
+    ],
+    [
       "GAE without a critic",
       { algorithm: { policyGradient: { groupSize: 1, advantage: "ADVANTAGE_ESTIMATOR_GAE" } } },
       ["algorithm.policyGradient.critic"],

@@ -84,6 +84,21 @@ describe("the game", () => {
     expect(result.observation).toContain("*");
   });
 
+  it("pays holeReward for the step into a hole, and for nothing else that ends without the goal", () => {
+    const ends = Array.from({ length: 200 }, (_, seed) => {
+      const env = new FrozenLakeEnv({ ...OPTIONS, maxSteps: 6, holeReward: -0.5 });
+      env.reset({ seed });
+      for (;;) {
+        const { reward, terminated, truncated, info } = env.step("Right");
+        if (terminated || truncated)
+          return { reward, end: truncated ? "truncated" : info?.["success"] ? "goal" : "hole" };
+        expect(reward).toBe(0);
+      }
+    });
+    expect(new Set(ends.map(({ end }) => end))).toEqual(new Set(["goal", "hole", "truncated"]));
+    for (const { end, reward } of ends) expect(reward).toBe({ goal: 1, hole: -0.5, truncated: 0 }[end]);
+  });
+
   it("takes no step after the end", () => {
     const env = new FrozenLakeEnv(OPTIONS);
     playBest(env, 5);

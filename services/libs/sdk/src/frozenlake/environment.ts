@@ -19,8 +19,10 @@ export interface FrozenLakeOptions {
   readonly seed?: number | undefined;
   /** `standard`: rLLM's text. `compact`: one character a cell, for tiny models. */
   readonly observation: "standard" | "compact";
-  /** Success pays stepDiscount^(steps − 1), (0, 1]; everything else pays 0. */
+  /** Success pays stepDiscount^(steps − 1), (0, 1]. */
   readonly stepDiscount: number;
+  /** What the step into a hole pays, [-1, 0]; every other step that does not reach the goal pays 0. Absent: 0. */
+  readonly holeReward?: number | undefined;
 }
 
 /** Walk over a frozen lake to the goal, around the holes. Actions: "Left", "Down", "Right", "Up"; all else is invalid. */
@@ -50,16 +52,22 @@ export class FrozenLakeEnv extends BaseEnv {
     const state = move(before, action, this.#slip);
     this.#state = state;
     const success = isOnGoal(state);
-    const terminated = success || isInHole(state);
+    const fell = isInHole(state);
+    const terminated = success || fell;
     const truncated = !terminated && state.steps >= this.#options.maxSteps;
     this.#over = terminated || truncated;
     return {
       observation: this.#observe(state, state.player === before.player),
-      reward: success ? this.#options.stepDiscount ** (state.steps - 1) : 0,
+      reward: this.#reward(state.steps, success, fell),
       terminated,
       truncated,
       info: infoOf(isDirection(action), this.#over, success),
     };
+  }
+
+  #reward(steps: number, success: boolean, fell: boolean): number {
+    if (success) return this.#options.stepDiscount ** (steps - 1);
+    return fell ? (this.#options.holeReward ?? 0) : 0;
   }
 
   #running(): LakeState {
@@ -88,6 +96,7 @@ const FrozenLakeArgs = z.strictObject({
   seed: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional().describe("of the map; default: the episode's"),
   observation: z.enum(["standard", "compact"]).default("standard").describe("compact: one character a cell"),
   stepDiscount: z.number().gt(0).max(1).default(1).describe("success pays stepDiscount^(steps - 1)"),
+  holeReward: z.number().min(-1).max(0).default(0).describe("what the step into a hole pays"),
 });
 
 export const frozenLake = defineEnvironment<FrozenLakeOptions>({

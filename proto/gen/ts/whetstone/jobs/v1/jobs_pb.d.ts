@@ -381,13 +381,14 @@ export declare type Optimizer = Message<"whetstone.jobs.v1.Optimizer"> & {
 export declare const OptimizerSchema: GenMessage<Optimizer>;
 
 /**
- * How a batch is cut. None of it changes a gradient (I10), except mini_batches and epochs.
+ * How a batch is cut. None of it changes a gradient (I10), except mini_batches, epochs and
+ * whole_groups.
  *
  * @generated from message whetstone.jobs.v1.Batching
  */
 export declare type Batching = Message<"whetstone.jobs.v1.Batching"> & {
   /**
-   * Optimizer steps a pass over the batch; rows are shuffled among them.
+   * Optimizer steps a pass over the batch; trajectories are shuffled among them.
    *
    * @generated from field: optional uint32 mini_batches = 1;
    */
@@ -406,6 +407,14 @@ export declare type Batching = Message<"whetstone.jobs.v1.Batching"> & {
    * @generated from field: optional uint32 micro_batch_tokens = 3;
    */
   microBatchTokens?: number | undefined;
+
+  /**
+   * Groups are shuffled among the optimizer steps, and all of a group is in one of them, as verl cuts a batch: what its
+   * members share, the prompt above all, is computed once a pass. A batch of fewer groups than mini_batches takes fewer steps.
+   *
+   * @generated from field: optional bool whole_groups = 4;
+   */
+  wholeGroups?: boolean | undefined;
 };
 
 /**

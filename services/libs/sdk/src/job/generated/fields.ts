@@ -132,6 +132,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       miniBatches: { type: "uint32", range: { min: 1, max: 4096 } },
       epochs: { type: "uint32", range: { min: 1, max: 1000 } },
       microBatchTokens: { type: "uint32", range: { min: 16, max: 100000000 } },
+      wholeGroups: { type: "bool" },
     },
   },
   PolicyGradient: {

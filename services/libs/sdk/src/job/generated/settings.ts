@@ -159,14 +159,16 @@ export interface OptimizerSettings {
   readonly finalRateShare?: number | undefined;
 }
 
-/** How a batch is cut. None of it changes a gradient (I10), except miniBatches and epochs. */
+/** How a batch is cut. None of it changes a gradient (I10), except miniBatches, epochs and wholeGroups. */
 export interface BatchingSettings {
-  /** Optimizer steps a pass over the batch; rows are shuffled among them. From 1 to 4096. Default 1. */
+  /** Optimizer steps a pass over the batch; trajectories are shuffled among them. From 1 to 4096. Default 1. */
   readonly miniBatches?: number | undefined;
   /** Passes over the batch. From 1 to 1000. Default 1. */
   readonly epochs?: number | undefined;
   /** Most tokens of one forward pass, padding included. From 16 to 100,000,000. Default 16384. */
   readonly microBatchTokens?: number | undefined;
+  /** Groups are shuffled among the optimizer steps, and all of a group is in one of them, as verl cuts a batch: what its members share, the prompt above all, is computed once a pass. A batch of fewer groups than miniBatches takes fewer steps. Default false. */
+  readonly wholeGroups?: boolean | undefined;
 }
 
 /** Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO, Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md. */
@@ -307,7 +309,7 @@ export interface DpoSettings {
   readonly reference?: string | undefined;
   /** AdamW. Source: Loshchilov and Hutter, arXiv 1711.05101. */
   readonly optimizer?: OptimizerSettings | undefined;
-  /** How a batch is cut. None of it changes a gradient (I10), except miniBatches and epochs. */
+  /** How a batch is cut. None of it changes a gradient (I10), except miniBatches, epochs and wholeGroups. */
   readonly batching?: BatchingSettings | undefined;
 }
 
