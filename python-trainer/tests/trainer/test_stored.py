@@ -456,6 +456,30 @@ async def test_a_store_that_is_away_is_said_before_anything_starts(
         assert (await trainer.configure(stored(grpo_spec(model_path)), epoch=2)).step == 0
 
 
+async def test_a_key_that_is_refused_is_said_with_the_store_s_words(
+    objects: ObjectServer, nats_url: str, tmp_path: Path, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_client(objects, monkeypatch, "another secret")
+    async with running(nats_url, tmp_path / "run") as trainer:
+        error = await refused(asyncio.ensure_future(trainer.configure(stored(grpo_spec(model_path)))))
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert "writer.json: SignatureDoesNotMatch: " in (error.details() or "")
+
+
+async def test_a_store_that_stands_still_for_a_while_is_waited_for(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        objects.freeze(True)
+        step = asyncio.create_task(trainer.train(await stream.manifest(0, group(sampler))))
+        done, _ = await asyncio.wait([step], timeout=3)
+        assert not done
+        objects.freeze(False)
+        await step
+        await copied(objects, 1)
+
+
 async def test_who_lost_the_run_writes_nothing_more(
     objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
 ) -> None:
