@@ -250,9 +250,8 @@ async def test_what_engines_find_damaged_is_written_again(
     async with running(nats_url, tmp_path / "run") as trainer:
         await trainer.configure(stored(grpo_spec(model_path)))
         _, results = await steps_of(trainer, stream, sampler, 3, objects)
-        for version in (2, 3):
-            for file in ("model.safetensors", "manifest.json"):
-                flip(objects.file(f"{RUN}/weights/v{version}/{file}"))
+        for version, file in ((2, "model.safetensors"), (3, "manifest.json")):
+            flip(objects.file(f"{RUN}/weights/v{version}/{file}"))
             assert await repaired(trainer, version) == results[version - 1].weights
             there = objects.file(f"{RUN}/weights/v{version}")
             assert manifest_digest(there) == results[version - 1].weights.manifest_digest
