@@ -49,6 +49,7 @@ const trainer: Trainer = {
   trainStep: (step) => Promise.resolve(create(TrainResultSchema, { step, weights })),
   evaluate: () => Promise.resolve(undefined),
   takeWaitedMs: () => 0,
+  repairWeights: () => Promise.resolve(),
 };
 const fleet: Fleet = { serve: () => Promise.resolve(1), release: () => Promise.resolve() };
 

@@ -26,6 +26,7 @@ from whetstone_engine.weights.building import Place
 from whetstone_engine.weights.fetcher import Fetcher
 from whetstone_engine.weights.stream import Published
 from whetstone_models.folder import WeightsForm, load_model, save_weights
+from whetstone_models.manifest import verify_manifest
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.service.run import untold
@@ -239,6 +240,38 @@ async def test_what_is_damaged_on_disk_comes_from_the_store(
         assert "Its copy in the store is used" in notice.message
 
 
+async def repaired(trainer: Trainer, version: int) -> wire.Weights:
+    return (await trainer.stub.RepairWeights(wire.RepairWeightsRequest(epoch=1, policy_version=version))).weights
+
+
+async def test_what_engines_find_damaged_is_written_again(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        _, results = await steps_of(trainer, stream, sampler, 3, objects)
+        for version, file in ((2, "model.safetensors"), (3, "manifest.json")):
+            flip(objects.file(f"{RUN}/weights/v{version}/{file}"))
+            assert await repaired(trainer, version) == results[version - 1].weights
+            there = objects.file(f"{RUN}/weights/v{version}")
+            assert manifest_digest(there) == results[version - 1].weights.manifest_digest
+            verify_manifest(there)
+        # Here, too: of the present version, which is in memory.
+        flip(tmp_path / "run/weights/v3/model.safetensors")
+        shutil.rmtree(objects.file(f"{RUN}/weights/v3"))
+        assert await repaired(trainer, 3) == results[2].weights
+        verify_manifest(objects.file(f"{RUN}/weights/v3"))
+        flip(tmp_path / "run/weights/v2/model.safetensors")
+        for version, said in (
+            (0, "version 0 is not there"),
+            (2, "version 2 is damaged on disk, too"),
+            (9, "version 9"),
+        ):
+            error = await refused(asyncio.ensure_future(repaired(trainer, version)))
+            assert error.code() == grpc.StatusCode.NOT_FOUND
+            assert said in (error.details() or "")
+
+
 async def test_a_version_is_there_once_its_manifest_is_and_not_before(
     objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
 ) -> None:
@@ -420,6 +453,30 @@ async def test_a_store_that_is_away_is_said_before_anything_starts(
         assert "The object store fails: s3://bucket/team/runs/uid-1/" in (error.details() or "")
         objects.start()
         assert (await trainer.configure(stored(grpo_spec(model_path)), epoch=2)).step == 0
+
+
+async def test_a_key_that_is_refused_is_said_with_the_store_s_words(
+    objects: ObjectServer, nats_url: str, tmp_path: Path, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_client(objects, monkeypatch, "another secret")
+    async with running(nats_url, tmp_path / "run") as trainer:
+        error = await refused(asyncio.ensure_future(trainer.configure(stored(grpo_spec(model_path)))))
+        assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert "writer.json: SignatureDoesNotMatch: " in (error.details() or "")
+
+
+async def test_a_store_that_stands_still_for_a_while_is_waited_for(
+    objects: ObjectServer, nats_url: str, stream: Stream, sampler: Sampler, tmp_path: Path, model_path: Path
+) -> None:
+    async with running(nats_url, tmp_path / "run") as trainer:
+        await trainer.configure(stored(grpo_spec(model_path)))
+        objects.freeze(True)
+        step = asyncio.create_task(trainer.train(await stream.manifest(0, group(sampler))))
+        done, _ = await asyncio.wait([step], timeout=3)
+        assert not done
+        objects.freeze(False)
+        await step
+        await copied(objects, 1)
 
 
 async def test_who_lost_the_run_writes_nothing_more(

@@ -24,7 +24,7 @@ from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, with_custom
 from whetstone_trainer.service.checkpoint_copies import CheckpointCopies, Still
-from whetstone_trainer.service.commit import StepCommit, StepPublication
+from whetstone_trainer.service.commit import StepCommit, StepPublication, publish
 from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
 from whetstone_trainer.service.recovery import Recovery
@@ -217,6 +217,27 @@ class JobRun:
         on_progress("evaluating", 0.0)
         given = (self._backend, self.settings, self.model.limits, policy)
         return Evaluation(*given, lambda share: on_progress("evaluating", share)).run(manifest, bodies)
+
+    def repair_weights(self, version: int) -> wire.Weights:
+        """Writes what of a version is damaged again, on disk and in the store. Raises TrainerError NOT_FOUND.
+
+        On disk only the present version can be: what was published is what the backend holds.
+        """
+        directory = self.folder.weights(version)
+        if version == 0 or not (directory.is_dir() or version == self.step):
+            raise TrainerError("NOT_FOUND", f"version {version} is not there to be repaired; {self.step} is the newest")
+        expected = self.state.manifest_digest if version == self.step else None
+        try:
+            digest = self.folder.verified_digest(version, expected)
+        except TrainerError as error:
+            if version != self.step:
+                raise TrainerError("NOT_FOUND", f"version {version} is damaged on disk, too: {error}") from error
+            self.folder.discard(directory)
+            publish(self._backend, directory, version)
+            digest = self.folder.verified_digest(version, expected)
+        if self._stored is not None:
+            self._stored.put_weights_again(version)
+        return wire.Weights(policy_version=version, path=str(directory), manifest_digest=digest, url=self._url)
 
     def log_probabilities(self, rows: Sequence[Row]) -> Sequence[np.ndarray]:
         """Under the present weights, as `TrainerBackend.log_probabilities`."""

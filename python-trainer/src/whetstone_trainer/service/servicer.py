@@ -113,6 +113,12 @@ class TrainerServicer(rpc.TrainerServiceServicer):
             await _refuse(context, error)
 
     @_answers
+    async def RepairWeights(self, request: wire.RepairWeightsRequest) -> wire.RepairWeightsResponse:
+        run = self._state.require(request.epoch)
+        weights = await self._state.work(lambda: run.repair_weights(request.policy_version))
+        return wire.RepairWeightsResponse(weights=weights)
+
+    @_answers
     async def EvaluateLogProbs(self, request: wire.EvaluateLogProbsRequest) -> wire.EvaluateLogProbsResponse:
         run = self._state.require(self._state.epoch)
         return await self._state.work(lambda: _evaluate(run, request))

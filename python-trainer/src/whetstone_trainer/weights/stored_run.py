@@ -65,6 +65,11 @@ class StoredRun:
         self._require_hold()
         self._store.delete([self._name(f"weights/v{version}/{MANIFEST}")])
 
+    def put_weights_again(self, version: int) -> None:
+        """All of a version that is whole on disk, whatever is there of it."""
+        self.disown_weights(version)
+        self.put_weights(version)
+
     def put_checkpoint(self, step: int, on_bytes: OnBytes = unheard) -> None:
         """The checkpoint of the run folder; its weights are there already."""
         directory = self._folder.checkpoint(step)

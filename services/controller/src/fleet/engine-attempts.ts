@@ -62,6 +62,11 @@ export class EngineAttempts {
     return all.map(({ id, last }) => `${id}: ${last?.words}`).join("; ");
   }
 
+  /** Whether an engine has refused the policy more than once. */
+  isRefused(engines: readonly Engine[], policy: string): boolean {
+    return engines.some(({ id }) => (this.#of(id, policy)?.refused ?? 0) >= TOLD_AFTER);
+  }
+
   /** What engines said that failed more than once; a first failure may be over at the next attempt. Empty: none did. */
   behind(engines: readonly Engine[], policy: string): string {
     const all = engines.map(({ id }) => ({ id, last: this.#of(id, policy) }));
@@ -69,6 +74,11 @@ export class EngineAttempts {
       .filter(({ last }) => (last?.failed ?? 0) >= TOLD_AFTER)
       .map(({ id, last }) => `${id}: ${last?.words}`)
       .join("; ");
+  }
+
+  /** What they refused is another thing now. */
+  forgetAll(): void {
+    this.#attempts.clear();
   }
 
   keepOnly(engines: readonly Engine[]): void {

@@ -8,6 +8,7 @@ import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inferenc
 import type { Fleet } from "../loop/ports.ts";
 import { EngineAttempts } from "./engine-attempts.ts";
 import { EngineControl } from "./engine-control.ts";
+import { WeightRepair } from "./weight-repair.ts";
 import type { Authority } from "../leading/lead.ts";
 
 /** How often engines are looked at between switches. */
@@ -53,12 +54,14 @@ export class EngineFleet implements Fleet {
   readonly #attempts: EngineAttempts;
   #wanted: PolicyRecord | undefined;
   #keeper: { stop: AbortController; done: Promise<void> } | undefined;
+  readonly #repair: WeightRepair;
   #turn: Promise<void> = Promise.resolve();
   #behind = "";
 
   constructor(options: Options) {
     this.#options = options;
     this.#attempts = new EngineAttempts(options.firstWaitMs);
+    this.#repair = new WeightRepair(options.logger);
   }
 
   /** What engines are brought to; undefined: no job runs here. */
@@ -72,8 +75,9 @@ export class EngineFleet implements Fleet {
   }
 
   /** @throws ENGINE_FAILED with the engines' words when every one of them refuses the policy again and again */
-  async serve(policy: PolicyRecord, signal: AbortSignal): Promise<number> {
+  async serve(policy: PolicyRecord, signal: AbortSignal, repair?: () => Promise<void>): Promise<number> {
     this.#wanted = policy;
+    this.#repair.serve(keyOf(policy), repair);
     for (;;) {
       const { serving, verdict } = await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
       this.#keeper ??= this.#keep();
@@ -119,11 +123,21 @@ export class EngineFleet implements Fleet {
       const turns = new Gate(Math.max(1, Math.floor(engines.length / 2)));
       const served = await Promise.all(engines.map((engine) => this.#bring(engine, turns, signal)));
       this.#tellBehind(engines);
-      const verdict = this.#wanted && this.#attempts.verdict(engines, keyOf(this.#wanted));
+      const verdict = this.#wanted && this.#verdict(engines, keyOf(this.#wanted));
       return { serving: served.filter(Boolean).length, verdict };
     } finally {
       mine.resolve();
     }
+  }
+
+  /** Undefined: it may still be served, as when it is being repaired. */
+  #verdict(engines: readonly Engine[], key: string): string | undefined {
+    if (this.#attempts.isRefused(engines, key)) {
+      this.#repair.refused(key, () => {
+        this.#attempts.forgetAll();
+      });
+    }
+    return this.#repair.isRunning(key) ? undefined : this.#attempts.verdict(engines, key);
   }
 
   #tellBehind(engines: readonly Engine[]): void {

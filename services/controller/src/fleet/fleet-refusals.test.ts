@@ -59,6 +59,51 @@ describe("weights that every engine refuses", () => {
     expect(loads(engine)).toBe(6);
   }, 70_000);
 
+  it("are written again once, and served if that was all", async () => {
+    await using engine = await startScriptedEngine();
+    engine.inject("reload", { kind: "status", status: 500 }, 3);
+    const fleet = fleetOf([{ id: "e", url: engine.url }]);
+    const repaired = Promise.withResolvers<void>();
+    let repairs = 0;
+    const repair = (): Promise<void> => {
+      repairs += 1;
+      return repaired.promise;
+    };
+    const serving = fleet.serve(policy, AbortSignal.timeout(60_000), repair);
+    await waitFor(() => repairs === 1);
+    repaired.resolve();
+    expect(await serving).toBe(1);
+    expect(repairs).toBe(1);
+    await fleet.release("job");
+  }, 70_000);
+
+  it.each([
+    ["wait while they are being written again", () => new Promise<void>(() => undefined), "waiting", 1],
+    ["are given up if that does not help", () => Promise.resolve(), "ENGINE_FAILED", 1],
+    ["are given up if they cannot be written again", () => Promise.reject(new Error("gone")), "ENGINE_FAILED", 1],
+  ] as const)(
+    "%s",
+    async (_when, run, expected, wanted) => {
+      await using engine = await startScriptedEngine();
+      engine.inject("reload", { kind: "status", status: 500 }, 1000);
+      const fleet = fleetOf([{ id: "e", url: engine.url }]);
+      let repairs = 0;
+      const stop = new AbortController();
+      const timer = setTimeout(() => stop.abort(), expected === "waiting" ? 4_000 : 60_000);
+      const repair = (): Promise<void> => {
+        repairs += 1;
+        return run();
+      };
+      const result = await fleet.serve(policy, stop.signal, repair).catch((error: unknown) => error);
+      clearTimeout(timer);
+      await fleet.release("job");
+      expect(stop.signal.aborted ? "waiting" : (result as WhetstoneError).code).toBe(expected);
+      expect(repairs).toBe(wanted);
+      if (expected === "waiting") expect(loads(engine)).toBeGreaterThanOrEqual(6);
+    },
+    70_000,
+  );
+
   it("are those, too, whose first token has no log-probability", async () => {
     const script = () => ({ tokenIds: [1], logprobs: [-9999] });
     await using engine = await startScriptedEngine({ script });

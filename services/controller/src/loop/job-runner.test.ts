@@ -110,6 +110,7 @@ function stage(place: Place, spec: { timeout?: { seconds: bigint } } = {}, held?
         return hasNoSpace(onProgress, signal);
       },
       takeWaitedMs: () => 0,
+      repairWeights: () => Promise.resolve(),
     },
     fleet: {
       serve: (_policy: unknown, signal: AbortSignal) => {

@@ -76,6 +76,7 @@ async function run(spec: object, fails: (step: number) => boolean, failureClass 
     configure: () => Promise.resolve({ step: 0, weights }),
     trainStep: (step: number) => Promise.resolve(create(TrainResultSchema, { step, weights, metrics: { loss: 0 } })),
     takeWaitedMs: () => 0,
+    repairWeights: () => Promise.resolve(),
   } as unknown as Trainer;
   const status = create(JobStatusSchema, { phase: JobPhase.RUNNING, reason: "Training" });
   const said = new Set<string>();

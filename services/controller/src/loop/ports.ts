@@ -72,13 +72,18 @@ export interface Trainer {
    * `trainStep` does. Undefined: the trainer has gone on from that version.
    */
   evaluate(manifest: BatchManifest, signal: AbortSignal): Promise<EvaluateResult | undefined>;
+  /** Writes again what of a version is damaged. @throws NOT_FOUND where it has no whole copy of it */
+  repairWeights(policyVersion: bigint): Promise<void>;
   /** Milliseconds spent waiting for a trainer that was away, since the last call of this function. */
   takeWaitedMs(): number;
 }
 
 export interface Fleet {
-  /** Brings every reachable engine to this policy; resolves when at least one serves it, with their number. */
-  serve(policy: PolicyRecord, signal: AbortSignal): Promise<number>;
+  /**
+   * Brings every reachable engine to this policy; resolves when at least one serves it, with their number.
+   * @param repair  called once when an engine refuses it again: what is damaged of it is written anew.
+   */
+  serve(policy: PolicyRecord, signal: AbortSignal, repair?: () => Promise<void>): Promise<number>;
   /** Stops repairing engines for the policy and forgets it. */
   release(policy: string): Promise<void>;
 }

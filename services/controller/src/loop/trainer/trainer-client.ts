@@ -28,6 +28,8 @@ const TOLD: readonly string[] = ["DiskFull", "ObjectStoreFull", "ObjectStoreFail
 const CONFIGURE_ANSWER_MS = 30_000;
 /** A trainer that gets ready and shows no change for longer has failed, however slow its disks are. */
 const CONFIGURE_STALL_MS = 300_000;
+/** A version of any size is read and written once, after the step that runs. */
+const REPAIR_MS = 600_000;
 /** Between two questions to a trainer that answers at once. Ours takes a second to say that it is not ready. */
 const CONFIGURE_POLL_MS = 200;
 
@@ -91,6 +93,11 @@ export class TrainerClient implements Trainer {
       }
     };
     return this.#after(manifest.step, work, () => undefined, signal);
+  }
+
+  async repairWeights(policyVersion: bigint): Promise<void> {
+    const { epoch } = this.#configuredJob().ledger;
+    await this.#options.client.repairWeights({ epoch, policyVersion }, { deadlineMs: REPAIR_MS });
   }
 
   /** Works when `step` steps are done: as they are at first, and after a failure once they have been done again. */

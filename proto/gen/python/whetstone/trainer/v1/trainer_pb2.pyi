@@ -174,6 +174,20 @@ class LogProbRow(_message.Message):
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
+class RepairWeightsRequest(_message.Message):
+    __slots__ = ("epoch", "policy_version")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    policy_version: int
+    def __init__(self, epoch: _Optional[int] = ..., policy_version: _Optional[int] = ...) -> None: ...
+
+class RepairWeightsResponse(_message.Message):
+    __slots__ = ("weights",)
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    weights: Weights
+    def __init__(self, weights: _Optional[_Union[Weights, _Mapping]] = ...) -> None: ...
+
 class StatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -49,6 +49,11 @@ class TrainerServiceStub:
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.SerializeToString,
                 response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.FromString,
                 _registered_method=True)
+        self.RepairWeights = channel.unary_unary(
+                '/whetstone.trainer.v1.TrainerService/RepairWeights',
+                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsRequest.SerializeToString,
+                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsResponse.FromString,
+                _registered_method=True)
         self.EvaluateLogProbs = channel.unary_unary(
                 '/whetstone.trainer.v1.TrainerService/EvaluateLogProbs',
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateLogProbsRequest.SerializeToString,
@@ -87,6 +92,14 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RepairWeights(self, request, context):
+        """For a version that engines found damaged: what is not as it was published is written again. NOT_FOUND where the trainer
+        has no whole copy of it any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EvaluateLogProbs(self, request, context):
         """Log-probabilities of given token ids under a version it holds.
         """
@@ -117,6 +130,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.Evaluate,
                     request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.FromString,
                     response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.SerializeToString,
+            ),
+            'RepairWeights': grpc.unary_unary_rpc_method_handler(
+                    servicer.RepairWeights,
+                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsRequest.FromString,
+                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsResponse.SerializeToString,
             ),
             'EvaluateLogProbs': grpc.unary_unary_rpc_method_handler(
                     servicer.EvaluateLogProbs,
@@ -210,6 +228,33 @@ class TrainerService:
             '/whetstone.trainer.v1.TrainerService/Evaluate',
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateRequest.SerializeToString,
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.EvaluateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RepairWeights(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.trainer.v1.TrainerService/RepairWeights',
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsRequest.SerializeToString,
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.RepairWeightsResponse.FromString,
             options,
             channel_credentials,
             insecure,

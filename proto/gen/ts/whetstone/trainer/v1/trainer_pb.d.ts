@@ -485,6 +485,45 @@ export declare type LogProbRow = Message<"whetstone.trainer.v1.LogProbRow"> & {
 export declare const LogProbRowSchema: GenMessage<LogProbRow>;
 
 /**
+ * @generated from message whetstone.trainer.v1.RepairWeightsRequest
+ */
+export declare type RepairWeightsRequest = Message<"whetstone.trainer.v1.RepairWeightsRequest"> & {
+  /**
+   * @generated from field: uint64 epoch = 1;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: uint64 policy_version = 2;
+   */
+  policyVersion: bigint;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.RepairWeightsRequest.
+ * Use `create(RepairWeightsRequestSchema)` to create a new message.
+ */
+export declare const RepairWeightsRequestSchema: GenMessage<RepairWeightsRequest>;
+
+/**
+ * @generated from message whetstone.trainer.v1.RepairWeightsResponse
+ */
+export declare type RepairWeightsResponse = Message<"whetstone.trainer.v1.RepairWeightsResponse"> & {
+  /**
+   * As published first: immutable.
+   *
+   * @generated from field: whetstone.trainer.v1.Weights weights = 1;
+   */
+  weights?: Weights | undefined;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.RepairWeightsResponse.
+ * Use `create(RepairWeightsResponseSchema)` to create a new message.
+ */
+export declare const RepairWeightsResponseSchema: GenMessage<RepairWeightsResponse>;
+
+/**
  * @generated from message whetstone.trainer.v1.StatusRequest
  */
 export declare type StatusRequest = Message<"whetstone.trainer.v1.StatusRequest"> & {
@@ -587,6 +626,17 @@ export declare const TrainerService: GenService<{
     methodKind: "server_streaming";
     input: typeof EvaluateRequestSchema;
     output: typeof EvaluateResponseSchema;
+  },
+  /**
+   * For a version that engines found damaged: what is not as it was published is written again. NOT_FOUND where the trainer
+   * has no whole copy of it any more.
+   *
+   * @generated from rpc whetstone.trainer.v1.TrainerService.RepairWeights
+   */
+  repairWeights: {
+    methodKind: "unary";
+    input: typeof RepairWeightsRequestSchema;
+    output: typeof RepairWeightsResponseSchema;
   },
   /**
    * Log-probabilities of given token ids under a version it holds.
