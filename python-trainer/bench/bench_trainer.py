@@ -28,7 +28,7 @@ MODES = {"trl": (), "trl_stored": ("--stored",)}
 PATHS = [str(HERE.parent / "src"), str(HERE.parents[1] / "proto" / "gen" / "python")]
 sys.path[:0] = PATHS
 
-from trainer_workloads import LARGE, Sequence, frozen_lake, mixed, sampled, shared, to_episodes  # noqa: E402
+from trainer_workloads import LARGE, SMALL, Sequence, frozen_lake, mixed, sampled, shared, to_episodes  # noqa: E402
 
 from whetstone_models.init import init_model  # noqa: E402
 
@@ -52,7 +52,7 @@ def main() -> None:
     for name, (large, sequences) in workloads.items():
         if not (large and options.quick) and (options.only or "") in name:
             with tempfile.TemporaryDirectory() as scratch:
-                given = (Path(scratch), LARGE if large else {}, sequences, options.trl)
+                given = (Path(scratch), LARGE if large else SMALL, sequences, options.trl)
                 report[name] = _compare(*given, options.modes.split(","))
             print(name, json.dumps(report[name]), file=sys.stderr)
     report["load_average"] = round(os.getloadavg()[0], 2)
