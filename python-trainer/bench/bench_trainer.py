@@ -6,7 +6,8 @@ that it makes when vLLM samples. Neither writes weights or a checkpoint; ours do
 
 Ours: log-probability check, anchor, update, weights and checkpoint written; at lag 0 and at lag 1. Same models, same
 sequences, one thread, every measurement in a process of its own. `--trl`: a Python that has requirements-trl.txt;
-without it only ours is measured. `make bench-trainer` prepares one.
+without it only ours is measured. `make bench-trainer` prepares one. `--modes trl` leaves out TRL with its activations
+stored, which holds much more.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+# Arguments of trl_update.py.
+MODES = {"trl": (), "trl_stored": ("--stored",)}
 PATHS = [str(HERE.parent / "src"), str(HERE.parents[1] / "proto" / "gen" / "python")]
 sys.path[:0] = PATHS
 
-from trainer_workloads import LARGE, Sequence, frozen_lake, mixed, sampled, shared, to_episodes  # noqa: E402
+from trainer_workloads import LARGE, SMALL, Sequence, frozen_lake, mixed, sampled, shared, to_episodes  # noqa: E402
 
 from whetstone_models.init import init_model  # noqa: E402
 
@@ -35,6 +38,7 @@ def main() -> None:
     parser.add_argument("--trl", type=os.path.abspath, help="a Python with TRL")
     parser.add_argument("--quick", action="store_true", help="the small model only (about a minute)")
     parser.add_argument("--only", help="workloads whose name contains this")
+    parser.add_argument("--modes", default=",".join(MODES), help="of TRL: its default, and with activations stored")
     options = parser.parse_args()
     report: dict[str, Any] = {"bench": "trainer", "cpus": os.cpu_count()}
     rng = random.Random(1)
@@ -48,13 +52,16 @@ def main() -> None:
     for name, (large, sequences) in workloads.items():
         if not (large and options.quick) and (options.only or "") in name:
             with tempfile.TemporaryDirectory() as scratch:
-                report[name] = _compare(Path(scratch), LARGE if large else {}, sequences, options.trl)
+                given = (Path(scratch), LARGE if large else SMALL, sequences, options.trl)
+                report[name] = _compare(*given, options.modes.split(","))
             print(name, json.dumps(report[name]), file=sys.stderr)
     report["load_average"] = round(os.getloadavg()[0], 2)
     print(json.dumps(report))
 
 
-def _compare(scratch: Path, sizes: dict[str, Any], sequences: list[Sequence], trl: str | None) -> dict[str, Any]:
+def _compare(
+    scratch: Path, sizes: dict[str, Any], sequences: list[Sequence], trl: str | None, modes: list[str]
+) -> dict[str, Any]:
     model, tokens = scratch / "model", sum(len(one.prompt) + len(one.answer) for one in sequences)
     init_model(model, seed=1, **sizes)
     episodes = to_episodes(sampled(sequences, model))
@@ -63,8 +70,8 @@ def _compare(scratch: Path, sizes: dict[str, Any], sequences: list[Sequence], tr
     ours = _measured(sys.executable, "trainer_step.py", model, scratch / "episodes", scratch / "run")
     found = {"sequences": len(sequences), "tokens": tokens, "ours": ours}
     if trl is not None:
-        for name, options in (("trl", ()), ("trl_stored", ("--stored",))):
-            given = (model, scratch / "sequences", scratch / "trl", *options)
+        for name in modes:
+            given = (model, scratch / "sequences", scratch / "trl", *MODES[name])
             found[name] = theirs = _measured(trl, "trl_update.py", *given)
             theirs["cpu_s_per_1000_tokens"] = round(theirs["cpu_s"] / tokens * 1000, 3)
             found[f"of_{name}"] = _shares(ours, theirs, theirs["cpu_s"])

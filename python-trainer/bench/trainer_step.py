@@ -42,6 +42,8 @@ def _step(run: JobRun, number: int, bodies: list[bytes]) -> dict[str, float]:
     started = time.process_time()
     result = run.train(request, untold)
     cpu_s = time.process_time() - started
+    if result.dropped:
+        sys.exit(f"{len(result.dropped)} episodes were not trained, so this is no figure: {result.dropped[0].message}")
     parts = {name: round(value, 3) for name, value in result.metrics.items() if name.startswith("time/")}
     return {"cpu_s": round(cpu_s, 3), "rows": result.rows, **parts}
 

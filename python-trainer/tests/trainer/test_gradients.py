@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,6 +174,23 @@ def test_packed_trees_score_and_train_as_rows_alone(
         np.testing.assert_allclose(found, scores(plain, [one for one in rows if one.episode == row])[row], atol=1e-5)
     expected = gradient(plain, [rows], GRPO)
     assert (gradient(packed, [rows], GRPO, budget) - expected).abs().max() < 1e-6 * max(1, float(expected.abs().max()))
+
+
+def test_branches_are_attended_by_masks_where_the_joined_pass_is_not_for(
+    policy: TransformerPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, and in bfloat16."""
+    monkeypatch.setattr(tree_attention, "MASKED_TOKENS", 0)
+    joined = gradient(policy, [make_rows(30)], GRPO)
+    asked: list[int] = []
+
+    def masked(block: Any, query: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        asked.append(len(query))
+        return block._masked(query, *others)
+
+    monkeypatch.setattr(tree_attention._LongTree, "_joined", masked)
+    assert (gradient(policy, [make_rows(30)], GRPO) - joined).abs().max() < 1e-6 * max(1, float(joined.abs().max()))
+    assert asked
 
 
 def scores(policy: Policy, rows: list[Row], budget: int = 64) -> dict[int, np.ndarray]:

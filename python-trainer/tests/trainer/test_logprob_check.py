@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from test_gradients import make_rows
-from trainer_client import Trainer
+from trainer_client import Trainer, refused
 from trainer_kit import Sampler, Stream, group, grpo_spec
 from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.backends.local.backend import LocalBackend
-from whetstone_trainer.batch.logprob_check import FEWEST_ROWS, LogprobCheck
+from whetstone_trainer.batch.logprob_check import FEWEST_ROWS, FEWEST_TOKENS, LogprobCheck
 from whetstone_trainer.batch.rows import Row
 
 LOG_PROBABILITIES = LocalBackend.log_probabilities
@@ -30,7 +31,7 @@ def checked(rows: Sequence[Row], share: float, step: int) -> list[tuple[int, int
         return [row.logprobs for row in chosen]
 
     check = LogprobCheck(rows, 1.0)
-    check.score(score, lambda share: None, share, (7, step))
+    check.score(check.sample(share, (7, step)), score, lambda share: None)
     sampled = sum(len(row.positions) for row in rows)
     scored = sum(len(rows[episode].positions) for _, episode in found)
     assert check.metrics()["logprob_diff/tokens_unchecked"] == sampled - scored
@@ -49,6 +50,57 @@ def test_a_share_of_each_version_is_chosen_anew_each_step() -> None:
 
 def test_a_small_batch_is_checked_whole() -> None:
     assert len(checked(make_rows(FEWEST_ROWS), 0.01, 1)) == FEWEST_ROWS
+
+
+def long_rows(count: int) -> list[Row]:
+    """Of version 0, 100 trained tokens each."""
+    return [
+        replace(
+            row,
+            positions=np.arange(1, 101),
+            logprobs=np.full(100, -5, dtype=np.float32),
+            versions=np.zeros(100, dtype=np.int64),
+            comparable=np.ones(100, dtype=bool),
+        )
+        for row in make_rows(count)
+    ]
+
+
+def test_what_the_training_pass_scores_is_not_chosen() -> None:
+    """Of its own version nothing; of older ones so many tokens. Rows that it does not pass are made up for."""
+    rows = long_rows(8)
+    assert len(LogprobCheck(rows, 1.0).sample(0.1)[0]) == 8
+    assert LogprobCheck(rows, 1.0, 0, rows).sample(1.0) == {0: []}
+    assert len(LogprobCheck(rows, 1.0, 0, rows[:5]).sample(0.1)[0]) == 3
+    assert len(LogprobCheck(rows, 1.0, 1, rows).sample(0.1)[0]) == -(-FEWEST_TOKENS // 100)
+    assert len(LogprobCheck(rows, 1.0, 1, rows[:7]).sample(0.1)[0]) == 8
+    assert len(LogprobCheck(long_rows(400), 1.0, 1, long_rows(400)).sample(0.1)[0]) == 40
+
+
+def test_a_row_that_the_present_version_is_far_from_is_scored_under_its_own() -> None:
+    rows = long_rows(4)
+    near, far = np.full(100, -5.5, dtype=np.float32), np.full(100, -5, dtype=np.float32)
+    far[70] = -6.5
+    check = LogprobCheck(rows, 1.0, 1, rows)
+    check.add(rows[:1], [rows[0].logprobs], 0)
+    suspects = check.suspects(rows, [far, far, near, None])
+    assert {version: [row.episode for row in found] for version, found in suspects.items()} == {0: [1]}
+    current = [replace(row, versions=np.ones(100, dtype=np.int64)) for row in rows]
+    assert LogprobCheck(current, 1.0, 1, current).suspects(current, [far] * 4) == {}
+
+
+@pytest.mark.parametrize("sample", [0, 1])
+async def test_no_older_token_is_far_off_unseen(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Any, sample: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever row the share takes."""
+    monkeypatch.setattr("whetstone_trainer.batch.logprob_check.FEWEST_TOKENS", 1)
+    await trainer.configure(grpo_spec(model_path, max_policy_lag=1))
+    await trainer.train(await stream.manifest(0, group(sampler)))
+    episodes = group(sampler, 1)
+    episodes[sample].calls[0].logprobs[1] -= 1.5
+    error = await refused(asyncio.ensure_future(trainer.train(await stream.manifest(1, episodes))))
+    assert f"toy/g1/s{sample} call c0 token 1, labelled version 0" in (error.details() or "")
 
 
 @pytest.mark.parametrize("mini_batches", [1, 2])

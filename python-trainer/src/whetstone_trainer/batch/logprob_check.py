@@ -2,9 +2,10 @@
 """I4, measured every step: log-probabilities recomputed by the trainer beside those that the engine reported.
 
 Rows are scored with the weights of the version that their tokens' labels name. Under the present version the training
-pass itself scores all rows that it passes; of the others a share is. A wrong label, ids that were re-tokenised or an
-engine that computes something else show as a difference far above rounding. The worst token is judged by the job's
-bound: training on it would be trained to be wrong, at any ratio.
+pass itself scores all rows that it passes. Of the others a share is scored, and of rows with older tokens those, too,
+of which the present version is off by more than the bound. A wrong label, ids that were re-tokenised or an engine that
+computes something else show as a difference far above rounding. The worst token is judged by the job's bound: training
+on it would be trained to be wrong, at any ratio.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import numpy as np
 from whetstone_trainer.batch.rows import UNSAMPLED, Row
 
 TOLERANCE = 1e-4
-# Of each version, if there are so many: a small batch is checked whole.
-FEWEST_ROWS = 32
+# Of each version, if there are so many: a small batch is checked whole. Of rows that the present version is compared
+# with as well, fewer do if they have so many tokens.
+FEWEST_ROWS, FEWEST_TOKENS = 32, 256
 
 # Of the trained tokens [K] of each row under a version; None if its weights are gone.
+RowsOfVersions = dict[int, list[Row]]
 LogProbabilities = Callable[[Sequence[Row], int, Callable[[float], None]], Sequence[np.ndarray] | None]
 
 
@@ -63,9 +66,10 @@ class Mismatch:
 class LogprobCheck:
     """Of one batch: differences of all tokens that were recomputed."""
 
-    def __init__(self, rows: Sequence[Row], bound: float) -> None:
-        """`bound`: nats."""
-        self._rows, self._bound = rows, bound
+    def __init__(self, rows: Sequence[Row], bound: float, step: int = -1, passed: Sequence[Row] = ()) -> None:
+        """`bound`: nats. `passed`: what the training pass scores under version `step`; added when that is done."""
+        self._rows, self._bound, self._step = rows, bound, step
+        self._passed = {id(row.token_ids) for row in passed}
         self._total, self._count, self._over = 0.0, 0, 0
         self._worst_of_episode: dict[int, float] = {}
         # Of rows and versions; rows are copied when they get a column, their ids are not.
@@ -73,19 +77,38 @@ class LogprobCheck:
         # The token that is furthest off.
         self.worst: Mismatch | None = None
 
+    def sample(self, share: float, seed: Sequence[int] = (0,)) -> RowsOfVersions:
+        """What must be scored beside the training pass, so that a `share` of the rows of each version is."""
+        found: RowsOfVersions = {}
+        for version, rows in _rows_by_version(self._rows).items():
+            left = [row for row in rows if version != self._step or not self._is_passed(row)]
+            rng = np.random.Generator(np.random.PCG64([*seed, version]))
+            shuffled, awaited = rng.permutation(len(left)).tolist(), len(rows) - len(left)
+            asked, fewest = math.ceil(share * len(rows)), FEWEST_ROWS
+            if version != self._step and all(map(self._is_passed, left)):
+                tokens = np.cumsum([len(left[index].positions) for index in shuffled])
+                fewest = min(fewest, 1 + int(np.searchsorted(tokens, FEWEST_TOKENS)))
+            found[version] = [left[index] for index in sorted(shuffled[: max(0, asked - awaited, fewest - awaited)])]
+        return found
+
+    def suspects(self, rows: Sequence[Row], entering: Sequence[np.ndarray | None]) -> RowsOfVersions:
+        """Rows that were not scored under an older version, though the present one is off by more than the bound."""
+        found: RowsOfVersions = {}
+        for row, present_K in zip(rows, entering, strict=True):
+            if present_K is not None:
+                far_K = row.comparable & (np.abs(present_K - row.logprobs) > self._bound)
+                for version in sorted(set(row.versions[far_K].tolist()) - {self._step}):
+                    if (id(row.token_ids), version) not in self._done:
+                        found.setdefault(version, []).append(row)
+        return found
+
+    def _is_passed(self, row: Row) -> bool:
+        return id(row.token_ids) in self._passed
+
     def score(
-        self,
-        log_probabilities: LogProbabilities,
-        on_share: Callable[[float], None],
-        share: float = 1.0,
-        seed: Sequence[int] = (0,),
-        awaited: Callable[[Row, int], bool] = lambda row, version: False,
+        self, chosen_rows: RowsOfVersions, log_probabilities: LogProbabilities, on_share: Callable[[float], None]
     ) -> None:
-        """Scores a `share` of the rows of each version, those included that are `awaited`: they are added later."""
-        chosen_rows = {
-            version: _sampled(of_version, share, (*seed, version), [awaited(row, version) for row in of_version])
-            for version, of_version in _rows_by_version(self._rows).items()
-        }
+        """Scores rows under versions and compares."""
         asked, done = sum(map(len, chosen_rows.values())), 0
         for version, chosen in sorted(chosen_rows.items()):
             if not chosen:
@@ -132,16 +155,6 @@ class LogprobCheck:
             "logprob_diff/tokens_over_bound": float(self._over),
             "logprob_diff/tokens_unchecked": float(sampled - self._count),
         }
-
-
-def _sampled(rows: list[Row], share: float, seed: Sequence[int], is_awaited: Sequence[bool]) -> list[Row]:
-    """What must be scored beside the rows that are awaited, so that enough are."""
-    left = [row for row, awaited in zip(rows, is_awaited, strict=True) if not awaited]
-    count = max(FEWEST_ROWS, math.ceil(share * len(rows))) - (len(rows) - len(left))
-    if count >= len(left):
-        return left
-    chosen = np.random.Generator(np.random.PCG64(list(seed))).choice(len(left), max(0, count), replace=False)
-    return [left[index] for index in sorted(chosen)]
 
 
 def _rows_by_version(rows: Sequence[Row]) -> dict[int, list[Row]]:

@@ -105,7 +105,9 @@ class StepCompute:
         with self.clock.part("time/train"):
             given = StepBatch(step, columns.rows, self.settings, columns.anchored is None)
             report = self.backend.step(given, self._shares("training"))
-        check.add(columns.rows, report.entering, step)
+        with self.clock.part("time/check"):
+            check.add(columns.rows, report.entering, step)
+            check.score(check.suspects(columns.rows, report.entering), self._log_probabilities, lambda _: None)
         notices = notices_of(step, batch) + self._judged(step, check, batch)
         rows, learned = columns.rows, columns.learned
         metrics = check.metrics() | (columns.anchored or self._anchored_within(step, columns, report))
@@ -134,15 +136,10 @@ class StepCompute:
 
     def _checked(self, step: int, batch: Batch, columns: _Columns) -> LogprobCheck:
         """What the training pass will not tell. Raises TrainerError as `_judged`."""
-        settings, passed = self.settings, {id(row.token_ids) for row in columns.passed}
-        check = LogprobCheck(batch.rows, settings.mismatch_bound)
-        check.score(
-            self._log_probabilities,
-            self._shares("checking"),
-            settings.mismatch_share,
-            (settings.seed, step),
-            awaited=lambda row, version: version == step and id(row.token_ids) in passed,
-        )
+        settings = self.settings
+        check = LogprobCheck(batch.rows, settings.mismatch_bound, step, columns.passed)
+        sample = check.sample(settings.mismatch_share, (settings.seed, step))
+        check.score(sample, self._log_probabilities, self._shares("checking"))
         self._judged(step, check, batch)
         return check
 

@@ -11,12 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils.serialization import config
 
 from whetstone_models.reading import OnBytes, open_followed
 from whetstone_trainer.backends.local.ranks import Ranks, sharded_like, whole
 from whetstone_trainer.contract.errors import TrainerError
 
 POLICY = "optimizer.pt"
+# Its methods are put there when it is imported.
+WRITING: Any = config
 
 
 def write_optimizer(
@@ -32,8 +35,9 @@ def write_optimizer(
         index: {key: _whole(value, ranks) for key, value in of.items()} for index, of in state["state"].items()
     }
     if ranks.index == 0:
-        # A file of ours: torch's own hides why a write failed.
-        with (directory / name).open("wb") as file:
+        # A file of ours: torch's own hides why a write failed. No checksums of torch's: they cost more than the rest of
+        # writing, and the checkpoint has digests.
+        with (directory / name).open("wb") as file, WRITING.patch("save.compute_crc32", False):
             torch.save({"optimizer": state, "names": _trained(module)}, file)
 
 

@@ -76,7 +76,9 @@ def predict_logits(logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor)
 def score_logits(logits_CV: Tensor, batch: MicroBatch, start: int, entropy_gradient: bool) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies [C] of the batch's trained tokens start … start + C - 1."""
     part = slice(start, start + len(logits_CV))
-    logits_CV = logits_CV.float() / batch.temperatures_M[part].unsqueeze(1)
+    logits_CV, temperatures_C = logits_CV.float(), batch.temperatures_M[part]
+    if bool((temperatures_C != 1).any()):
+        logits_CV = logits_CV / temperatures_C.unsqueeze(1)
     if batch.supports is not None:
         logits_CV = logits_CV.masked_fill(batch.supports.outside(start, *logits_CV.shape), EXCLUDED)
     log_softmax_CV = F.log_softmax(logits_CV, dim=-1)

@@ -2,14 +2,15 @@
 """Attention within the trees of a flat pass: exact, and without a padded position.
 
 The pass is a row of blocks. Short trees of equal length are one block with a mask each; long sequences of equal length
-are one causal block. A long tree is a block of its own: its prompt is computed once, causally, then its branches, some
-at a time, attend to the prompt and to themselves. So memory grows with prompt plus branches, never with their square.
+are one causal block. A long tree is a block of its own: its prompt is computed once, causally, then its branches attend
+to the prompt and, some at a time, to themselves. So memory grows with prompt plus branches, never with their square.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -18,12 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whetstone_models.transformer import causal_attend
+from whetstone_trainer.backends.local.branch_attention import attend_branches
 from whetstone_trainer.batch.packing import Branch, Tree
 
 # Longest tree that is attended as a whole, by a mask of T x T.
 MASKED_TOKENS = 256
-# Of a long tree's branches, about so many tokens are attended together: each pass over them copies the prompt's keys.
-BRANCH_TOKENS = 256
+# Of a long tree's branches, about so many tokens are attended together.
+BRANCH_TOKENS = 128
 
 
 class TreeAttention:
@@ -65,22 +67,39 @@ class _Alike:
 class _LongTree:
     """A prompt, then its branches in parts."""
 
-    # Of the prompt and of each part.
-    sizes: list[int]
-    # Of each part: [own tokens, prompt + own tokens].
+    prompt: int
+    # Of each part: which of its own tokens each of them attends to.
     allowed: list[Tensor]
 
     @property
     def tokens(self) -> int:
-        return sum(self.sizes)
+        return self.prompt + sum(map(len, self.allowed))
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        queries, keys, values = (part.unsqueeze(0).split(self.sizes, 1) for part in (query, key, value))
-        found = [causal_attend(0, queries[0], keys[0], values[0])]
-        for part, allowed in enumerate(self.allowed, 1):
-            seen = torch.cat([keys[0], keys[part]], 1), torch.cat([values[0], values[part]], 1)
-            found.append(_masked(queries[part], *seen, allowed))
-        return torch.cat(found, 1).squeeze(0)
+        sizes = [self.prompt, self.tokens - self.prompt]
+        (of_prompt, query), (prompt_key, key), (prompt_value, value) = (one.split(sizes) for one in (query, key, value))
+        found = causal_attend(0, *(one.unsqueeze(0) for one in (of_prompt, prompt_key, prompt_value))).squeeze(0)
+        if not self.allowed:
+            return found
+        attend = self._joined if query.device.type == "cpu" and query.dtype == torch.float32 else self._masked
+        return torch.cat([found, attend(query, prompt_key, prompt_value, key, value)])
+
+    def _joined(self, query: Tensor, prompt_key: Tensor, prompt_value: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attend_branches(query, prompt_key, prompt_value, key, value, self._masks)
+
+    @cached_property
+    def _masks(self) -> list[Tensor]:
+        return [torch.zeros(one.shape).masked_fill_(~one, -torch.inf) for one in self.allowed]
+
+    def _masked(self, query: Tensor, prompt_key: Tensor, prompt_value: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        parts = zip(*(one.split([len(one) for one in self.allowed]) for one in (query, key, value)), strict=True)
+        found = []
+        for (own_query, own_key, own_value), allowed in zip(parts, self.allowed, strict=True):
+            seen = torch.cat([prompt_key, own_key]), torch.cat([prompt_value, own_value])
+            own_query, all_keys, all_values = (one.unsqueeze(0) for one in (own_query, *seen))
+            whole = F.pad(allowed, (self.prompt, 0), value=True)
+            found.append(_masked(own_query, all_keys, all_values, whole).squeeze(0))
+        return torch.cat(found)
 
 
 def _masked(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
@@ -124,9 +143,7 @@ def _long_tree(tree: Tree, device: torch.device) -> _LongTree:
         if own:
             parts[-1].append(branch)
             room -= own
-    sizes = [sum(len(branch.own_ids) for branch in part) for part in parts]
-    allowed = [torch.from_numpy(_branches_see(len(tree.prompt), part)).to(device) for part in parts]
-    return _LongTree([len(tree.prompt), *sizes], allowed)
+    return _LongTree(len(tree.prompt), [torch.from_numpy(_branches_see(0, part)).to(device) for part in parts])
 
 
 def _branches_see(prompt: int, branches: Sequence[Branch]) -> np.ndarray:

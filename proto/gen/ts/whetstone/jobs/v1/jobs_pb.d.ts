@@ -1129,7 +1129,9 @@ export declare type Loop = Message<"whetstone.jobs.v1.Loop"> & {
 
   /**
    * Share of a batch's rows whose log-probabilities are computed again, chosen anew each step, at least 32 of each version;
-   * 1: all. Those that the training pass computes under the version that sampled them are compared whatever it is.
+   * 1: all. Rows of the present version that are trained in one mini-batch are compared whatever it is. Such rows of older
+   * versions are compared with the present one: at least 256 of their tokens are computed again, and each row that is further
+   * off than mismatch_bound.
    *
    * @generated from field: optional double mismatch_share = 10;
    */

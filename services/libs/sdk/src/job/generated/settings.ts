@@ -333,7 +333,7 @@ export interface LoopSettings {
   readonly onMismatch?: MismatchPolicy | undefined;
   /** In nats. From 0.000001 to 1000. Default 1. */
   readonly mismatchBound?: number | undefined;
-  /** Share of a batch's rows whose log-probabilities are computed again, chosen anew each step, at least 32 of each version; 1: all. Those that the training pass computes under the version that sampled them are compared whatever it is. Above 0 and at most 1. Default 0.1. */
+  /** Share of a batch's rows whose log-probabilities are computed again, chosen anew each step, at least 32 of each version; 1: all. Rows of the present version that are trained in one mini-batch are compared whatever it is. Such rows of older versions are compared with the present one: at least 256 of their tokens are computed again, and each row that is further off than mismatchBound. Above 0 and at most 1. Default 0.1. */
   readonly mismatchShare?: number | undefined;
 }
 
