@@ -5,7 +5,7 @@ Same weights, prompts, lengths, batch size and thread count in the same run; gre
 that the quick start consists of: hundreds of concurrent requests with short prompts and one to three output tokens. At
 last contexts of 1k, 4k and 16k tokens, and what a long prompt does to other streams.
 
-Run: `python python-trainer/bench/bench_engine.py [--quick]` (under 7 minutes on one busy core).
+Run: `python python-trainer/bench/bench_engine.py [--quick] [--part short|long]`.
 """
 
 from __future__ import annotations
