@@ -2,9 +2,10 @@
 """Throughput of the embedded engine over real HTTP beside transformers' `generate`, one JSON line on stdout.
 
 Same weights, prompts, lengths, batch size and thread count in the same run; greedy, and no end token. Then the workload
-that the quick start consists of: hundreds of concurrent requests with short prompts and one to three output tokens.
+that the quick start consists of: hundreds of concurrent requests with short prompts and one to three output tokens. At
+last contexts of 1k, 4k and 16k tokens, and what a long prompt does to other streams.
 
-Run: `python python-trainer/bench/bench_engine.py [--quick]` (under 4 minutes on one busy core).
+Run: `python python-trainer/bench/bench_engine.py [--quick] [--part short|long]`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 SOURCE = Path(__file__).parents[1] / "src"
 sys.path[:0] = [str(SOURCE), str(Path(__file__).parent)]
 
+from engine_contexts import CONTEXTS, MAX_LEN, OPTIONS, at_contexts, beside_a_long_prompt  # noqa: E402
 from load import generate  # noqa: E402
 
 from whetstone_models.init import init_model  # noqa: E402
@@ -38,11 +40,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="the tiny model only")
+    parser.add_argument("--part", choices=("short", "long"), help="short contexts only, or long ones")
     options = parser.parse_args()
     report: dict[str, Any] = {"bench": "engine", "threads": options.threads, "cpus": os.cpu_count()}
     with tempfile.TemporaryDirectory() as root:
         for preset, output_tokens, rounds in (("tiny", 64, 6), ("llama-135m", 48, 2)):
-            if preset != "tiny" and options.quick:
+            if options.part == "long" or (preset != "tiny" and options.quick):
                 continue
             folder = Path(root) / preset
             init_model(folder, preset)
@@ -50,12 +53,18 @@ def main() -> None:
                 report[preset] = _compare(folder, port, pid, output_tokens, options.threads, rounds)
                 if preset == "tiny":
                     report["short_requests"] = _short(port, pid)
+        if options.part != "short":
+            folder = Path(root) / "long"
+            init_model(folder, "tiny", max_position_embeddings=MAX_LEN)
+            with served(folder, options.threads, *OPTIONS) as (port, pid):
+                report["beside_a_long_prompt"] = beside_a_long_prompt(port, pid)
+                report["contexts"] = at_contexts(folder, port, pid, options.threads, CONTEXTS)
     report["load_average"] = round(os.getloadavg()[0], 2)
     print(json.dumps(report))
 
 
 @contextlib.contextmanager
-def served(folder: Path, threads: int) -> Iterator[tuple[int, int]]:
+def served(folder: Path, threads: int, *more: str) -> Iterator[tuple[int, int]]:
     """A served engine: (port, process id)."""
     command = [
         sys.executable,
@@ -67,6 +76,7 @@ def served(folder: Path, threads: int) -> Iterator[tuple[int, int]]:
         "0",
         "--threads",
         str(threads),
+        *more,
     ]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen([*command, "--device", "cpu"], stderr=subprocess.PIPE, text=True, env=environment)

@@ -150,7 +150,7 @@ def test_long_prompts_share_a_step_and_none_starves(models: tuple[Path, Path]) -
 
 
 def test_prompts_that_begin_alike_are_computed_once(models: tuple[Path, Path]) -> None:
-    core = Core(models[0])
+    core = Core(models[0], 600.0)
     shared = tokens(640, 1)
     for number in range(8):
         core.add(f"r{number}", [*shared, number])

@@ -81,13 +81,12 @@ class PagedAttention:
         """Lays out one step."""
         classes = self._classes(batch)
         order = np.argsort(classes, kind="stable")
-        slots, starts, ends = batch.slots[order], batch.starts[order], batch.ends[order]
+        classes, slots, starts, ends = classes[order], batch.slots[order], batch.starts[order], batch.ends[order]
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(ends - starts)))
         slot_N, position_N = spread(slots, starts, ends)
-        runs = _runs(classes[order])
         parts = [
-            self._part(table, int(classes[order[i]]), slots[i:j], starts[i:j], ends[i:j], int(offsets[i]))
-            for i, j in runs
+            self._part(table, int(classes[i]), slots[i:j], starts[i:j], ends[i:j], int(offsets[i]))
+            for i, j in _runs(classes)
         ]
         sampled = np.flatnonzero(ends == table.length[slots])
         every = len(sampled) == offsets[-1]
@@ -106,6 +105,8 @@ class PagedAttention:
     def _classes(self, batch: Batch) -> Ints:
         """A number for each sequence; those with the same one attend together."""
         counts, contexts = batch.ends - batch.starts, batch.ends
+        if self.in_place and counts.max() == 1:
+            return np.full(len(counts), _SINGLE)
         similar = 64 * _size_class(contexts, 128) + np.where(counts == 1, 0, 1 + _size_class(counts, 64))
         if not self.in_place:
             return similar
