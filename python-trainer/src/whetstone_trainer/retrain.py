@@ -62,15 +62,17 @@ class Span:
 
 
 async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBackend) -> list[dict[str, Any]]:
-    """Each version that was made again: its digest now, and the published one if its folder is still there.
+    """Each version that was made again: its digest now, and the published one as its step's record has it.
+
+    Records of earlier releases have none: then that of the folder, if it is still there.
 
     Ends at the first that differs. Raises CannotRetrain.
     """
     job = await _job(client, span.job)
     settings = parse_settings(with_folders(job.spec, runs.parent))
     published = RunFolder(runs / job.uid, Path(settings.model_path).absolute())
-    _require_checkpoint(published, span)
     ledger = await client.jetstream().key_value(LEDGER)
+    _require_checkpoint(published, span, await _published(ledger, span.job, published, span.last))
     with tempfile.TemporaryDirectory(prefix=".retrain-", dir=runs) as folder:
         own = RunFolder(Path(folder), published.model_path)
         _share(published, own, span.first, settings.max_policy_lag)
@@ -78,8 +80,7 @@ async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBacken
         found = []
         for step in range(span.first, span.last):
             weights = run.train(await _request(client, ledger, span, step), lambda *_: None).weights
-            folder_before = published.weights(step + 1)
-            before = manifest_digest(folder_before) if folder_before.is_dir() else None
+            before = await _published(ledger, span.job, published, step + 1)
             found.append({"version": step + 1, "published": before, "retrained": weights.manifest_digest})
             if before not in (None, weights.manifest_digest):
                 break
@@ -123,7 +124,20 @@ async def _value(bucket: KeyValue, key: str) -> bytes | None:
         return None
 
 
-def _require_checkpoint(published: RunFolder, span: Span) -> None:
+async def _record(ledger: KeyValue, job: str, step: int) -> jobs.StepRecord:
+    return jobs.StepRecord.FromString(await _value(ledger, f"{job}.step.{step}") or b"")
+
+
+async def _published(ledger: KeyValue, job: str, folder: RunFolder, version: int) -> str | None:
+    """Digest of a version when it was made. None: nothing says it any more."""
+    recorded = (await _record(ledger, job, version - 1)).weights_digest if version > 0 else ""
+    if recorded:
+        return recorded
+    weights = folder.weights(version)
+    return manifest_digest(weights) if weights.is_dir() else None
+
+
+def _require_checkpoint(published: RunFolder, span: Span, last_digest: str | None) -> None:
     steps = [0, *published.steps()]
     kept = sorted(int(path.name[1:]) for path in published.root.glob("weights/v*"))
     if span.first not in steps:
@@ -131,7 +145,7 @@ def _require_checkpoint(published: RunFolder, span: Span) -> None:
         raise CannotRetrain("--from", f"there is no checkpoint of {span.first} steps; there are those of {listed}")
     if span.last <= span.first:
         raise CannotRetrain("--to", f"must be above --from, which is {span.first}")
-    if span.last not in kept:
+    if last_digest is None:
         listed = ", ".join(map(str, kept)) or "none"
         raise CannotRetrain(
             "--to", f"version {span.last} is not there to be compared with; there are {listed} (loop.checkpointsKept)"
@@ -151,7 +165,7 @@ async def _request(client: Client, ledger: KeyValue, span: Span, step: int) -> S
     payload = await _value(ledger, f"{span.job}.batch.{step}")
     if payload is None:
         raise CannotRetrain(span.job, f"the ledger has no manifest of step {step}; {_possible(span, step)}")
-    record = jobs.StepRecord.FromString(await _value(ledger, f"{span.job}.step.{step}") or b"")
+    record = await _record(ledger, span.job, step)
     manifest, dropped = parse_manifest(payload), {one.episode_id for one in record.dropped}
     bodies = await EpisodeReader(client).read(manifest.job, manifest.entries, lambda _: None)
     for entry, body in zip(manifest.entries, bodies, strict=True):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
@@ -49,7 +50,7 @@ async def runs(
         manifest = await stream.manifest(step, episodes)
         await buckets[LEDGER].put(f"{JOB}.batch.{step}", manifest)
         result = await trainer.train(manifest)
-        record = jobs.StepRecord(step=step, dropped=result.dropped)
+        record = jobs.StepRecord(step=step, dropped=result.dropped, weights_digest=result.weights.manifest_digest)
         await buckets[LEDGER].put(f"{JOB}.step.{step}", record.SerializeToString())
     (tmp_path / "runs").mkdir()
     return trainer.run_path.rename(tmp_path / "runs" / UID).parent
@@ -67,6 +68,30 @@ async def test_the_same_weights_from_any_checkpoint(client: Client, runs: Path) 
     before = sorted(path for path in runs.rglob("*"))
     assert await again(client, runs, 0, 3) == [(1, True), (2, True), (3, True)]
     assert sorted(path for path in runs.rglob("*")) == before
+
+
+async def test_a_version_whose_folder_is_gone_is_compared_by_its_record(client: Client, runs: Path) -> None:
+    shutil.rmtree(runs / UID / "weights" / "v3")
+    assert await again(client, runs, 2, 3) == [(3, True)]
+    ledger = await client.jetstream().key_value(LEDGER)
+    record = jobs.StepRecord.FromString((await ledger.get(f"{JOB}.step.2")).value or b"")
+    record.weights_digest = "0" * 64
+    await ledger.put(f"{JOB}.step.2", record.SerializeToString())
+    assert await again(client, runs, 2, 3) == [(3, False)]
+
+
+async def test_a_record_without_a_digest_leaves_it_to_the_folder(client: Client, runs: Path) -> None:
+    ledger = await client.jetstream().key_value(LEDGER)
+    for step in range(STEPS):
+        record = jobs.StepRecord.FromString((await ledger.get(f"{JOB}.step.{step}")).value or b"")
+        record.ClearField("weights_digest")
+        await ledger.put(f"{JOB}.step.{step}", record.SerializeToString())
+    assert await again(client, runs, 2, 3) == [(3, True)]
+    shutil.rmtree(runs / UID / "weights" / "v2")
+    assert await again(client, runs, 0, 3) == [(1, True), (2, None), (3, True)]
+    shutil.rmtree(runs / UID / "weights" / "v3")
+    with pytest.raises(CannotRetrain, match="--to: version 3 is not there"):
+        await again(client, runs, 0, 3)
 
 
 async def test_another_learning_rate_shows_at_the_first_version(client: Client, runs: Path) -> None:

@@ -71,7 +71,7 @@ async function run(spec: object, fails: (step: number) => boolean, failureClass 
     },
     grown: () => Promise.resolve(),
   } as unknown as EpisodeIndex;
-  const weights = create(WeightsSchema, { path: "/w" });
+  const weights = create(WeightsSchema, { path: "/w", manifestDigest: "ab" });
   const trainer = {
     configure: () => Promise.resolve({ step: 0, weights }),
     trainStep: (step: number) => Promise.resolve(create(TrainResultSchema, { step, weights, metrics: { loss: 0 } })),
@@ -140,8 +140,9 @@ describe("a job whose episodes were all voided", () => {
   });
 
   it("goes on after a batch that trained something", async () => {
-    const { ending, said } = await run(training(6), (step) => step % 3 !== 2);
+    const { ending, steps, said } = await run(training(6), (step) => step % 3 !== 2);
     expect(ending).toMatchObject({ phase: JobPhase.SUCCEEDED });
+    expect(steps.map((step) => step.weightsDigest)).toEqual(Array(6).fill("ab"));
     expect(said.filter((text) => text.startsWith("NothingTrained"))).toHaveLength(4);
   });
 

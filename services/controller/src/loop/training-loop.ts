@@ -210,6 +210,7 @@ function recordOf(result: TrainResult, batch: CollectedBatch, watch: Stopwatch):
     tokensTrained: result.tokensTrained,
     finishedAt: timestampNow(),
     batchDigest: result.batchDigest,
+    weightsDigest: result.weights?.manifestDigest ?? "",
     commonestFailure: batch.commonestFailure || (result.dropped[0]?.message ?? ""),
   });
 }

@@ -710,7 +710,7 @@ class DroppedEpisode(_message.Message):
     def __init__(self, episode_id: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class StepRecord(_message.Message):
-    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped", "commonest_failure", "baselines")
+    __slots__ = ("step", "policy_version", "metrics", "timing", "episodes", "voided", "tokens_sampled", "tokens_trained", "finished_at", "batch_digest", "dropped", "commonest_failure", "baselines", "weights_digest")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -731,6 +731,7 @@ class StepRecord(_message.Message):
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     COMMONEST_FAILURE_FIELD_NUMBER: _ClassVar[int]
     BASELINES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     step: int
     policy_version: int
     metrics: _containers.ScalarMap[str, float]
@@ -744,7 +745,8 @@ class StepRecord(_message.Message):
     dropped: _containers.RepeatedCompositeFieldContainer[DroppedEpisode]
     commonest_failure: str
     baselines: int
-    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ..., commonest_failure: _Optional[str] = ..., baselines: _Optional[int] = ...) -> None: ...
+    weights_digest: str
+    def __init__(self, step: _Optional[int] = ..., policy_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[StepTiming, _Mapping]] = ..., episodes: _Optional[int] = ..., voided: _Optional[int] = ..., tokens_sampled: _Optional[int] = ..., tokens_trained: _Optional[int] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., batch_digest: _Optional[str] = ..., dropped: _Optional[_Iterable[_Union[DroppedEpisode, _Mapping]]] = ..., commonest_failure: _Optional[str] = ..., baselines: _Optional[int] = ..., weights_digest: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("phase", "reason", "message", "step", "policy_version", "epoch", "episodes", "started_at", "finished_at", "model_path", "validations", "last_step", "tokens_sampled", "restarts")

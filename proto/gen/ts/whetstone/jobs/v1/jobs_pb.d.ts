@@ -1803,6 +1803,14 @@ export declare type StepRecord = Message<"whetstone.jobs.v1.StepRecord"> & {
    * @generated from field: uint32 baselines = 13;
    */
   baselines: number;
+
+  /**
+   * SHA-256 of manifest.json of the version this step made, lower-case hex: it outlives the folder. Empty: recorded before
+   * there was this field.
+   *
+   * @generated from field: string weights_digest = 14;
+   */
+  weightsDigest: string;
 };
 
 /**
