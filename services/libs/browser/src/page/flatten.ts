@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { AxNode, AxProperty } from "./ax-node.ts";
+import { readMark } from "./ax-node.ts";
+import { pythonRepr } from "./python-repr.ts";
+
+const IGNORED_ROLES: ReadonlySet<string> = new Set(["LineBreak", "InlineTextBox"]);
+const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
+  ...["editable", "readonly", "level", "settable", "multiline", "invalid", "focusable"],
+]);
+/** Their names alone say it. */
+const FLAGS: ReadonlySet<string> = new Set(["required", "focused", "atomic"]);
+const MAX_DEPTH = 1000;
+
+/**
+ * The tree as text, a line each node: `[12] button 'Send', focused`, indented by tabs. The form is that of BrowserGym's
+ * `flatten_axtree_to_str` with its defaults: generic nodes without attributes and texts that their parent's name has are left out.
+ * @param nodes  of all frames; the first is the page's root
+ */
+export function flattenTree(nodes: readonly AxNode[]): string {
+  const byId = new Map(nodes.map((node) => [node.nodeId, node]));
+  const lines: string[] = [];
+  const walk = (node: AxNode, depth: number, parentName: string): void => {
+    const { line, name } = lineOf(node, parentName);
+    if (line !== undefined) lines.push("\t".repeat(depth) + line);
+    if (depth > MAX_DEPTH) return;
+    for (const id of node.childIds ?? []) {
+      const child = byId.get(id);
+      if (child !== undefined && child !== node) walk(child, line === undefined ? depth : depth + 1, name);
+    }
+  };
+  if (nodes[0] !== undefined) walk(nodes[0], 0, "");
+  return lines.join("\n");
+}
+
+/** Without a line the node is left out, and its children are not. */
+function lineOf(marked: AxNode, parentName: string): { line: string | undefined; name: string } {
+  const { node, bid } = readMark(marked);
+  const role = String(node.role?.value);
+  if (IGNORED_ROLES.has(role) || node.name === undefined) return { line: undefined, name: "" };
+  const name = typeof node.name.value === "string" ? node.name.value : "";
+  const attributes = (node.properties ?? []).flatMap(attributeOf);
+  const isEmpty = role === "generic" && attributes.length === 0;
+  if (isEmpty || (role === "StaticText" && parentName.includes(name))) return { line: undefined, name };
+  const place = bid === undefined ? "" : `[${bid}] `;
+  return { line: [`${place}${headOf(role, name, node.value?.value)}`, ...attributes].join(", "), name };
+}
+
+function headOf(role: string, name: string, value: unknown): string {
+  const head = role === "generic" && name === "" ? role : `${role} ${pythonRepr(name.trim())}`;
+  return value === undefined ? head : `${head} value=${pythonRepr(value)}`;
+}
+
+function attributeOf({ name, value }: AxProperty): string[] {
+  if (value?.value === undefined || IGNORED_PROPERTIES.has(name)) return [];
+  if (FLAGS.has(name)) return value.value ? [name] : [];
+  return [`${name}=${pythonRepr(value.value)}`];
+}
