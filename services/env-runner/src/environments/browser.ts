@@ -33,6 +33,10 @@ const BrowserArgs = z.strictObject({
     .max(1_000_000)
     .default(30_000)
     .describe("of a page's text; the rest is left out and the agent is told"),
+  genericNodes: z
+    .boolean()
+    .default(false)
+    .describe("elements without a meaning of their own (div, span) are shown, too: on some pages they are clicked"),
   setupTimeoutMs: milliseconds.default(60_000).describe("to open the first page"),
   stepTimeoutMs: milliseconds.default(60_000).describe("of one action, and of reading the page after it"),
   elementTimeoutMs: milliseconds.default(2_000).describe("how long an action waits for its element to be usable"),
@@ -69,6 +73,7 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
         severalActions: args.severalActions,
         maxSteps: args.maxSteps,
         maxTreeCharacters: args.maxTreeCharacters,
+        withGeneric: args.genericNodes,
         times: {
           setupMs: args.setupTimeoutMs,
           stepMs: args.stepTimeoutMs,

@@ -24,6 +24,8 @@ export interface BrowserEnvironmentOptions {
   readonly severalActions?: boolean | undefined;
   /** What the agent sees of a page at most; the rest is left out, and it is told. Default 30,000. */
   readonly maxTreeCharacters?: number | undefined;
+  /** Elements without a meaning of their own (div, span) are shown, too: some of them can be clicked. Default: false. */
+  readonly withGeneric?: boolean | undefined;
   readonly times?: Partial<WebTimes> | undefined;
 }
 
@@ -80,9 +82,9 @@ export class BrowserEnvironment extends BaseEnv {
   }
 
   async #observe(signal: AbortSignal | undefined): Promise<Observation> {
-    const { maxTreeCharacters = 30_000 } = this.#options;
+    const { maxTreeCharacters: maxCharacters = 30_000, withGeneric = false } = this.#options;
     if (this.#episode === undefined) throw new WhetstoneError("FAILED_PRECONDITION", "there is no episode");
-    return await this.#episode.observe(maxTreeCharacters, signal);
+    return await this.#episode.observe({ maxCharacters, withGeneric }, signal);
   }
 
   get #form(): ActionForm {

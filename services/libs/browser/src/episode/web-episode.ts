@@ -5,6 +5,7 @@ import { ActionError, type ActionScene } from "../actions/action.ts";
 import type { ActionSpace } from "../actions/action-space.ts";
 import { browserFailed, firstLines } from "../failure.ts";
 import { settle, viewOf } from "../page/observe.ts";
+import type { TreeOptions } from "../page/flatten.ts";
 import type { Quiet } from "../page/page-scripts.ts";
 import { Tabs } from "../page/tabs.ts";
 import type { BrowserPool } from "../pool/browser-pool.ts";
@@ -31,6 +32,11 @@ export interface WebEpisodeOptions {
   readonly seed: number;
   readonly times?: Partial<WebTimes> | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+export interface ViewOptions extends TreeOptions {
+  /** Of the tree; the rest is left out, and the agent is told. */
+  readonly maxCharacters: number;
 }
 
 interface Own {
@@ -117,10 +123,10 @@ export class WebEpisode implements AsyncDisposable {
   }
 
   /** @throws EpisodeError; the signal's reason */
-  async observe(maxCharacters: number, signal?: AbortSignal): Promise<Observation> {
+  async observe({ maxCharacters, ...options }: ViewOptions, signal?: AbortSignal): Promise<Observation> {
     const { tabs, goal } = this.#own;
     const look = async (): Promise<Observation> => {
-      const { tree, focusedBid } = await viewOf(tabs);
+      const { tree, focusedBid } = await viewOf(tabs, options);
       const left = tree.length - maxCharacters;
       const axtree = left <= 0 ? tree : `${tree.slice(0, maxCharacters)}\n… ${left} characters are left out`;
       const { action: lastAction, error: lastActionError } = this.#last;

@@ -53,9 +53,9 @@ class MiniwobTask implements WebTask {
     return await page.evaluate<string>(startScript(pageSeed(seed)));
   }
 
-  /** Whoever leaves the page has lost. */
+  /** Whoever leaves the page has lost. A link within it ("#") leaves nothing: BrowserGym, where it does, has no way through some tasks. */
   async judge({ page, firstPage }: WebState): Promise<Judgement> {
-    if (page !== firstPage || page.url() !== this.#url)
+    if (page !== firstPage || page.url().split("#")[0] !== this.#url)
       return { reward: 0, done: true, info: { miniwobReason: "the page was left" } };
     const { done, rawReward, reason } = await page.evaluate<MiniwobResult>(RESULT_SCRIPT);
     return { reward: rawReward > 0 ? 1 : 0, done, info: { miniwobReward: rawReward, miniwobReason: reason ?? "" } };

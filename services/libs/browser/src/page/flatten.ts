@@ -11,16 +11,22 @@ const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
 const FLAGS: ReadonlySet<string> = new Set(["required", "focused", "atomic"]);
 const MAX_DEPTH = 1000;
 
+export interface TreeOptions {
+  /** Elements without a meaning of their own (div, span) are shown, too: some of them can be clicked. */
+  readonly withGeneric: boolean;
+}
+
 /**
  * The tree as text, a line each node: `[12] button 'Send', focused`, indented by tabs. The form is that of BrowserGym's
- * `flatten_axtree_to_str` with its defaults: generic nodes without attributes and texts that their parent's name has are left out.
+ * `flatten_axtree_to_str`: generic nodes without attributes are left out unless they are asked for, and texts that their parent's
+ * name has. Boxes of lines of text (InlineTextBox), which newer Chromiums tell of, are left out always.
  * @param nodes  of all frames; the first is the page's root
  */
-export function flattenTree(nodes: readonly AxNode[]): string {
+export function flattenTree(nodes: readonly AxNode[], options: TreeOptions): string {
   const byId = new Map(nodes.map((node) => [node.nodeId, node]));
   const lines: string[] = [];
   const walk = (node: AxNode, depth: number, parentName: string): void => {
-    const { line, name } = lineOf(node, parentName);
+    const { line, name } = lineOf(node, parentName, options);
     if (line !== undefined) lines.push("\t".repeat(depth) + line);
     if (depth > MAX_DEPTH) return;
     for (const id of node.childIds ?? []) {
@@ -33,13 +39,17 @@ export function flattenTree(nodes: readonly AxNode[]): string {
 }
 
 /** Without a line the node is left out, and its children are not. */
-function lineOf(marked: AxNode, parentName: string): { line: string | undefined; name: string } {
+function lineOf(
+  marked: AxNode,
+  parentName: string,
+  { withGeneric }: TreeOptions,
+): { line: string | undefined; name: string } {
   const { node, bid } = readMark(marked);
   const role = String(node.role?.value);
   if (IGNORED_ROLES.has(role) || node.name === undefined) return { line: undefined, name: "" };
   const name = typeof node.name.value === "string" ? node.name.value : "";
   const attributes = (node.properties ?? []).flatMap(attributeOf);
-  const isEmpty = role === "generic" && attributes.length === 0;
+  const isEmpty = !withGeneric && role === "generic" && attributes.length === 0;
   if (isEmpty || (role === "StaticText" && parentName.includes(name))) return { line: undefined, name };
   const place = bid === undefined ? "" : `[${bid}] `;
   return { line: [`${place}${headOf(role, name, node.value?.value)}`, ...attributes].join(", "), name };

@@ -3,7 +3,7 @@ import { sleep } from "@whetstone/core";
 import type { CDPSession, Frame, Page } from "playwright-core";
 import { BID_ATTRIBUTE } from "../actions/elements.ts";
 import type { AxNode } from "./ax-node.ts";
-import { flattenTree } from "./flatten.ts";
+import { flattenTree, type TreeOptions } from "./flatten.ts";
 import { markScript, type Quiet, quietScript, UNMARK_SCRIPT } from "./page-scripts.ts";
 import type { Tabs } from "./tabs.ts";
 
@@ -29,8 +29,8 @@ export async function settle(tabs: Tabs, quiet: Quiet): Promise<void> {
 }
 
 /** Reads the active page. */
-export async function viewOf(tabs: Tabs): Promise<PageView> {
-  return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page)));
+export async function viewOf(tabs: Tabs, options: TreeOptions): Promise<PageView> {
+  return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page), options));
 }
 
 async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<T>): Promise<T> {
@@ -48,7 +48,7 @@ async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<T>): Pr
   }
 }
 
-async function readPage(page: Page, session: CDPSession): Promise<PageView> {
+async function readPage(page: Page, session: CDPSession, options: TreeOptions): Promise<PageView> {
   const frames = await markFrames(page.mainFrame(), "");
   const nodes = frames.length === 1 ? await treeOf(session) : await mergedTree(session);
   let focusedBid = "";
@@ -57,7 +57,7 @@ async function readPage(page: Page, session: CDPSession): Promise<PageView> {
     // In the frame that has the focus, its parent names the frame itself.
     if (focused !== "" && (frame === page.mainFrame() || focused.startsWith(focusedBid))) focusedBid = focused;
   }
-  return { tree: flattenTree(nodes), focusedBid };
+  return { tree: flattenTree(nodes, options), focusedBid };
 }
 
 /** @returns the frames that were marked, parents before their children */
