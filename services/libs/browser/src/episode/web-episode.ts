@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { ActionError, type ActionScene } from "../actions/action.ts";
 import type { ActionSpace } from "../actions/action-space.ts";
 import { browserFailed, firstLines } from "../failure.ts";
-import { settle, viewOf } from "../page/observe.ts";
+import { settle, titleOf, viewOf } from "../page/observe.ts";
 import type { TreeOptions } from "../page/flatten.ts";
 import type { Quiet } from "../page/page-scripts.ts";
 import { Tabs } from "../page/tabs.ts";
@@ -114,6 +114,7 @@ export class WebEpisode implements AsyncDisposable {
     const { task, seed } = this.#options;
     const { tabs, firstPage, lease, times } = this.#own;
     const state = async () => {
+      await tabs.ensureOne();
       await settle(tabs, times);
       const judged = { page: tabs.active, firstPage, messages: this.#messages, infeasible: this.#infeasible, seed };
       return await task.judge({ ...judged, signal: both(lease.over, signal) });
@@ -200,7 +201,7 @@ async function tabViews(tabs: Tabs): Promise<TabView[]> {
   const { active } = tabs;
   return await Promise.all(
     tabs.all.map(async (page) => ({
-      title: await page.title().catch(() => ""),
+      title: await titleOf(page),
       url: page.url(),
       isActive: page === active,
     })),

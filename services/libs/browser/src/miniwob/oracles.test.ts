@@ -48,7 +48,8 @@ describe.runIf(canHaveBrowsers)("MiniWoB++", { timeout: 30 * MINUTES }, () => {
         const { task, seed } = next;
         const played = await playOracle({ pool: own.pool, miniwob }, { task, seed, oracle: oracleOf(task, seed) });
         rewards.set(task, (rewards.get(task) ?? 0) + played.reward / SEEDS);
-        if (played.reward !== 1) problems.push(`${task} ${seed}: ${played.goal} ${played.actions.join("; ")} ${played.problem}`);
+        if (played.reward !== 1)
+          problems.push(`${task} ${seed}: ${played.goal} ${played.actions.join("; ")} ${played.problem}`);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, player));

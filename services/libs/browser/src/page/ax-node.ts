@@ -42,6 +42,6 @@ export function readMark(node: AxNode): MarkedNode {
   return { node: { ...node, properties }, bid: byRole };
 }
 
-function textOf(value: AxValue | undefined): string {
+export function textOf(value: AxValue | undefined): string {
   return typeof value?.value === "string" ? value.value : "";
 }

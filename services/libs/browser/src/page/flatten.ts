@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { AxNode, AxProperty } from "./ax-node.ts";
-import { readMark } from "./ax-node.ts";
+import { readMark, textOf } from "./ax-node.ts";
 import { pythonRepr } from "./python-repr.ts";
 
 const IGNORED_ROLES: ReadonlySet<string> = new Set(["LineBreak", "InlineTextBox"]);
@@ -47,10 +47,11 @@ function lineOf(
   const { node, bid } = readMark(marked);
   const role = String(node.role?.value);
   if (IGNORED_ROLES.has(role) || node.name === undefined) return { line: undefined, name: "" };
-  const name = typeof node.name.value === "string" ? node.name.value : "";
+  const name = textOf(node.name);
   const attributes = (node.properties ?? []).flatMap(attributeOf);
-  const isEmpty = !withGeneric && role === "generic" && attributes.length === 0;
-  if (isEmpty || (role === "StaticText" && parentName.includes(name))) return { line: undefined, name };
+  const isPlain = role === "generic" && attributes.length === 0;
+  const isSaidAbove = role === "StaticText" && parentName.includes(name);
+  if (isSaidAbove || (isPlain && !withGeneric)) return { line: undefined, name };
   const place = bid === undefined ? "" : `[${bid}] `;
   return { line: [`${place}${headOf(role, name, node.value?.value)}`, ...attributes].join(", "), name };
 }

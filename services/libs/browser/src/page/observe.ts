@@ -20,9 +20,16 @@ const BETWEEN_MS = 100;
 const GONE_ON =
   /Frame was detached|Frame has been detached|frameId is not found|context was destroyed|without a bid|properties of undefined|navigat|Target closed|No frame/u;
 const LOAD_MS = 3_000;
+/** A new tab. Nothing is asked of it: over a connection of our own its document may have come before anybody could hear of it. */
+const BLANK = "about:blank";
+
+export async function titleOf(page: Page): Promise<string> {
+  return page.url() === BLANK ? "" : await page.title().catch(() => "");
+}
 
 /** Waits until the active page is loaded and quiet. */
 export async function settle(tabs: Tabs, quiet: Quiet): Promise<void> {
+  if (tabs.active.url() === BLANK) return;
   await onActivePage(tabs, async (page) => {
     if (quiet.quietMs > 0) await page.evaluate(quietScript(quiet));
   });
@@ -30,6 +37,7 @@ export async function settle(tabs: Tabs, quiet: Quiet): Promise<void> {
 
 /** Reads the active page. */
 export async function viewOf(tabs: Tabs, options: TreeOptions): Promise<PageView> {
+  if (tabs.active.url() === BLANK) return { tree: "RootWebArea ''", focusedBid: "" };
   return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page), options));
 }
 

@@ -39,11 +39,10 @@ export class Lease implements AsyncDisposable {
     await using undo = new AsyncDisposableStack();
     try {
       const proxy = undo.use(await chromium.reach.open(wish.reach));
-      const making = makeContext(chromium, wish, without.has("proxy") ? undefined : proxy.server);
-      const isOwn = !without.has("own context");
-      const shared = chromium.browser.contexts().at(-1);
-      const context = isOwn || shared === undefined ? await within(making, signal) : shared;
-      if (isOwn) undo.defer(() => closeContext(context, chromium));
+      const server = without.has("proxy") ? undefined : proxy.server;
+      const shared = without.has("own context") ? chromium.browser.contexts()[0] : undefined;
+      const context = shared ?? (await within(makeContext(chromium, wish, server), signal));
+      if (shared === undefined) undo.defer(() => closeContext(context, chromium));
       const requests = await within(keepRequests(context, wish, without), signal);
       const lease = new Lease(chromium, context, requests);
       lease.#closers.defer(onClose);
