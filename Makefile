@@ -25,6 +25,7 @@ LOAD ?= $(E2E_LOAD_IMAGE)
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
 SANDBOX_STAMP := .whetstone/sandbox-stamp
+BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
@@ -33,7 +34,7 @@ PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-setup: $(NODE_STAMP) $(PYTHON_STAMP) $(SANDBOX_STAMP) ## Install everything the other targets need (they do it themselves)
+setup: $(NODE_STAMP) $(PYTHON_STAMP) $(SANDBOX_STAMP) $(BROWSER_STAMP) ## Install everything the other targets need (they do it themselves)
 
 $(NODE_STAMP): package-lock.json $(MANIFESTS)
 	@bash deploy/local/setup-node.sh
@@ -45,6 +46,10 @@ $(PYTHON_STAMP): python-trainer/requirements.txt deploy/local/setup-python.sh
 
 $(SANDBOX_STAMP): deploy/local/setup-sandbox.sh
 	@bash deploy/local/setup-sandbox.sh
+	@mkdir -p $(@D) && touch $@
+
+$(BROWSER_STAMP): deploy/local/setup-browser.sh
+	@bash deploy/local/setup-browser.sh
 	@mkdir -p $(@D) && touch $@
 
 setup-verl: setup ## Install verl and Ray into .whetstone/verl, for whet up --trainer-backend verl (docs/verl.md)

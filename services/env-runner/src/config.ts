@@ -37,7 +37,7 @@ export const ConfigSchema = z.strictObject({
   browsers: z.number().int().min(1).max(256).default(4),
   browserContexts: z.number().int().min(1).max(200).default(16),
   /** Of all processes of one browser, MiB. */
-  browserMemoryMiB: z.number().int().min(512).default(4096),
+  browserMemoryMib: z.number().int().min(512).default(4096),
   /** required: a browser runs in a sandbox or not at all; none: it runs on the machine, and only its own rules keep pages in. */
   browserSandbox: z.enum(["required", "none"]).default("required"),
   /** Folder with MiniWoB++, as `whet setup --miniwob` makes it. Absent: jobs that want it are refused. */

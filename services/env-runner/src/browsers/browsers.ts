@@ -11,7 +11,7 @@ type BrowserSettings = Pick<
   | "browserPath"
   | "browsers"
   | "browserContexts"
-  | "browserMemoryMiB"
+  | "browserMemoryMib"
   | "browserSandbox"
   | "miniwobPath"
   | "sessionTimeoutMs"
@@ -66,7 +66,7 @@ export class Browsers implements AsyncDisposable {
   }
 
   async #chromium(): Promise<ChromiumOptions> {
-    const { browserMemoryMiB: memoryMiB, browserSandbox } = this.#settings;
+    const { browserMemoryMib: memoryMiB, browserSandbox } = this.#settings;
     const options = { executable: this.#path ?? "", memoryMiB, startTimeoutMs: START_MS };
     if (browserSandbox === "none") return { ...options, backend: undefined };
     const backend = await this.#sandboxes.backend({ sandbox: { backend: "process", network: [] } });
