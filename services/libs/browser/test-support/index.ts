@@ -7,6 +7,9 @@ import { canHaveSandboxes } from "@whetstone/testkit";
 import { findChromium } from "../src/chromium/executable.ts";
 import { BrowserPool, type BrowserPoolOptions } from "../src/pool/browser-pool.ts";
 
+export { ORACLES } from "./oracles/index.ts";
+export { playOracle } from "./oracles/play-oracle.ts";
+
 const ROOT = join(import.meta.dirname, "../../../..");
 
 /** There is a Chromium, and a sandbox to keep it in. */
