@@ -17,17 +17,30 @@ import threading
 import time
 
 ORIGIN = "http://miniwob.test"
-# Pages that do not hang on the seed alone, by BrowserGym's own word, or whose text has today's date.
-NONDETERMINISTIC = {"click-pie", "click-pie-nodelay", "terminal", "visual-addition"}
+# Pages that do not hang on the seed alone: by BrowserGym's own word, or by the clock (a price that comes after a while).
+NONDETERMINISTIC = {
+    "click-pie",
+    "click-pie-nodelay",
+    "terminal",
+    "visual-addition",
+    "stock-market",
+}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    extensions_map = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".html": "text/html; charset=utf-8",
+    }
+
     def log_message(self, format: str, *args: object) -> None:
         del format, args
 
 
 def serve(folder: str) -> str:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=folder)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}"
 
@@ -60,13 +73,24 @@ def main() -> None:
                 errors.append(seen["last_action_error"] != "")
                 if done:
                     break
-            told = {**asked, "goal": goal, "focused": focused, "tree": tree, "reward": reward, "errors": errors}
+            told = {
+                **asked,
+                "goal": goal,
+                "focused": focused,
+                "tree": tree,
+                "reward": reward,
+                "errors": errors,
+            }
             print(json.dumps(told), flush=True)
-            print(f"{asked['task']}: {reward}, {time.time() - started:.1f} s", file=sys.stderr)
+            print(
+                f"{asked['task']}: {reward}, {time.time() - started:.1f} s",
+                file=sys.stderr,
+            )
         except Exception as error:  # noqa: BLE001
             print(f"{asked['task']}: {error}", file=sys.stderr)
         finally:
             env.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -27,9 +27,26 @@ for (const name of ["getUtterance", "endEpisode", "startEpisodeReal"]) {
 }
 hide();`;
 
-/** An expression that starts the episode, and gives the goal once the page is ready. */
-export function startScript(seed: number): string {
+/** Where the goal shows an icon or a colour, it is said in words: by BrowserGym's own (browsergym.miniwob.all). */
+const GOALS: Readonly<Record<string, string>> = {
+  "click-menu-2": `core.getUtterance = () => {
+  const said = (node) => node.textContent.replace(/\\s+/g, " ").trim();
+  const query = document.getElementById("query");
+  if (query.children.length === 0) return said(query);
+  return said(query.childNodes[0]) + ' "' + query.children[0].getAttribute("class").split(" ")[1] + '" ' + said(query.childNodes[2]);
+};`,
+  "use-colorwheel-2": `core.getUtterance = () => {
+  const said = (node) => node.textContent.replace(/\\s+/g, " ").trim();
+  const [before, box, after] = document.getElementById("query").children;
+  const parts = /^rgb\\((\\d+),\\s*(\\d+),\\s*(\\d+)\\)$/.exec(box.style.backgroundColor).slice(1);
+  return said(before) + " #" + parts.map((part) => Number(part).toString(16).padStart(2, "0")).join("") + " " + said(after);
+};`,
+};
+
+/** An expression that starts the episode of a task, and gives the goal once the page is ready. */
+export function startScript(task: string, seed: number): string {
   return `(async () => {
+${GOALS[task] ?? ""}
 ${HIDE}
 Math.seedrandom(${seed});
 core.EPISODE_MAX_TIME = ${NEVER_MS};

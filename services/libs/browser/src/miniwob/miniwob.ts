@@ -32,7 +32,7 @@ export class Miniwob {
 
   /** For one episode. */
   task(name: string): WebTask {
-    return new MiniwobTask(this.files, `${ORIGIN}/miniwob/${name}.html`);
+    return new MiniwobTask(this.files, name);
   }
 }
 
@@ -41,16 +41,18 @@ class MiniwobTask implements WebTask {
   readonly viewport = { width: 332, height: 214 };
   readonly scale = 1.5;
   readonly sites: readonly SiteFiles[];
+  readonly #name: string;
   readonly #url: string;
 
-  constructor(files: SiteFiles, url: string) {
+  constructor(files: SiteFiles, name: string) {
     this.sites = [files];
-    this.#url = url;
+    this.#name = name;
+    this.#url = `${ORIGIN}/miniwob/${name}.html`;
   }
 
   async setup(page: Page, { seed }: SetupOptions): Promise<string> {
     await page.goto(this.#url, { waitUntil: "load" });
-    return await page.evaluate<string>(startScript(pageSeed(seed)));
+    return await page.evaluate<string>(startScript(this.#name, pageSeed(seed)));
   }
 
   /** Whoever leaves the page has lost. A link within it ("#") leaves nothing: BrowserGym, where it does, has no way through some tasks. */
