@@ -25,15 +25,16 @@ LOAD ?= $(E2E_LOAD_IMAGE)
 NODE_STAMP := node_modules/.whetstone-stamp
 PYTHON_STAMP := .venv/.whetstone-stamp
 SANDBOX_STAMP := .whetstone/sandbox-stamp
+BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-setup: $(NODE_STAMP) $(PYTHON_STAMP) $(SANDBOX_STAMP) ## Install everything the other targets need (they do it themselves)
+setup: $(NODE_STAMP) $(PYTHON_STAMP) $(SANDBOX_STAMP) $(BROWSER_STAMP) ## Install everything the other targets need (they do it themselves)
 
 $(NODE_STAMP): package-lock.json $(MANIFESTS)
 	@bash deploy/local/setup-node.sh
@@ -45,6 +46,10 @@ $(PYTHON_STAMP): python-trainer/requirements.txt deploy/local/setup-python.sh
 
 $(SANDBOX_STAMP): deploy/local/setup-sandbox.sh
 	@bash deploy/local/setup-sandbox.sh
+	@mkdir -p $(@D) && touch $@
+
+$(BROWSER_STAMP): deploy/local/setup-browser.sh
+	@bash deploy/local/setup-browser.sh
 	@mkdir -p $(@D) && touch $@
 
 setup-verl: setup ## Install verl and Ray into .whetstone/verl, for whet up --trainer-backend verl (docs/verl.md)
@@ -134,6 +139,10 @@ bench-sandbox: setup ## Time to open, to fork and to run in sandboxes beside SWE
 	@node tests/load/sandbox/bench-sandbox.ts --swe-rex .whetstone/swe-rex/bin/python $(BENCH)
 	@if [ -n "$$DOCKER_HOST" ]; then node tests/load/sandbox/containers.ts; fi
 	@if [ -n "$$KUBECONFIG" ]; then node tests/load/sandbox/claims.ts; fi
+
+bench-browser: setup ## Steps of browsers for each CPU second, memory of a context, time of a reset, beside BrowserGym, one JSON line (BENCH="--contexts 16")
+	@bash deploy/local/setup-browsergym.sh .whetstone/browsergym
+	@node tests/load/browser/bench-browser.ts --browsergym .whetstone/browsergym/bin/python $(BENCH)
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)

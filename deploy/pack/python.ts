@@ -15,8 +15,8 @@ export function copyPython(folder: string, part: "all" | "environments" = "all")
   for (const source of [join(trainer, "src"), join(ROOT, "proto/gen/python")]) {
     cpSync(source, folder, { recursive: true, filter: isSource });
   }
-  const mathVerify = "math-verify-requirements.txt";
-  if (part === "all") copyFileSync(join(trainer, mathVerify), join(folder, mathVerify));
+  const ofSomeJobs = ["math-verify-requirements.txt", "miniwob-requirements.txt"];
+  if (part === "all") for (const name of ofSomeJobs) copyFileSync(join(trainer, name), join(folder, name));
   const read = (name: string): string => readFileSync(join(trainer, name), "utf8");
   writeFileSync(
     join(folder, "requirements.txt"),

@@ -251,6 +251,14 @@ export const ROTATING: readonly Stage[] = [
     paths: ["examples/swe", "services/libs/swe/src", "services/cli/src/tasks", "python-trainer/src/whetstone_tasks"],
   },
   {
+    name: "one machine: tasks of MiniWoB++ by who knows them",
+    project: "unit",
+    tests: ["services/libs/browser/src/miniwob/oracles.test.ts"],
+    environment: { WHETSTONE_MINIWOB_SEEDS: "4" },
+    minutes: 5,
+    paths: ["services/libs/browser", "services/libs/sandbox/src/process", "python-trainer/miniwob-requirements.txt"],
+  },
+  {
     name: "containers: sandboxes",
     project: "containers",
     tests: [

@@ -18,6 +18,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   code: ["core", "sandbox", "sdk"],
   tools: ["core", "graders", "sandbox", "sdk"],
   mcp: ["core", "sandbox", "sdk", "tools"],
+  browser: ["core", "sandbox", "sdk"],
   swe: ["core", "sandbox", "sdk", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],
@@ -105,7 +106,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   },
   "env-runner": {
     artifacts: [],
-    environments: ["sandboxes"],
+    browsers: [".", "sandboxes"],
+    environments: ["browsers", "sandboxes"],
     "math-verify": [],
     sandboxes: [],
     host: [".", "sessions"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def pairs() -> list[Row]:
     return rows
 
 
-def settings_of(options: jobs.Dpo, **batching: int) -> TrainSettings:
+def settings_of(options: jobs.Dpo, **batching: Any) -> TrainSettings:
     algorithm = AlgorithmSettings("dpo", "preference", "", preference=options)
     rates = adam(learning_rate=1, gradient_clip=1e9)
     return replace(SETTINGS, algorithm=algorithm, optimizer=rates, batching=with_defaults(jobs.Batching(**batching)))

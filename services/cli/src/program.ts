@@ -82,6 +82,7 @@ function addProjectCommands(program: Command, context: CommandContext): void {
     .option("--python <path>", "interpreter to build with, 3.11 or newer (default: PYTHON or python3)")
     .option("--torch-index <url>", "package index for PyTorch (default: TORCH_INDEX; its CPU builds without a GPU)")
     .option("--math-verify", "install Math-Verify instead, for jobs with `grader: math-verify`")
+    .option("--miniwob", "install the pages of MiniWoB++ instead, for jobs with the environment `browser`")
     .action(async (flags: object) => (await import("./commands/setup.ts")).setup(flags, context));
 }
 

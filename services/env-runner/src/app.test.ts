@@ -12,13 +12,16 @@ import { silentLogger } from "@whetstone/telemetry";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { odd } from "../test-support/odd.ts";
 import { CANCEL, openSession, type Request, reset, step } from "../test-support/session-client.ts";
+import { Browsers } from "./browsers/browsers.ts";
 import { builtIn, type EnvRunnerApp, startApp } from "./app.ts";
 import { ConfigSchema } from "./config.ts";
 import { MathVerify } from "./math-verify/math-verify.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
 
 const judge = new MathVerify({ folder: undefined, backend: () => Promise.reject(new Error("it is not asked")) });
-const served = [...builtIn(new Sandboxes(), judge), odd];
+const sandboxes = new Sandboxes();
+const browsers = new Browsers(sandboxes, ConfigSchema.parse({}));
+const served = [...builtIn({ sandboxes, browsers, judge }), odd];
 const KINDS = served.map(({ kind }) => kind);
 
 let app: EnvRunnerApp;

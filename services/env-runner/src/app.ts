@@ -8,6 +8,8 @@ import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import { ArtifactCache } from "./artifacts/artifact-cache.ts";
 import type { EnvRunnerConfig } from "./config.ts";
+import { Browsers } from "./browsers/browsers.ts";
+import { browserEnvironment } from "./environments/browser.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { mcpEnvironment } from "./environments/mcp.ts";
@@ -40,11 +42,24 @@ export interface AppDeps {
   readonly environments?: readonly RegisteredEnvironment[];
 }
 
-export function builtIn(sandboxes: Sandboxes, judge: Judge, serversPath?: string): readonly RegisteredEnvironment[] {
+/** What the built-in environments share. */
+export interface BuiltInDeps {
+  readonly sandboxes: Sandboxes;
+  readonly browsers: Browsers;
+  readonly judge: Judge;
+  readonly serversPath?: string | undefined;
+}
+
+export function builtIn({ sandboxes, browsers, judge, serversPath }: BuiltInDeps): readonly RegisteredEnvironment[] {
   const withTools = [toolEnvironment(sandboxes, judge), mcpEnvironment({ sandboxes, judge, serversPath })];
   const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), ...withTools];
   const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
-  return [frozenLake, ...graded, ...inSandboxes.map((environment) => environment(sandboxes))];
+  return [
+    frozenLake,
+    ...graded,
+    ...inSandboxes.map((environment) => environment(sandboxes)),
+    browserEnvironment(browsers),
+  ];
 }
 
 const CALLERS: Callers = { controller: true, orchestrator: ["describe", "session"] };
@@ -73,9 +88,10 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     folder: config.mathVerifyPath,
     backend: () => sandboxes.backend({ sandbox: { backend: "process", network: [] } }),
   });
+  const browsers = new Browsers(sandboxes, config);
   const registry = createRegistry(
     "environment",
-    deps.environments ?? builtIn(sandboxes, mathVerify, config.mcpServersPath),
+    deps.environments ?? builtIn({ sandboxes, browsers, judge: mathVerify, serversPath: config.mcpServersPath }),
   );
   const artifacts = new ArtifactCache({
     folder: config.artifactCachePath,
@@ -100,7 +116,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
-    await mathVerify[Symbol.asyncDispose]();
+    await Promise.all([mathVerify[Symbol.asyncDispose](), browsers[Symbol.asyncDispose]()]);
     await sandboxes[Symbol.asyncDispose]();
     await Promise.all([source?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();

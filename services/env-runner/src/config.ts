@@ -31,6 +31,17 @@ export const ConfigSchema = z.strictObject({
   mathVerifyPath: z.string().optional(),
   /** Folder with installed MCP servers, which the sandboxes of such servers can read. Absent: jobs can start none of them. */
   mcpServersPath: z.string().startsWith("/").optional(),
+  /** Chromium's program. Absent: the one that the system has installed. */
+  browserPath: z.string().startsWith("/").optional(),
+  /** Browsers at once, and episodes at once in each; who comes later waits. */
+  browsers: z.number().int().min(1).max(256).default(4),
+  browserContexts: z.number().int().min(1).max(200).default(16),
+  /** Of all processes of one browser, MiB. */
+  browserMemoryMib: z.number().int().min(512).default(4096),
+  /** required: a browser runs in a sandbox or not at all; none: it runs on the machine, and only its own rules keep pages in. */
+  browserSandbox: z.enum(["required", "none"]).default("required"),
+  /** Folder with MiniWoB++, as `whet setup --miniwob` makes it. Absent: jobs that want it are refused. */
+  miniwobPath: z.string().optional(),
   /**
    * Path of the program `sandboxd`. With it jobs may have sandboxes that are containers of the engine of this machine (DOCKER_HOST),
    * which is a right as large as root's. Absent: none may.

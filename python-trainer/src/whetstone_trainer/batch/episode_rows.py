@@ -81,7 +81,7 @@ class _Draft:
             np.array(self.comparable, dtype=bool),
             np.ones(len(self.positions), dtype=np.float32),
             first_trajectory + self.owner,
-            len(self.positions) / trained_tokens,
+            share=len(self.positions) / trained_tokens,
             calls=tuple(self.calls),
             support=self.support(),
         )

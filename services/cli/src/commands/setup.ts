@@ -5,8 +5,8 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
 import { CliError } from "../cli-error.ts";
-import { setupMathVerify } from "../runtime/math-verify-setup.ts";
 import { INSTALLATION, dataDirectory, dataPaths } from "../runtime/layout.ts";
+import { setupPackages } from "../runtime/packages-setup.ts";
 import type { RunProgram } from "../runtime/python-setup.ts";
 import { setupPython } from "../runtime/python-setup.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
@@ -15,16 +15,20 @@ export interface SetupFlags extends CommonOptions {
   readonly python?: string;
   readonly torchIndex?: string;
   readonly mathVerify?: boolean;
+  readonly miniwob?: boolean;
 }
 
 export async function setup(flags: SetupFlags, context: CommandContext): Promise<void> {
   const { environment, terminal } = context;
   const paths = dataPaths(dataDirectory(flags.data, environment));
   const python = flags.python ?? environment["PYTHON"] ?? "python3";
-  if (flags.mathVerify === true) {
-    await mathVerify(flags, context, { python, folder: paths.mathVerify });
-    return;
-  }
+  const alone = [
+    { wanted: flags.mathVerify, name: "Math-Verify", key: "mathVerify", folder: paths.mathVerify },
+    { wanted: flags.miniwob, name: "MiniWoB++", key: "miniwob", folder: paths.miniwob },
+  ] as const;
+  for (const part of alone.filter(({ wanted }) => wanted === true))
+    await installAlone(flags, context, { ...part, python });
+  if (alone.some(({ wanted }) => wanted === true)) return;
   const folder = paths.python;
   const plan = {
     python,
@@ -39,14 +43,22 @@ export async function setup(flags: SetupFlags, context: CommandContext): Promise
   else terminal.line(`the Python side is in ${folder}; \`whet doctor\` checks the rest`);
 }
 
-async function mathVerify(
+interface Alone {
+  readonly name: string;
+  readonly key: "mathVerify" | "miniwob";
+  readonly python: string;
+  readonly folder: string;
+}
+
+async function installAlone(
   { json = false }: SetupFlags,
   { terminal, signal }: CommandContext,
-  where: { readonly python: string; readonly folder: string },
+  { name, key, python, folder }: Alone,
 ): Promise<void> {
-  await setupMathVerify({ ...where, requirements: INSTALLATION.mathVerifyRequirements }, programs(signal, json));
-  if (json) terminal.json({ mathVerify: where.folder });
-  else terminal.line(`Math-Verify is in ${where.folder}; a runtime that is started now has it`);
+  const requirements = INSTALLATION[`${key}Requirements`];
+  await setupPackages({ python, folder, requirements }, programs(signal, json));
+  if (json) terminal.json({ [key]: folder });
+  else terminal.line(`${name} is in ${folder}; a runtime that is started now has it`);
 }
 
 /** What pip prints goes to stderr: stdout is the command's own. */

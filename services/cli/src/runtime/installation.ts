@@ -16,8 +16,9 @@ export interface Installation {
   readonly javascriptTool: string;
   /** What the Python side needs beside PyTorch, pinned with hashes. */
   readonly requirements: string;
-  /** The same for Math-Verify alone. */
+  /** The same for Math-Verify alone, and for MiniWoB++. */
   readonly mathVerifyRequirements: string;
+  readonly miniwobRequirements: string;
   /** Projects that `whet init` copies. */
   readonly templates: string;
   /** Folder of the helm charts. */
@@ -47,6 +48,7 @@ function packaged(root: string): Installation {
     javascriptTool: join(root, "javascript", "tool.cjs"),
     requirements: join(root, "python", "requirements.txt"),
     mathVerifyRequirements: join(root, "python", "math-verify-requirements.txt"),
+    miniwobRequirements: join(root, "python", "miniwob-requirements.txt"),
     templates: join(root, "templates"),
     charts: join(root, "charts"),
     virtualEnvironments: [],
@@ -65,6 +67,7 @@ function checkout(root: string): Installation {
     javascriptTool: join(root, "services", "libs", "swe", "src", "javascript", "main.ts"),
     requirements: join(root, "python-trainer", "requirements.txt"),
     mathVerifyRequirements: join(root, "python-trainer", "math-verify-requirements.txt"),
+    miniwobRequirements: join(root, "python-trainer", "miniwob-requirements.txt"),
     templates: join(root, "services", "cli", "templates"),
     charts: join(root, "charts"),
     virtualEnvironments: [join(root, ".venv")],

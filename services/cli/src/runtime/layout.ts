@@ -48,6 +48,8 @@ export interface DataPaths {
   readonly python: string;
   /** Math-Verify, from `whet setup --math-verify`. */
   readonly mathVerify: string;
+  /** MiniWoB++, from `whet setup --miniwob`. */
+  readonly miniwob: string;
 }
 
 /** Files and folders of a data directory. `directory` is made absolute. */
@@ -63,6 +65,7 @@ export function dataPaths(directory: string): DataPaths {
     runs: join(root, "runs"),
     python: join(root, "python"),
     mathVerify: join(root, "math-verify"),
+    miniwob: join(root, "miniwob"),
   };
 }
 

@@ -3,6 +3,7 @@ import { commandAgentIn, frozenLakeAgent, httpAgent, type RegisteredActor, type 
 import { codeAgent, mathAgent } from "./question.ts";
 import { sweAgent } from "./swe.ts";
 import { toolAgent } from "./tool.ts";
+import { webAgent } from "./web.ts";
 
 type CallbackOptions = Parameters<typeof httpAgent>[0];
 
@@ -18,6 +19,7 @@ export function builtInActors(callbacks?: CallbackOptions, runSandboxed?: RunSan
     codeAgent,
     toolAgent,
     sweAgent,
+    webAgent,
     commandAgentIn(runSandboxed),
     httpAgent(callbacks),
   ];

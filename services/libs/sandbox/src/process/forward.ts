@@ -28,18 +28,19 @@ while (my @ready = $all->can_read) { for my $listener (@ready) {
 } }`;
 
 /**
- * Programs that know URLs reach the sandbox's sockets by ports of its own loopback, which it must have. Ends with the sandbox.
+ * Programs that know URLs reach the sandbox's sockets by ports of its own loopback, which it must have.
  * @param ports  by the socket's name
+ * @returns what forwards, so that it can be ended before the sandbox is
  * @throws SandboxError
  */
 export async function forwardPorts(
   sandbox: Sandbox,
   ports: Readonly<Record<string, number>>,
   ttlMs: number,
-): Promise<void> {
+): Promise<Execution> {
   const pairs = Object.entries(ports).flatMap(([name, port]) => [String(port), `${SOCKETS}/${name}`]);
   const forwarder: Execution = sandbox.exec(["perl", "-e", PROGRAM, ...pairs], { stdin: "", deadlineMs: ttlMs });
-  for await (const { data } of forwarder.chunks()) if (Buffer.from(data).includes("ready")) return;
+  for await (const { data } of forwarder.chunks()) if (Buffer.from(data).includes("ready")) return forwarder;
   const { exitCode, stderr } = await forwarder.result;
   throw new SandboxError("START", `the sandbox's ports could not be opened: exit code ${exitCode}, ${stderr.trim()}`);
 }

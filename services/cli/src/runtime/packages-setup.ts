@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Installs Math-Verify, which the env-runner asks for jobs with `grader: math-verify`, in a folder of its own. */
+/** Installs Python packages that the env-runner needs for some jobs only (Math-Verify, MiniWoB++), each in a folder of its own. */
 import { renameSync, rmSync } from "node:fs";
 
 import { CliError } from "../cli-error.ts";
 import type { RunProgram } from "./python-setup.ts";
 
-export interface MathVerifySetup {
+export interface PackagesSetup {
   /** An interpreter with pip. */
   readonly python: string;
   readonly folder: string;
@@ -14,7 +14,7 @@ export interface MathVerifySetup {
 }
 
 /** Safe to call again: what is there is replaced when the new one is whole. @throws CliError PYTHON_SETUP */
-export async function setupMathVerify({ python, folder, requirements }: MathVerifySetup, run: RunProgram) {
+export async function setupPackages({ python, folder, requirements }: PackagesSetup, run: RunProgram) {
   const draft = `${folder}.draft`;
   rmSync(draft, { recursive: true, force: true });
   const what = ["--target", draft, "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", requirements];

@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { INSTALLATION } from "./layout.ts";
-import { setupMathVerify } from "./math-verify-setup.ts";
+import { setupPackages } from "./packages-setup.ts";
 import type { RunProgram } from "./python-setup.ts";
 
-describe("setupMathVerify", () => {
+describe("setupPackages", () => {
   let folder: string;
   beforeEach(() => {
-    folder = join(mkdtempSync(join(tmpdir(), "math-verify-setup-")), "math-verify");
+    folder = join(mkdtempSync(join(tmpdir(), "packages-setup-")), "math-verify");
   });
   afterEach(() => {
     rmSync(join(folder, ".."), { recursive: true });
@@ -33,17 +33,17 @@ describe("setupMathVerify", () => {
     mkdirSync(folder);
     writeFileSync(join(folder, "old"), "");
     const ran: string[] = [];
-    await setupMathVerify(setup(), pip(true, ran));
+    await setupPackages(setup(), pip(true, ran));
     expect(["old", "new"].map((name) => existsSync(join(folder, name)))).toEqual([false, true]);
     expect(ran[0]).toContain("--require-hashes --no-deps --only-binary :all:");
     expect(existsSync(setup().requirements)).toBe(true);
   });
 
   it("keeps what was there when pip fails, and begins anew after that", async () => {
-    await setupMathVerify(setup(), pip(true));
-    await expect(setupMathVerify(setup(), pip(false))).rejects.toThrow(/pip install .* failed/u);
+    await setupPackages(setup(), pip(true));
+    await expect(setupPackages(setup(), pip(false))).rejects.toThrow(/pip install .* failed/u);
     expect(existsSync(join(folder, "new"))).toBe(true);
-    await setupMathVerify(setup(), pip(true));
+    await setupPackages(setup(), pip(true));
     expect(existsSync(join(folder, "half"))).toBe(false);
   });
 });

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+import {
+  ACTION_FORMS,
+  ACTION_SUBSETS,
+  BrowserEnvironment,
+  checkSite,
+  DEFAULT_SUBSETS,
+  siteTask,
+  type WebTask,
+} from "@whetstone/browser";
+import { ConfigError, nearest, parseOrThrow } from "@whetstone/core";
+import { HOST_AND_PORT, MOST_REACHED } from "@whetstone/sandbox";
+import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
+import { z } from "zod";
+import type { Browsers } from "../browsers/browsers.ts";
+
+const milliseconds = z.number().int().min(1).max(600_000);
+
+const pattern = z
+  .string()
+  .min(1)
+  .max(1000)
+  .refine((text) => isPattern(text), "must be a regular expression");
+const text = z.string().min(1).max(10_000);
+
+const Check = z
+  .strictObject({
+    answer: z
+      .array(text)
+      .min(1)
+      .max(20)
+      .optional()
+      .describe("what the agent's last message has to contain, each of these"),
+    url: pattern.optional().describe("regular expression of the page's address"),
+    texts: z
+      .array(z.strictObject({ selector: text, contains: text }))
+      .max(20)
+      .optional()
+      .describe("what elements have to contain, by CSS selector"),
+  })
+  .refine((check) => Object.values(check).some((part) => part !== undefined), "must say what has to hold");
+
+const BrowserArgs = z.strictObject({
+  miniwob: z
+    .string()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe('a task of MiniWoB++: "click-button"; usually it comes with the task'),
+  url: z
+    .url({ protocol: /^https?$/u })
+    .optional()
+    .describe(
+      "where to begin on a site, which is reached then; instead of miniwob. {seed} in it is the episode's seed",
+    ),
+  goal: text.optional().describe("what is to be done at url; usually it comes with the task"),
+  check: Check.optional().describe("what has to hold at url, all of it: then the reward is 1"),
+  network: z
+    .array(z.string().max(300).regex(HOST_AND_PORT, "must be host:port"))
+    .max(MOST_REACHED)
+    .default([])
+    .describe("host:port that pages may connect to beside url's own"),
+  viewport: z
+    .strictObject({ width: z.number().int().min(100).max(4000), height: z.number().int().min(100).max(4000) })
+    .optional()
+    .describe("CSS pixels of the window at url. Default: 1280 by 720"),
+  actions: z
+    .enum(ACTION_FORMS)
+    .default("text")
+    .describe("text: BrowserGym's grammar, for the agent web; tools: tool calls, for the agent tool"),
+  actionSubsets: z
+    .array(z.enum(ACTION_SUBSETS))
+    .min(1)
+    .max(ACTION_SUBSETS.length)
+    .default([...DEFAULT_SUBSETS])
+    .describe("what the agent may do, by BrowserGym's groups"),
+  severalActions: z.boolean().default(false).describe("several actions may be given at once"),
+  maxSteps: z.number().int().min(1).max(1000).default(10).describe("actions"),
+  maxTreeCharacters: z
+    .number()
+    .int()
+    .min(100)
+    .max(1_000_000)
+    .default(30_000)
+    .describe("of a page's text; the rest is left out and the agent is told"),
+  genericNodes: z
+    .boolean()
+    .default(false)
+    .describe("elements without a meaning of their own (div, span) are shown, too: on some pages they are clicked"),
+  setupTimeoutMs: milliseconds.default(60_000).describe("to open the first page"),
+  stepTimeoutMs: milliseconds.default(60_000).describe("of one action, and of reading the page after it"),
+  elementTimeoutMs: milliseconds.default(2_000).describe("how long an action waits for its element to be usable"),
+  quietMs: z
+    .number()
+    .int()
+    .min(0)
+    .max(10_000)
+    .default(50)
+    .describe("after an action the page is looked at once it has not changed for so long"),
+  maxQuietWaitMs: milliseconds.default(500).describe("a page that goes on changing is looked at after this time"),
+  metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
+});
+
+type BrowserArguments = z.output<typeof BrowserArgs>;
+
+export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
+  return defineEnvironment<BrowserArguments & { readonly task: WebTask }>({
+    kind: "browser",
+    description: "Pages of a browser, read as an accessibility tree: tasks of MiniWoB++, or any site by its address.",
+    seedable: true,
+    parseArgs: (raw) => {
+      const args = parseOrThrow(BrowserArgs, raw, "");
+      if (browsers.missing !== undefined) throw new ConfigError([{ path: "", reason: browsers.missing }]);
+      return { ...args, task: taskOf(args, browsers) };
+    },
+    argsSchema: z.toJSONSchema(BrowserArgs, { io: "input" }),
+    create: (args) =>
+      new BrowserEnvironment({
+        pool: () => browsers.pool,
+        task: args.task,
+        form: args.actions,
+        subsets: args.actionSubsets,
+        severalActions: args.severalActions,
+        maxSteps: args.maxSteps,
+        maxTreeCharacters: args.maxTreeCharacters,
+        withGeneric: args.genericNodes,
+        times: {
+          setupMs: args.setupTimeoutMs,
+          stepMs: args.stepTimeoutMs,
+          elementMs: args.elementTimeoutMs,
+          quietMs: args.quietMs,
+          mostMs: args.maxQuietWaitMs,
+        },
+      }),
+  });
+}
+
+/** @throws ConfigError */
+function taskOf(args: BrowserArguments, browsers: Browsers): WebTask {
+  const { miniwob: name, url, goal, check, network, viewport } = args;
+  if ((name === undefined) === (url === undefined))
+    throw refused("miniwob", "give miniwob, for a task of MiniWoB++, or url, for a site");
+  if (name !== undefined) {
+    for (const path of OF_SITES) if (args[path] !== undefined) throw refused(path, "belongs to url, not to miniwob");
+    if (network.length > 0) throw refused("network", "belongs to url, not to miniwob");
+    return miniwobTask(name, browsers);
+  }
+  if (goal === undefined) throw refused("goal", "say what is to be done at url");
+  if (check === undefined) throw refused("check", "say what has to hold when it is done");
+  return siteTask({ url: url ?? "", goal, network, viewport, check: checkSite(check) });
+}
+
+const OF_SITES = ["goal", "check", "viewport"] as const;
+
+function refused(path: string, reason: string): ConfigError {
+  return new ConfigError([{ path, reason }]);
+}
+
+function isPattern(source: string): boolean {
+  try {
+    return new RegExp(source, "u") instanceof RegExp;
+  } catch {
+    return false;
+  }
+}
+
+/** @throws ConfigError */
+function miniwobTask(name: string, { miniwob }: Browsers): WebTask {
+  const refuse = (reason: string): ConfigError => refused("miniwob", reason);
+  if (typeof miniwob === "string") throw refuse(miniwob);
+  if (miniwob.tasks.includes(name)) return miniwob.task(name);
+  const near = nearest(name, miniwob.tasks);
+  throw refuse(`there is no task "${name}"${near === undefined ? "" : `; did you mean "${near}"?`}`);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { BrowserContext, Route } from "playwright-core";
+import type { Without } from "../guards.ts";
+import type { ContextWish } from "./context-wish.ts";
+
+/** What became of an episode's requests. */
+export interface Requests {
+  /** Addresses that were refused, the newest last; at most some. */
+  readonly refused: readonly string[];
+}
+
+const MAX_TOLD = 20;
+const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443" };
+
+/**
+ * "host:port" of what is connected to for an address. Undefined: none is needed, or none can be (files, settings of the browser).
+ */
+export function targetOf(url: URL): string | undefined {
+  const port = url.port || PORTS[url.protocol];
+  return port === undefined ? undefined : `${url.hostname}:${port}`.toLowerCase();
+}
+
+/** Each request of a context is answered from files, let go to what the episode may reach, or refused. */
+export async function keepRequests(context: BrowserContext, wish: ContextWish, without: Without): Promise<Requests> {
+  const refused: string[] = [];
+  const refuse = async (route: Route, address: string): Promise<void> => {
+    refused.push(address.slice(0, 200));
+    if (refused.length > MAX_TOLD) refused.shift();
+    await route.abort("blockedbyclient");
+  };
+  const isReached = mayReach(wish.reach);
+  await context.route("**/*", async (route) => {
+    const address = route.request().url();
+    const url = URL.parse(address);
+    const site = wish.sites.find(({ origin }) => origin === url?.origin);
+    try {
+      if (site !== undefined && url !== null) await answer(route, await site.get(url.pathname));
+      else if (without.has("requests") || (url !== null && isReached(url))) await route.continue();
+      else await refuse(route, address);
+    } catch {
+      // The page has gone on, or is gone.
+    }
+  });
+  return { refused };
+}
+
+async function answer(route: Route, file: { body: Buffer; contentType: string } | undefined): Promise<void> {
+  if (file === undefined) await route.fulfill({ status: 404, contentType: "text/plain", body: "not found" });
+  else await route.fulfill({ status: 200, contentType: file.contentType, body: file.body });
+}
+
+/** Whether pages may be at an address, by what the episode reaches. */
+export function mayReach(reach: readonly string[]): (url: URL) => boolean {
+  const named = new Set(reach.map((each) => each.toLowerCase()));
+  return (url) => {
+    const target = targetOf(url);
+    return target !== undefined && named.has(target);
+  };
+}
