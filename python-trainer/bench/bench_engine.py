@@ -27,7 +27,7 @@ from typing import Any
 SOURCE = Path(__file__).parents[1] / "src"
 sys.path[:0] = [str(SOURCE), str(Path(__file__).parent)]
 
-from engine_contexts import CONTEXTS, MAX_LEN, OPTIONS, at_contexts, beside_a_long_prompt  # noqa: E402
+from engine_contexts import CONTEXTS, MAX_LEN, OPTIONS, STREAMS, at_context, beside_a_long_prompt  # noqa: E402
 from load import generate  # noqa: E402
 
 from whetstone_models.init import init_model  # noqa: E402
@@ -56,9 +56,14 @@ def main() -> None:
         if options.part != "short":
             folder = Path(root) / "long"
             init_model(folder, "tiny", max_position_embeddings=MAX_LEN)
-            with served(folder, options.threads, *OPTIONS) as (port, pid):
+            # Streams, the long prompt and the short one.
+            with served(folder, options.threads, *OPTIONS, str(STREAMS + 2)) as (port, pid):
                 report["beside_a_long_prompt"] = beside_a_long_prompt(port, pid)
-                report["contexts"] = at_contexts(folder, port, pid, options.threads, CONTEXTS)
+            report["contexts"] = {}
+            for length, count in CONTEXTS.items():
+                with served(folder, options.threads, *OPTIONS, str(count)) as (port, pid):
+                    found = at_context(folder, port, pid, options.threads, length, count)
+                    report["contexts"][str(length)] = found
     report["load_average"] = round(os.getloadavg()[0], 2)
     print(json.dumps(report))
 

@@ -20,18 +20,14 @@ from load import generate
 # Context in tokens → sequences at once. Of 16k, 64 prompts alone would take minutes.
 CONTEXTS = {1024: 64, 4096: 64, 16_384: 16}
 MAX_LEN = 17_408
-OPTIONS = ("--max-num-seqs", "64", "--kv-cache-tokens", "327680")
+OPTIONS = ("--kv-cache-tokens", "327680", "--max-num-seqs")  # and as many as are at once
 OUTPUT_TOKENS, ROUNDS = 32, 3
 TURN_TOKENS = 48  # that a session's next turn adds to its context
 STREAMS, STREAM_TOKENS, LONG_PROMPT = 8, 900, 16_384
 
 
-def at_contexts(folder: Path, port: int, pid: int, threads: int, contexts: dict[int, int]) -> dict[str, Any]:
-    """By context: tokens per second of both, theirs over ours by wall and by CPU time, and how full the batch is."""
-    return {str(length): _context(folder, port, pid, threads, length, count) for length, count in contexts.items()}
-
-
-def _context(folder: Path, port: int, pid: int, threads: int, length: int, count: int) -> dict[str, Any]:
+def at_context(folder: Path, port: int, pid: int, threads: int, length: int, count: int) -> dict[str, Any]:
+    """Tokens per second of both, theirs over ours by wall and by CPU time, and how full the batch is."""
     prompts = [random.choices(range(256), k=length) for _ in range(count)]
     filled = asyncio.run(generate(port, pid, [_body(prompt, 1) for prompt in prompts], count))
     ours = [asyncio.run(generate(port, pid, [_body(p, OUTPUT_TOKENS) for p in prompts], count)) for _ in range(ROUNDS)]
@@ -45,7 +41,7 @@ def _context(folder: Path, port: int, pid: int, threads: int, length: int, count
         "transformers_tokens_per_s": round(tokens / theirs[0], 1),
         "wall_ratio": round(theirs[0] / wall, 2),
         "cpu_ratio": round(theirs[1] / cpu, 2),
-        "batch_share_of_slots": asyncio.run(_fullness(port, pid, prompts)) if count == 64 else None,
+        "batch_share_of_slots": asyncio.run(_fullness(port, pid, prompts)),
     }
 
 
