@@ -26,6 +26,9 @@ function ownPythons(environment: NodeJS.ProcessEnv): string[] {
   return [python, ...INSTALLATION.virtualEnvironments].map((folder) => join(folder, "bin", "python"));
 }
 
+/** Compiled products that PyTorch keeps on a CPU. Each shape is about 0.7 MiB, and by itself it keeps 1,024 of them. */
+const COMPILED_PRODUCTS = 64;
+
 /** Variables that every Python child needs. One OpenMP thread that sleeps: many processes share few cores. */
 export function pythonEnvironment(threads = 1): Record<string, string> {
   return {
@@ -33,6 +36,7 @@ export function pythonEnvironment(threads = 1): Record<string, string> {
     PYTHONUNBUFFERED: "1",
     OMP_NUM_THREADS: String(threads),
     OMP_WAIT_POLICY: "PASSIVE",
+    LRU_CACHE_CAPACITY: String(COMPILED_PRODUCTS),
   };
 }
 
