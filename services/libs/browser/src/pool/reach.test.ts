@@ -150,12 +150,12 @@ describe.runIf(canHaveBrowsers)("what pages reach", { timeout: 120_000 }, () => 
   it("another episode's cookies and storage are not there; in a context that is shared they are", async () => {
     const second = async (without: readonly Guard[]) => {
       await using own = await startTestPool({ without: new Set(without) });
-      const wish = { viewport: VIEWPORT, sites: [], reach: [named()] };
-      await using first = await own.pool.lease(wish);
+      const settings = { viewport: VIEWPORT, sites: [], reach: [named()] };
+      await using first = await own.pool.lease(settings);
       const page = await first.context.newPage();
       await page.goto(at(site));
       await page.click("button");
-      await using other = await own.pool.lease(wish);
+      await using other = await own.pool.lease(settings);
       const otherPage = await other.context.newPage();
       await otherPage.goto(`${at(site)}/cookies`);
       return [await otherPage.textContent("body"), await otherPage.evaluate("localStorage.who ?? 'none'")];
