@@ -253,7 +253,7 @@ export const ROTATING: readonly Stage[] = [
   {
     name: "one machine: tasks of MiniWoB++ by who knows them",
     project: "unit",
-    tests: ["services/libs/browser/src/miniwob/oracles.test.ts"],
+    tests: ["services/libs/browser/src/miniwob/oracles.test.ts", "tests/integration/browser-job.test.ts"],
     environment: { WHETSTONE_MINIWOB_SEEDS: "4" },
     minutes: 5,
     paths: ["services/libs/browser", "services/libs/sandbox/src/process", "python-trainer/miniwob-requirements.txt"],

@@ -18,11 +18,16 @@ export function browserFailed(during: string, error: unknown): EpisodeError {
   return new EpisodeError("ENVIRONMENT", `browser, ${during}: ${firstLines(error)}`, { cause: error });
 }
 
+/** What Playwright waited for in vain: of its log the line that an agent can act on. */
+const IN_VAIN =
+  /^\s*- (.*(?:intercepts pointer events|is not (?:visible|enabled|stable|editable)|outside of the viewport).*)$/mu;
+
 /** Playwright tells in colours, and how often it tried. */
 export function firstLines(error: unknown): string {
   const said = error instanceof Error ? error.message : String(error);
-  const [told = ""] = said.replaceAll(COLOURS, "").split("\nCall log:");
-  return told.trim().slice(0, MAX_CHARACTERS);
+  const [told = "", log = ""] = said.replaceAll(COLOURS, "").split("\nCall log:");
+  const [, why] = IN_VAIN.exec(log) ?? [];
+  return [told.trim(), ...(why === undefined ? [] : [why])].join(" ").slice(0, MAX_CHARACTERS);
 }
 
 const COLOURS = /\u001b\[\d+(;\d+)*m/gu;

@@ -3,7 +3,7 @@ import { Gate, raceSignal } from "@whetstone/core";
 import { Chromium, type ChromiumOptions } from "../chromium/chromium.ts";
 import { browserFailed } from "../failure.ts";
 import type { Without } from "../guards.ts";
-import type { ContextWish } from "./context-wish.ts";
+import type { ContextSettings } from "./context-settings.ts";
 import { Lease } from "./lease.ts";
 
 // P1: never more browsers than `maxBrowsers`, never more episodes in one than `contextsPerBrowser`. P2: a browser that has had
@@ -63,14 +63,14 @@ export class BrowserPool implements AsyncDisposable {
    * A context of an episode's own; dispose it at the episode's end.
    * @throws EpisodeError; the signal's reason
    */
-  async lease(wish: ContextWish, signal?: AbortSignal): Promise<Lease> {
+  async lease(settings: ContextSettings, signal?: AbortSignal): Promise<Lease> {
     const slot = await this.#gate.acquire(signal);
     try {
       const place = await this.#placeWithRoom(signal);
       place.taken += 1;
       place.served += 1;
       clearTimeout(place.idle);
-      return await this.#openIn(place, wish, { slot, signal });
+      return await this.#openIn(place, settings, { slot, signal });
     } catch (error) {
       slot[Symbol.dispose]();
       throw error;
@@ -84,7 +84,7 @@ export class BrowserPool implements AsyncDisposable {
 
   async #openIn(
     place: Place,
-    wish: ContextWish,
+    settings: ContextSettings,
     { slot, signal }: { slot: Disposable; signal: AbortSignal | undefined },
   ): Promise<Lease> {
     const { leaseMs, without } = this.#options;
@@ -95,7 +95,7 @@ export class BrowserPool implements AsyncDisposable {
       slot[Symbol.dispose]();
     };
     const lease: Lease = await this.#started(place, signal)
-      .then((chromium) => Lease.open(chromium, wish, { leaseMs, without, onClose, signal }))
+      .then((chromium) => Lease.open(chromium, settings, { leaseMs, without, onClose, signal }))
       .catch((error: unknown) => {
         place.taken -= 1;
         this.#afterLease(place);

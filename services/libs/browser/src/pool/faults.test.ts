@@ -10,7 +10,7 @@ import type { WebTask } from "../task/web-task.ts";
 import type { BrowserPool } from "./browser-pool.ts";
 
 const VIEWPORT = { width: 332, height: 214 };
-const WISH = { viewport: VIEWPORT, sites: [], reach: [] };
+const SETTINGS = { viewport: VIEWPORT, sites: [], reach: [] };
 const PAGE = "data:text/html,<button onclick='while(true);'>hang</button>";
 const ENVIRONMENT = { failureClass: "ENVIRONMENT" };
 
@@ -107,7 +107,7 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
 
   it("a page that crashes fails its own episode", async () => {
     await using own = await startTestPool();
-    await using lease = await own.pool.lease(WISH);
+    await using lease = await own.pool.lease(SETTINGS);
     const page = await lease.context.newPage();
     await page.goto("chrome://crash").catch(() => undefined);
     const work = lease.run("to wait", () => new Promise<never>(() => undefined), { timeoutMs: 30_000 });
@@ -116,7 +116,7 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
 
   it("an episode that keeps its pages too long loses them", async () => {
     await using own = await startTestPool({ leaseMs: 500 });
-    await using lease = await own.pool.lease(WISH);
+    await using lease = await own.pool.lease(SETTINGS);
     const work = lease.run("to wait", () => new Promise<never>(() => undefined), { timeoutMs: 30_000 });
     await expect(work).rejects.toMatchObject({ ...ENVIRONMENT, message: expect.stringContaining("500 ms") as string });
     await waitFor(() => own.pool.contexts === 0, { what: "the context to be closed", timeoutMs: 30_000 });
@@ -124,10 +124,10 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
 
   it("bounds contexts and browsers; who waits is served in turn, or leaves", async () => {
     await using own = await startTestPool({ maxBrowsers: 1, contextsPerBrowser: 1 });
-    const first = await own.pool.lease(WISH);
+    const first = await own.pool.lease(SETTINGS);
     const stop = new AbortController();
-    const leaves = own.pool.lease(WISH, stop.signal);
-    const waits = own.pool.lease(WISH);
+    const leaves = own.pool.lease(SETTINGS, stop.signal);
+    const waits = own.pool.lease(SETTINGS);
     stop.abort(new Error("left"));
     await expect(leaves).rejects.toThrow("left");
     expect([own.pool.browsers, own.pool.contexts]).toEqual([1, 1]);
@@ -138,7 +138,11 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
 
   it("one that has had enough episodes is replaced, once its last has ended", async () => {
     await using own = await startTestPool({ recycleAfter: 2, maxBrowsers: 2 });
-    const [one, two, three] = [await own.pool.lease(WISH), await own.pool.lease(WISH), await own.pool.lease(WISH)];
+    const [one, two, three] = [
+      await own.pool.lease(SETTINGS),
+      await own.pool.lease(SETTINGS),
+      await own.pool.lease(SETTINGS),
+    ];
     expect(own.pool.browsers).toBe(2);
     await one[Symbol.asyncDispose]();
     expect(two.over.aborted).toBe(false);
@@ -153,12 +157,12 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
     await using own = await startTestPool({
       chromium: async () => ({ executable, memoryMiB: 4096, startTimeoutMs: 20_000, backend: undefined }),
     });
-    await expect(own.pool.lease(WISH)).rejects.toMatchObject({
+    await expect(own.pool.lease(SETTINGS)).rejects.toMatchObject({
       ...ENVIRONMENT,
       message: expect.stringContaining("to start it") as string,
     });
     executable = "/nowhere/else";
-    await expect(own.pool.lease(WISH)).rejects.toMatchObject(ENVIRONMENT);
+    await expect(own.pool.lease(SETTINGS)).rejects.toMatchObject(ENVIRONMENT);
     expect(own.pool.browsers).toBe(0);
   });
 });

@@ -6,7 +6,7 @@ import type { Chromium } from "../chromium/chromium.ts";
 import { browserFailed } from "../failure.ts";
 import type { Without } from "../guards.ts";
 import { keepRequests, type Requests } from "./requests.ts";
-import type { ContextWish } from "./context-wish.ts";
+import type { ContextSettings } from "./context-settings.ts";
 
 export interface LeaseOptions {
   readonly leaseMs: number;
@@ -34,16 +34,16 @@ export class Lease implements AsyncDisposable {
   }
 
   /** @throws EpisodeError; the signal's reason */
-  static async open(chromium: Chromium, wish: ContextWish, options: LeaseOptions): Promise<Lease> {
+  static async open(chromium: Chromium, settings: ContextSettings, options: LeaseOptions): Promise<Lease> {
     const { leaseMs, without = new Set(), onClose, signal } = options;
     await using undo = new AsyncDisposableStack();
     try {
-      const proxy = undo.use(await chromium.reach.open(wish.reach));
+      const proxy = undo.use(await chromium.reach.open(settings.reach));
       const server = without.has("proxy") ? undefined : proxy.server;
       const shared = without.has("own context") ? chromium.browser.contexts()[0] : undefined;
-      const context = shared ?? (await within(makeContext(chromium, wish, server), signal));
+      const context = shared ?? (await within(makeContext(chromium, settings, server), signal));
       if (shared === undefined) undo.defer(() => closeContext(context, chromium));
-      const requests = await within(keepRequests(context, wish, without), signal);
+      const requests = await within(keepRequests(context, settings, without), signal);
       const lease = new Lease(chromium, context, requests);
       lease.#closers.defer(onClose);
       lease.#closers.use(undo.move());
@@ -122,7 +122,7 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-function makeContext(chromium: Chromium, { viewport }: ContextWish, server: string | undefined) {
+function makeContext(chromium: Chromium, { viewport }: ContextSettings, server: string | undefined) {
   return chromium.browser.newContext({
     viewport,
     serviceWorkers: "block",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BrowserContext, Route } from "playwright-core";
 import type { Without } from "../guards.ts";
-import type { ContextWish } from "./context-wish.ts";
+import type { ContextSettings } from "./context-settings.ts";
 
 /** What became of an episode's requests. */
 export interface Requests {
@@ -21,18 +21,22 @@ export function targetOf(url: URL): string | undefined {
 }
 
 /** Each request of a context is answered from files, let go to what the episode may reach, or refused. */
-export async function keepRequests(context: BrowserContext, wish: ContextWish, without: Without): Promise<Requests> {
+export async function keepRequests(
+  context: BrowserContext,
+  settings: ContextSettings,
+  without: Without,
+): Promise<Requests> {
   const refused: string[] = [];
   const refuse = async (route: Route, address: string): Promise<void> => {
     refused.push(address.slice(0, 200));
     if (refused.length > MAX_TOLD) refused.shift();
     await route.abort("blockedbyclient");
   };
-  const isReached = mayReach(wish.reach);
+  const isReached = mayReach(settings.reach);
   await context.route("**/*", async (route) => {
     const address = route.request().url();
     const url = URL.parse(address);
-    const site = wish.sites.find(({ origin }) => origin === url?.origin);
+    const site = settings.sites.find(({ origin }) => origin === url?.origin);
     try {
       if (site !== undefined && url !== null) await answer(route, await site.get(url.pathname));
       else if (without.has("requests") || (url !== null && isReached(url))) await route.continue();

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import { asked, click, fill, indexOf, listed, type Oracle, select } from "./oracle.ts";
+import { asked, click, fill, indexOf, listed, type Oracle, press, select } from "./oracle.ts";
 import { above, type PageTree } from "./page-tree.ts";
 
 const clickQuoted: Oracle = function* (page) {
   yield click(page.one("button", page.quoted()));
 };
 
+/** One may lie on the other: then it is reached by the keyboard. */
 const clickNamed: Oracle = function* (page) {
-  yield click(page.one("button", asked(page, /button (\w+)\.$/u)[0]));
+  const [name] = asked(page, /button (\w+)\.$/u);
+  page = yield click(page.one("button", name));
+  yield press(page.one("button", name), "Enter");
 };
 
 const submit = (page: PageTree): string => click(page.one("button", /^submit$/iu));
@@ -146,8 +149,7 @@ const dropDown: Oracle = function* (page) {
 };
 
 const sequence: Oracle = function* (page) {
-  page = yield click(page.one("button", "ONE"));
-  yield click(page.one("button", "TWO"));
+  for (const name of ["ONE", "TWO"]) page = yield press(page.one("button", name), "Enter");
 };
 
 const greatest: Oracle = function* (page) {

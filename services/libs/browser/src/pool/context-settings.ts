@@ -2,7 +2,7 @@
 import type { SiteFiles } from "./site-files.ts";
 
 /** What an episode's pages are to be like. */
-export interface ContextWish {
+export interface ContextSettings {
   /** CSS pixels. */
   readonly viewport: { readonly width: number; readonly height: number };
   /** Sites that are files of this machine; no connection is made to them. */

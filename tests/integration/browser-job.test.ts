@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of MiniWoB++ through all services, by a policy that reads them, while the env-runner with its browsers is killed.
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { canHaveBrowsers, miniwobFolder } from "@whetstone/browser/test-support";
+import { JobPhase, JobService } from "@whetstone/proto/jobs/v1/jobs";
+import { createClient } from "@whetstone/rpc";
+import { waitFor } from "@whetstone/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const STEPS = 3;
+const GROUPS = 4;
+const GROUP = 4;
+const TASKS = ["click-test-2", "click-test-transfer"];
+
+/** Asks the model, and does what the page says all the same. */
+const POLICY = `
+import { BaseAgent, createStep, createTrajectory, defineAgent } from "@whetstone/sdk";
+class Reader extends BaseAgent {
+  trajectory = createTrajectory();
+  chatCompletions = [];
+  reset() {}
+  updateFromEnv(observation) {
+    const name = /button (\\w+)\\./.exec(observation?.goal ?? "")?.[1];
+    const bid = new RegExp("\\\\[(\\\\w+)\\\\] button '" + name + "'").exec(observation?.axtree ?? "")?.[1];
+    // One button may lie on the other: then it is reached by the keyboard.
+    const isCovered = /intercepts pointer events/.test(observation?.lastActionError ?? "");
+    this.next = isCovered ? "press('" + bid + "', 'Enter')" : "click('" + bid + "')";
+    this.chatCompletions.push({ role: "user", content: "go on" });
+  }
+  updateFromModel(response) {
+    this.chatCompletions.push({ role: "assistant", content: response });
+    this.trajectory.steps.push(createStep({ modelResponse: response, action: this.next }));
+    return { action: this.next };
+  }
+}
+export const reader = defineAgent({ kind: "reader", create: () => new Reader() });
+`;
+
+describe.runIf(canHaveBrowsers)("a job with browsers", () => {
+  let runtime: LocalRuntime;
+  let folder: string;
+  beforeAll(async () => {
+    // Inside the repository, so that the SDK is found as it is in a project that has it installed.
+    mkdirSync(join(ROOT, ".whetstone"), { recursive: true });
+    folder = mkdtempSync(join(ROOT, ".whetstone/browser-job-"));
+    runtime = await startLocalRuntime();
+    symlinkSync(miniwobFolder(), join(runtime.data, "miniwob"));
+  }, 120_000);
+  afterAll(async () => {
+    await runtime[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it("is paid for what its pages say, loses nothing when the env-runner is killed, and its books balance", async () => {
+    writeFileSync(join(folder, "policy.ts"), POLICY);
+    const tasks = TASKS.map((task) => `${JSON.stringify({ id: task, payload: { miniwob: task } })}\n`);
+    writeFileSync(join(folder, "tasks.jsonl"), tasks.join(""));
+    const name = "browser-job";
+    const document = {
+      ...smallJob(name, runtime.model, { steps: STEPS, lag: 1, groups: GROUPS }),
+      agent: { kind: "reader" },
+      environment: { kind: "browser", args: { maxSteps: 3 } },
+      module: { path: "./policy.ts" },
+      train: { jsonl: join(folder, "tasks.jsonl"), repeat: 1000 },
+      limits: { maxSteps: 3, maxPromptTokens: 256, maxResponseTokens: 256, episodeTimeout: "300s", retryLimit: 4 },
+    };
+    const file = join(folder, "job.json");
+    writeFileSync(file, JSON.stringify(document));
+    const submitted = runtime.whet("train", file, "--no-watch");
+    expect(submitted.status, submitted.output).toBe(0);
+    await using jobs = createClient(JobService, runtime.address("controller"));
+    const status = async () => (await jobs.getJob({ name }).catch(() => undefined))?.job?.status;
+    await waitFor(async () => ((await status())?.step ?? 0) > 0, { timeoutMs: 300_000 });
+    process.kill(runtime.services().find((service) => service.name === "env-runner")?.pid ?? 0, "SIGKILL");
+    await waitFor(async () => (await status())?.phase === JobPhase.SUCCEEDED, { timeoutMs: 600_000 });
+    const rates: number[] = [];
+    for await (const { event } of jobs.streamMetrics({ name, follow: false }))
+      if (event.case === "step") rates.push(event.value.metrics["rollout/success"] ?? Number.NaN);
+    const sound = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
+    expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...sound, trained: STEPS * GROUPS * GROUP });
+    expect(rates).toEqual([1, 1, 1]);
+  }, 900_000);
+});
