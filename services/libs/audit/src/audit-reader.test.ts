@@ -382,10 +382,11 @@ describe("audit of falsified books", () => {
     const manager = await (await import("@nats-io/jetstream")).jetstreamManager(connection);
     const stream = `WS_EPISODE_${JOB}`;
     const count = async () => (await manager.streams.info(stream)).state.messages;
-    await manager.streams.update(stream, { duplicate_window: 100_000_000 });
     const before = await count();
-    // The server forgets an id some time after the window.
+    let window = 100_000_000;
+    // The server forgets an id some time after the window, and looks for such ids when the window changes.
     const sealed = async (): Promise<boolean> => {
+      await manager.streams.update(stream, { duplicate_window: window++ });
       await books.seal(FIRST, 0, undefined, episodeSubject(JOB, "g0", 77));
       return (await count()) > before;
     };
