@@ -53,7 +53,9 @@ it("every generated job is refused by path, or accepted", async () => {
       counts.refused++;
       expect([what, status[refusal.code]], refusal.details).toEqual([what, "INVALID_ARGUMENT"]);
       if (refusal.details.includes("cannot be decoded")) continue;
-      const nowhere = refusal.violations.filter(({ path }) => !isPathOf(schema, path));
+      // The last one may count those that a list of many left no room for.
+      const named = refusal.violations.filter(({ reason }, i) => i === 0 || !/^and \d+ more violations$/.test(reason));
+      const nowhere = named.filter(({ path }) => !isPathOf(schema, path));
       expect([what, refusal.violations.length > 0, nowhere]).toEqual([what, true, []]);
     }
   }

@@ -14,6 +14,7 @@ it("kinds are described with their form and a schema of their arguments", () => 
     ["code", "AGENT"],
     ["tool", "AGENT"],
     ["swe", "AGENT"],
+    ["web", "AGENT"],
     ["command", "ROLLOUT"],
     ["http", "ROLLOUT"],
     ["simple", "WORKFLOW"],
