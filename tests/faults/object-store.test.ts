@@ -15,6 +15,8 @@ import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "..
 /** Done in seconds each, and long enough for a fault in the middle. */
 const STEPS = 40;
 const AWAY_MS = 20_000;
+/** Well below the time that an episode has, well above what a step takes. */
+const STOPPED_MS = 8_000;
 const SOUND = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
 
 const built = objectStoreProgram();
@@ -69,9 +71,8 @@ describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skippe
   it("a damaged shard is told by tensor and place, and the trainer writes it again", async () => {
     const uid = await submit("shard");
     const engine = pidOf(runtime, "engine-0");
-    process.kill(engine, "SIGSTOP"); // Else it has read the next version before it is damaged.
     const folder = store.file(`runs/${uid}/weights`);
-    const newest = await nextVersion(folder);
+    const newest = await publishedWhileStopped(engine, folder);
     const shard = join(folder, `v${newest}`, "model.safetensors");
     flipByte(shard);
     process.kill(engine, "SIGCONT");
@@ -127,15 +128,25 @@ function changingJob(name: string, model: string): JsonObject {
   return { ...small, algorithm, weights: { transport: { objectStore: {} } } };
 }
 
-/** The first version that is published from now on. */
-async function nextVersion(folder: string): Promise<number> {
+/**
+ * A version that the engine, which is stopped now, has not read. One that is stopped in the middle of a batch holds up the
+ * next version until its episodes are out of time, so it goes on and is stopped again at another moment.
+ */
+async function publishedWhileStopped(engine: number, folder: string): Promise<number> {
+  for (let tries = 0; tries < 20; tries++) {
+    process.kill(engine, "SIGSTOP");
+    const next = newestIn(folder) + 1;
+    const isWhole = (): boolean => existsSync(join(folder, `v${next}`, "manifest.json"));
+    if (await waitFor(isWhole, { timeoutMs: STOPPED_MS, intervalMs: 5 }).catch(() => false)) return next;
+    process.kill(engine, "SIGCONT");
+    await delay(100);
+  }
+  throw new Error("no version was published while the engine was stopped");
+}
+
+function newestIn(folder: string): number {
   const whole = readdirSync(folder).filter((name) => existsSync(join(folder, name, "manifest.json")));
-  const before = Math.max(0, ...whole.map((name) => Number(name.slice(1))));
-  await waitFor(() => existsSync(join(folder, `v${before + 1}`, "manifest.json")), {
-    timeoutMs: 60_000,
-    intervalMs: 5,
-  });
-  return before + 1;
+  return Math.max(0, ...whole.map((name) => Number(name.slice(1))));
 }
 
 function pidOf(runtime: LocalRuntime, service: string): number {
