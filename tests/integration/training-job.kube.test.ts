@@ -16,6 +16,7 @@ import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { WORKLOADS } from "../../services/controller/src/operator/kueue/workload.ts";
 import { RAY_CLUSTERS } from "../../services/controller/src/operator/ray/ray-cluster.ts";
+import { SANDBOX_POOLS, type SandboxPoolSpec } from "../../services/controller/src/operator/sandbox-pool/schema.ts";
 import {
   TRAINING_JOBS,
   type TrainingJob,
@@ -298,14 +299,17 @@ describe("Kueue", () => {
 });
 
 describe("deletion", () => {
-  it("before an uninstall takes every job and waits for the last", async () => {
+  it("before an uninstall takes every job and waits for the last, and pools that users made", async () => {
+    const spec = { image: "none", warm: 0, max: 1, memoryMiB: 64, diskMiB: 64 } as SandboxPoolSpec;
+    await cluster.kube.create(SANDBOX_POOLS, { metadata: { name: "own" }, spec });
     await apply("doomed", textOf("doomed", { steps: 200 }));
     await isIn("doomed", "Running");
     const KUBECONFIG = kubeconfigOf("uninstall", cluster.namespace, suite.folder);
     const main = join(import.meta.dirname, "../../services/controller/src/main.ts");
     const env = { ...process.env, KUBECONFIG, WHETSTONE_KUBE_NAMESPACE: cluster.namespace };
-    await promisify(execFile)(process.execPath, [main, "delete-jobs"], { env });
+    await promisify(execFile)(process.execPath, [main, "delete-objects"], { env });
     expect(await cluster.kube.list(TRAINING_JOBS)).toEqual([]);
+    expect(await cluster.kube.list(SANDBOX_POOLS)).toEqual([]);
     expect(await rests("doomed")).toEqual([]);
   });
 

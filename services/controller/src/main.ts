@@ -9,9 +9,9 @@ if (process.argv[2] === "certificates") {
   await makeCertificates(process.env, createLogger({ component: "certificates" }));
   process.exit(0);
 }
-if (process.argv[2] === "delete-jobs") {
-  const { deleteJobsBeforeUninstall } = await import("./operator/training-job/delete-jobs.ts");
-  await deleteJobsBeforeUninstall(process.env, createLogger({ component: "delete-jobs" }));
+if (process.argv[2] === "delete-objects") {
+  const { deleteBeforeUninstall } = await import("./operator/uninstall/delete-objects.ts");
+  await deleteBeforeUninstall(process.env, createLogger({ component: "delete-objects" }));
   process.exit(0);
 }
 if (process.argv[2] === "nats-guard") {
