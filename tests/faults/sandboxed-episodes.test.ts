@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs and repairs of a library in sandboxes, by scripted policies through all services, while processes are killed: whoever
-// knows the answer is paid, whoever guesses is not, the books balance, and nothing is left.
+// Programs, repairs of a library and tools of MCP servers in sandboxes, by scripted policies through all services, while processes
+// are killed and servers fail: whoever knows the answer is paid, whoever guesses is not, the books balance, and nothing is left.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { JobPhase, JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
 import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
+import { repairs, scriptedJob, type ScriptedUse, SUMS, UNSTEADY_SERVER, WORDS } from "../support/scripted-episodes.ts";
 import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -70,6 +70,7 @@ describe.runIf(canHaveSandboxes)("episodes in sandboxes while processes are kill
         tasks: await repairs(folder),
       }),
     ],
+    ["tools", async (): Promise<ScriptedUse> => ({ kind: "mcp", args: UNSTEADY_SERVER, tasks: WORDS })],
   ] as const)(
     "%s: the right ones are paid, others are not, and nothing is lost or left",
     async (name, setUp) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies whose actions are written down, for tasks of code and of repairing a library: one that knows the answers, one that guesses.
-import { writeFileSync } from "node:fs";
+// Policies whose actions are written down, for tasks of code, of repairing a library and of tools of an MCP server: one that knows
+// the answers, one that guesses.
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ProcessBackend } from "@whetstone/sandbox";
@@ -18,7 +19,8 @@ export interface Scripted {
 }
 
 const program = (body: string): string => `\`\`\`python\n${body}\n\`\`\``;
-const bash = (command: string) => [{ name: "bash", argumentsJson: JSON.stringify({ command }) }];
+const call = (name: string, args: JsonObject) => [{ name, argumentsJson: JSON.stringify(args) }];
+const bash = (command: string) => call("bash", { command });
 
 export const SUMS: readonly Scripted[] = [2, 3, 5, 7].map((factor) => {
   const question = `Print ${factor} times the number that is read.`;
@@ -33,8 +35,26 @@ export const SUMS: readonly Scripted[] = [2, 3, 5, 7].map((factor) => {
   };
 });
 
+/** An MCP server of each episode's own that dies, hangs or talks nonsense at one call of seven. */
+export const UNSTEADY_SERVER: JsonObject = {
+  command: ["node", "server.mjs", "unsteady"],
+  files: { "server.mjs": readFileSync(join(import.meta.dirname, "../integration/mcp/odd-server.mjs"), "utf8") },
+  callTimeoutMs: 3000,
+};
+
+export const WORDS: readonly Scripted[] = ["tea", "bread", "milk", "salt"].map((word) => {
+  const question = `Let the tool say ${word}, and answer with the word after it.`;
+  return {
+    id: word,
+    payload: { question, answer: `${word} and more`, grader: "exact" },
+    told: question,
+    oracle: [call("say", { word }), `${word} and more`],
+    random: [word],
+  };
+});
+
 export interface ScriptedUse {
-  readonly kind: "code" | "swe";
+  readonly kind: "code" | "swe" | "mcp";
   readonly args: JsonObject;
   readonly tasks: readonly Scripted[];
 }

@@ -17,7 +17,17 @@ const listed = () => ({
 const INVALID_SCHEMA = { name: "say", inputSchema: "none" };
 const text = (said) => ({ content: [{ type: "text", text: said }] });
 
+/** One call of seven goes wrong. */
+const unsteady = () => {
+  const chance = Math.random();
+  if (chance < 0.06) process.exit(3);
+  if (chance < 0.08) for (;;);
+  if (chance < 0.14) return process.stdout.write("hello\n") && undefined;
+  return { result: text("said") };
+};
+
 const CALLS = {
+  unsteady,
   dies: () => process.exit(3),
   hangs: () => {
     for (;;); // It answers nothing any more.

@@ -16,18 +16,22 @@ const spec = create(JobSpecSchema, {
 });
 const task = create(TaskSchema, { id: "t" });
 
-/** @param outcome  how the episode fails, or what the call is refused with */
-async function rehearse(outcome: MessageInitShape<typeof FailureSchema> | WhetstoneError) {
+type Outcome = MessageInitShape<typeof FailureSchema> | WhetstoneError;
+
+/** @param outcomes  how episodes fail one after the other, the last for ever, or what the call is refused with */
+async function rehearse(...outcomes: Outcome[]) {
   let asked: ReplayRequest | undefined;
+  let played = 0;
   const rollouts = {
     replay: (request: ReplayRequest) => {
       asked = request;
+      const outcome = outcomes[Math.min(played++, outcomes.length - 1)];
       if (outcome instanceof WhetstoneError) return Promise.reject(outcome);
       return Promise.resolve(create(ReplayResponseSchema, { replayed: { failure: outcome } }));
     },
   } as unknown as Parameters<typeof rehearseEpisode>[0];
   const module = { digest: "d", code: new Uint8Array([1]) };
-  return { violations: await rehearseEpisode(rollouts, { spec, module, task }), asked };
+  return { violations: await rehearseEpisode(rollouts, { spec, module, task }), asked, played };
 }
 
 describe("the rehearsal of a submission", () => {
@@ -46,6 +50,14 @@ describe("the rehearsal of a submission", () => {
   ])("shows a failure of class %s of the user's code", async (failureClass, path, reason) => {
     const { violations } = await rehearse({ failureClass, phase: "model", message: "no board" });
     expect(violations).toMatchObject([{ path, reason: expect.stringContaining(reason) as string }]);
+  });
+
+  it("takes an environment that failed once and plays then, and refuses one that fails three times", async () => {
+    const failing = { failureClass: FailureClass.ENVIRONMENT, message: "its server ended" };
+    const passed = await rehearse(failing, failing, { failureClass: FailureClass.NONE });
+    expect(passed).toMatchObject({ violations: [], played: 3 });
+    expect(await rehearse(failing)).toMatchObject({ violations: [{ path: "environment" }], played: 3 });
+    expect(await rehearse({ ...failing, failureClass: FailureClass.TASK })).toMatchObject({ played: 1 });
   });
 
   it("names an argument by its path", async () => {

@@ -44,20 +44,36 @@ const NO_VERDICT: ReadonlySet<string> = new Set([
   "UNAVAILABLE",
 ]);
 
-/** Plays one short episode of the job's agent and environment with scripted answers, so that what always fails is found here. */
+/** What an environment fails with may pass: only one that fails each time is refused. */
+const ENVIRONMENT_TRIES = 3;
+
+/** Plays a short episode of the job's agent and environment with scripted answers, so that what always fails is found here. */
 export async function rehearseEpisode(
   rollouts: Pick<RpcClient<typeof RolloutService>, "replay">,
   rehearsal: Rehearsal,
 ): Promise<Violation[]> {
+  for (let tries = 1; ; tries++) {
+    const failure = await playOnce(rollouts, rehearsal);
+    if (failure === undefined) return [];
+    const mayPass = failure.failureClass === FailureClass.ENVIRONMENT && tries < ENVIRONMENT_TRIES;
+    if (!mayPass) return violationsOf(failure);
+  }
+}
+
+/** How the episode failed; undefined: it did not, or says nothing about the job. */
+async function playOnce(
+  rollouts: Pick<RpcClient<typeof RolloutService>, "replay">,
+  rehearsal: Rehearsal,
+): Promise<Failure | undefined> {
   const task = rehearsalTask(rehearsal);
   const roles = new Set(["agent", ...rehearsal.spec.roles.map(({ name }) => name)]);
   const calls = [...roles].flatMap((role) => Array.from({ length: ANSWERS_A_ROLE }, (_, i) => answer(role, i)));
   const recorded = create(EpisodeSchema, { id: task.episodeId, attempt: 1, purpose: Purpose.VALIDATION, calls });
   try {
     const { replayed } = await rollouts.replay({ task, recorded }, { deadlineMs: CALL_MS });
-    return replayed?.failure ? violationsOf(replayed.failure) : [];
+    return replayed?.failure;
   } catch (error) {
-    if (NO_VERDICT.has(WhetstoneError.from(error).code)) return [];
+    if (NO_VERDICT.has(WhetstoneError.from(error).code)) return undefined;
     throw error;
   }
 }
