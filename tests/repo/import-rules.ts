@@ -71,6 +71,12 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "operator/environment-pool": ["leading", "operator"],
     "operator/inference-fleet": ["operator", "operator/on-demand"],
     "operator/sandbox-pool": ["operator"],
+    "operator/uninstall": [
+      "operator/environment-pool",
+      "operator/inference-fleet",
+      "operator/sandbox-pool",
+      "operator/training-job",
+    ],
     "operator/kueue": ["operator/training-job"],
     "operator/on-demand": [
       "jobs",
