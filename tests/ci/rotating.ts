@@ -223,6 +223,19 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
+    name: "one machine: jobs over an object store",
+    project: "unit",
+    tests: ["tests/faults/object-store.test.ts"],
+    minutes: 3,
+    paths: [
+      "tests/support",
+      `${CONTROLLER}/fleet`,
+      "python-trainer/src/whetstone_engine/weights",
+      "python-trainer/src/whetstone_store",
+      "python-trainer/src/whetstone_trainer/weights",
+    ],
+  },
+  {
     name: "one machine: trainer killed at 50 random moments",
     project: "pytest",
     tests: ["python-trainer/tests/trainer/test_kills.py"],
