@@ -12,7 +12,7 @@ import { integer, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
 import { LONG_SPREAD, rlJob, safeJob, sftJob, wayJob } from "./src/recipe.ts";
 
-const LONG_STEPS = "80";
+const LONG_STEPS = "160";
 
 const { values } = parseArgs({
   options: {
