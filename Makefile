@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -143,6 +143,9 @@ bench-sandbox: setup ## Time to open, to fork and to run in sandboxes beside SWE
 bench-browser: setup ## Steps of browsers for each CPU second, memory of a context, time of a reset, beside BrowserGym, one JSON line (BENCH="--contexts 16")
 	@bash deploy/local/setup-browsergym.sh .whetstone/browsergym
 	@node tests/load/browser/bench-browser.ts --browsergym .whetstone/browsergym/bin/python $(BENCH)
+
+bench-search: setup ## An index of a million made passages: bytes, memory, queries a second, p50 and p99, one JSON line (BENCH="--passages 100000")
+	@node tests/load/search/bench-search.ts $(BENCH)
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)

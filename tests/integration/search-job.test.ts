@@ -114,6 +114,16 @@ describe("jobs with searches", () => {
     expect(indexed.json, indexed.output).toMatchObject({ passages, folder: join(runtime.data, "search") });
   }, 700_000);
 
+  it("examples/search is accepted as it stands, but for its paths", () => {
+    const example = readFileSync(join(ROOT, "examples/search/job.yaml"), "utf8");
+    const file = join(folder, "example.yaml");
+    writeFileSync(file, example.replaceAll("/data/search", folder).replace(/path: .*/u, `path: ${runtime.model}`));
+    const submitted = runtime.whet("train", file, "--no-watch");
+    expect(submitted.status, submitted.output).toBe(0);
+    const cancelled = runtime.whet("jobs", "cancel", "search");
+    expect(cancelled.status, cancelled.output).toBe(0);
+  });
+
   it("the guesser's is paid for hardly any", async () => {
     expect(submit("search-guesser", "guesser").status).toBe(0);
     const rates = await rewardsOf("search-guesser", async () => {});

@@ -74,18 +74,25 @@ export class Bm25 {
     return touched;
   }
 
+  /** Most passages are worse than the last of the best, and cost one comparison. */
   #top(touched: number, limit: number): Scored[] {
     const best: Scored[] = [];
+    let least = 0;
     for (let i = 0; i < touched; i += 1) {
       const passage = this.#touched[i] as number;
-      const scored = { passage, score: this.#scores[passage] as number };
-      if (best.length === limit && !isBetter(scored, best.at(-1) as Scored)) continue;
-      const at = best.findIndex((other) => isBetter(scored, other));
-      best.splice(at < 0 ? best.length : at, 0, scored);
-      if (best.length > limit) best.pop();
+      const score = this.#scores[passage] as number;
+      if (score < least) continue;
+      insert({ passage, score }, best, limit);
+      if (best.length === limit) least = best.at(-1)?.score ?? 0;
     }
     return best;
   }
+}
+
+function insert(scored: Scored, best: Scored[], limit: number): void {
+  const at = best.findIndex((other) => isBetter(scored, other));
+  best.splice(at < 0 ? best.length : at, 0, scored);
+  if (best.length > limit) best.pop();
 }
 
 function isBetter(a: Scored, b: Scored): boolean {
