@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -146,6 +146,9 @@ bench-browser: setup ## Steps of browsers for each CPU second, memory of a conte
 
 bench-mcp: setup ## Calls of MCP tools a second over stdio and HTTP, beside the client alone; episodes, and what they leave, one JSON line (BENCH="--episodes 100")
 	@node tests/load/mcp/bench-mcp.ts $(BENCH)
+
+bench-search: setup ## An index of a million made passages: bytes, memory, queries a second, p50 and p99, one JSON line (BENCH="--passages 100000")
+	@node tests/load/search/bench-search.ts $(BENCH)
 
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)

@@ -10,7 +10,7 @@ import { buildProgram } from "../../services/cli/src/program.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = readFileSync(join(root, "docs/from-rllm.md"), "utf8");
-const indexes = ["sdk", "datasets", "graders", "tools", "code", "swe", "mcp", "browser"].map((name) =>
+const indexes = ["sdk", "datasets", "graders", "tools", "code", "swe", "mcp", "browser", "search"].map((name) =>
   join(root, `services/libs/${name}/src/index.ts`),
 );
 const example = join(root, "tests/repo/from-rllm.example.ts");

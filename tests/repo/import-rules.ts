@@ -18,6 +18,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   code: ["core", "sandbox", "sdk"],
   tools: ["core", "graders", "sandbox", "sdk"],
   mcp: ["core", "sandbox", "sdk", "tools"],
+  search: ["core", "graders", "sdk", "tools"],
   browser: ["core", "sandbox", "sdk"],
   swe: ["core", "sandbox", "sdk", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],

@@ -11,13 +11,19 @@ export function addTaskCommands(program: Command, context: CommandContext, outco
     .description("tasks: make them, prove them, and keep files that environments read")
     .exitOverride();
   const load = async () => await import("./commands/tasks.ts");
-  command(tasks, "make <kind>", "make tasks; kind swe: bugs planted in libraries whose own tests catch them")
-    .requiredOption("--out <dir>", "folder for train.jsonl, heldout.jsonl and the libraries")
+  command(
+    tasks,
+    "make <kind>",
+    "make tasks; kind swe: bugs planted in libraries; search: questions over a corpus of invented facts",
+  )
+    .requiredOption("--out <dir>", "folder for train.jsonl, heldout.jsonl, and the libraries or corpus.jsonl")
     .option("--libraries <names>", "only these, e.g. semver,toolz,qs (default: all of the language that are pinned)")
     .option("--language <name>", "where no libraries are named: python or javascript (default: python)")
     .option("--pins <file>", "JSON list of libraries in place of the built-in ones (docs/swe.md)")
-    .option("--count <n>", "tasks of each library (default: 40)")
+    .option("--count <n>", "tasks of each library (default: 40), or questions in train.jsonl (default: 400)")
     .option("--pairs <share>", "of the tasks, 0 to 1, that have two bugs (default: 0.2)")
+    .option("--heldout <n>", "kind search: questions in heldout.jsonl (default: a quarter of --count)")
+    .option("--hops <n>", "kind search: facts between question and answer, 1 to 4 (default: 2)")
     .option("--seed <n>", "the same seed makes the same tasks (default: 0)")
     .option("--minutes <n>", "longest time for each library (default: 60)")
     .option(
@@ -36,4 +42,15 @@ export function addTaskCommands(program: Command, context: CommandContext, outco
       (await import("./commands/tasks-verify.ts")).verifyTasks(path, flags, context, outcome),
     );
   addArtifactCommands(tasks, "tasks", context);
+  const corpora = program
+    .command("corpora")
+    .description("corpora: what the environment search looks in")
+    .exitOverride();
+  command(
+    corpora,
+    "index <file>",
+    "build a corpus' index now; the env-runner of this machine then only opens it",
+  ).action(async (file: string, flags: object) =>
+    (await import("./commands/tasks-search.ts")).indexCorpus(file, flags, context),
+  );
 }

@@ -7,6 +7,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { createRng } from "@whetstone/core";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { createClient, type RpcClient } from "@whetstone/rpc";
+import { IndexStore } from "@whetstone/search";
 import { FrozenLakeEnv, isDone } from "@whetstone/sdk";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -21,7 +22,8 @@ import { Sandboxes } from "./sandboxes/sandboxes.ts";
 const judge = new MathVerify({ folder: undefined, backend: () => Promise.reject(new Error("it is not asked")) });
 const sandboxes = new Sandboxes();
 const browsers = new Browsers(sandboxes, ConfigSchema.parse({}));
-const served = [...builtIn({ sandboxes, browsers, judge }), odd];
+const indexes = new IndexStore({ folder: "none" });
+const served = [...builtIn({ sandboxes, browsers, judge, indexes }), odd];
 const KINDS = served.map(({ kind }) => kind);
 
 let app: EnvRunnerApp;

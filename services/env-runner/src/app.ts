@@ -2,6 +2,7 @@
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
 import { SandboxService } from "@whetstone/proto/sandboxes/v1/sandboxes";
+import { IndexStore } from "@whetstone/search";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, frozenLake, type RegisteredEnvironment } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
@@ -14,6 +15,7 @@ import { codeEnvironment } from "./environments/code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { mcpEnvironment } from "./environments/mcp.ts";
 import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
+import { searchEnvironment } from "./environments/search.ts";
 import type { Judge } from "./environments/graded.ts";
 import { MathVerify } from "./math-verify/math-verify.ts";
 import { Sandboxes } from "./sandboxes/sandboxes.ts";
@@ -47,12 +49,19 @@ export interface BuiltInDeps {
   readonly sandboxes: Sandboxes;
   readonly browsers: Browsers;
   readonly judge: Judge;
+  readonly indexes: IndexStore;
   readonly serversPath?: string | undefined;
 }
 
-export function builtIn({ sandboxes, browsers, judge, serversPath }: BuiltInDeps): readonly RegisteredEnvironment[] {
+export function builtIn({
+  sandboxes,
+  browsers,
+  judge,
+  indexes,
+  serversPath,
+}: BuiltInDeps): readonly RegisteredEnvironment[] {
   const withTools = [toolEnvironment(sandboxes, judge), mcpEnvironment({ sandboxes, judge, serversPath })];
-  const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), ...withTools];
+  const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), ...withTools, searchEnvironment(indexes)];
   const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
   return [
     frozenLake,
@@ -89,9 +98,14 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     backend: () => sandboxes.backend({ sandbox: { backend: "process", network: [] } }),
   });
   const browsers = new Browsers(sandboxes, config);
+  const indexes = new IndexStore({
+    folder: config.searchIndexPath,
+    onDamage: (message) => logger.warn("a damaged index is built again", { message }),
+  });
   const registry = createRegistry(
     "environment",
-    deps.environments ?? builtIn({ sandboxes, browsers, judge: mathVerify, serversPath: config.mcpServersPath }),
+    deps.environments ??
+      builtIn({ sandboxes, browsers, judge: mathVerify, indexes, serversPath: config.mcpServersPath }),
   );
   const artifacts = new ArtifactCache({
     folder: config.artifactCachePath,
@@ -116,7 +130,11 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     drain.end(config.drainMs);
     await slots.idle(config.drainMs + HAND_BACK_MS);
     await Promise.all([rpc.close(0), scrape?.[Symbol.asyncDispose](), modules[Symbol.asyncDispose]()]);
-    await Promise.all([mathVerify[Symbol.asyncDispose](), browsers[Symbol.asyncDispose]()]);
+    await Promise.all([
+      mathVerify[Symbol.asyncDispose](),
+      browsers[Symbol.asyncDispose](),
+      indexes[Symbol.asyncDispose](),
+    ]);
     await sandboxes[Symbol.asyncDispose]();
     await Promise.all([source?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();

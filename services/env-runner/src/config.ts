@@ -31,6 +31,8 @@ export const ConfigSchema = z.strictObject({
   mathVerifyPath: z.string().optional(),
   /** Folder with installed MCP servers, which the sandboxes of such servers can read. Absent: jobs can start none of them. */
   mcpServersPath: z.string().startsWith("/").optional(),
+  /** Folder of the indexes of corpora, which are built when they are first needed. */
+  searchIndexPath: z.string().default(join(tmpdir(), "whetstone-search")),
   /** Chromium's program. Absent: the one that the system has installed. */
   browserPath: z.string().startsWith("/").optional(),
   /** Browsers at once, and episodes at once in each; who comes later waits. */

@@ -26,7 +26,10 @@ const whet = async (argv: string[], { signal } = new AbortController()): Promise
 
 describe("whet tasks", () => {
   it.each([
-    [["make", "math", "--out", "x"], /there is no kind "math"; there is: swe/u],
+    [["make", "math", "--out", "x"], /there is no kind "math"; there are: swe, search/u],
+    [["make", "search", "--out", "x", "--hops", "5"], /--hops: must be a number from 1 to 4/u],
+    [["make", "search", "--out", "x", "--pairs", "1"], /--pairs: is of kind swe, not of search/u],
+    [["make", "swe", "--out", "x", "--hops", "2"], /--hops: is of kind search, not of swe/u],
     [
       ["make", "swe", "--out", "x", "--language", "cobol"],
       /--language: there is no "cobol"; there are: python, javascript/u,

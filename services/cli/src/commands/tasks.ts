@@ -15,6 +15,7 @@ import { makeAll } from "../tasks/make-all.ts";
 import { PackageCache, packagesFolder } from "../tasks/package-cache.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { numberOf } from "./number-of.ts";
+import { makeSearchFiles } from "./tasks-search.ts";
 
 export interface MakeFlags extends CommonOptions {
   readonly out: string;
@@ -24,12 +25,18 @@ export interface MakeFlags extends CommonOptions {
   readonly count?: string;
   readonly pairs?: string;
   readonly seed?: string;
+  readonly heldout?: string;
+  readonly hops?: string;
   readonly minutes?: string;
   readonly packages?: string;
 }
 
 export async function makeTaskFiles(kind: string, flags: MakeFlags, context: CommandContext): Promise<void> {
-  if (kind !== "swe") throw badInput([{ path: "<kind>", reason: `there is no kind "${kind}"; there is: swe` }]);
+  if (kind === "search") return await makeSearchFiles(flags, context);
+  if (kind !== "swe")
+    throw badInput([{ path: "<kind>", reason: `there is no kind "${kind}"; there are: swe, search` }]);
+  for (const path of ["heldout", "hops"] as const)
+    if (flags[path] !== undefined) throw badInput([{ path: `--${path}`, reason: "is of kind search, not of swe" }]);
   const options = {
     folder: resolve(flags.out),
     pins: await pinsOf(flags),

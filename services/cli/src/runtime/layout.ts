@@ -52,6 +52,8 @@ export interface DataPaths {
   readonly python: string;
   /** Math-Verify, from `whet setup --math-verify`. */
   readonly mathVerify: string;
+  /** Indexes of the corpora that were searched. */
+  readonly search: string;
   /** MiniWoB++, from `whet setup --miniwob`. */
   readonly miniwob: string;
 }
@@ -69,6 +71,7 @@ export function dataPaths(directory: string): DataPaths {
     runs: join(root, "runs"),
     python: join(root, "python"),
     mathVerify: join(root, "math-verify"),
+    search: join(root, "search"),
     miniwob: join(root, "miniwob"),
   };
 }

@@ -77,6 +77,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_ARTIFACT_CACHE_PATH: join(options.paths.root, "artifact-cache"),
         WHETSTONE_MATH_VERIFY_PATH: options.paths.mathVerify,
         WHETSTONE_MINIWOB_PATH: options.paths.miniwob,
+        WHETSTONE_SEARCH_INDEX_PATH: options.paths.search,
       },
     }),
     ...runners,

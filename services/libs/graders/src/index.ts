@@ -7,4 +7,4 @@ export { type MathJudge, type MathVerdict, mathVerifyReward } from "./math-verif
 export { MathError } from "./math-error.ts";
 export { evaluateExpression } from "./math-evaluate.ts";
 export { isWhole, type Rational, toNumber, type Value } from "./rational.ts";
-export { exactMatchReward, type F1RewardOptions, f1Reward } from "./text-match.ts";
+export { exactMatchReward, type F1RewardOptions, f1Reward, normalizeAnswer } from "./text-match.ts";

@@ -2,7 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { WhetstoneError } from "@whetstone/core";
 import MiniSearch from "minisearch";
-import { EpisodeError } from "@whetstone/sdk";
+import { type Awaitable, EpisodeError, type StepOptions } from "@whetstone/sdk";
 
 export interface CorpusDocument {
   readonly id: string;
@@ -12,12 +12,18 @@ export interface CorpusDocument {
 
 export interface Found {
   readonly document: CorpusDocument;
-  /** BM25+. */
+  /** BM25, or what a server says; higher is better. */
   readonly score: number;
 }
 
+/** What a search can ask: documents of this process, an index on disk, a server. */
+export interface Searcher {
+  /** Best first, at most `limit`. What fails here is never the model's fault. */
+  search(query: string, limit: number, options?: StepOptions): Awaitable<readonly Found[]>;
+}
+
 /** Documents indexed by their words (BM25+), unchanging once made, so that any number of episodes may share it. */
-export class Corpus {
+export class Corpus implements Searcher {
   readonly #documents: ReadonlyMap<string, CorpusDocument>;
   readonly #index: MiniSearch<CorpusDocument>;
 

@@ -2,7 +2,7 @@
 export { TOOL_SYSTEM_PROMPT, ToolAgent, type ToolAgentOptions } from "./tool-agent.ts";
 export { FINISH, ToolEnvironment, type ToolEnvironmentOptions, type ToolOutputs } from "./tool-environment.ts";
 export { calculator } from "./calculator.ts";
-export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus } from "./corpus.ts";
+export { Corpus, CorpusCache, type CorpusDocument, type Found, loadCorpus, type Searcher } from "./corpus.ts";
 export { type InterpreterTool, type InterpreterToolOptions } from "./interpreter-tool.ts";
 export { JavaScriptTool } from "./javascript.ts";
 export { PythonTool } from "./python.ts";

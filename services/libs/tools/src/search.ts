@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { defineTool, type Tool } from "./tool.ts";
-import type { Corpus } from "./corpus.ts";
+import type { Searcher } from "./corpus.ts";
 
 export interface SearchToolOptions {
   readonly name?: string | undefined;
@@ -12,8 +12,8 @@ export interface SearchToolOptions {
   readonly excerptCharacters?: number | undefined;
 }
 
-/** Searches a corpus by words. Output as rLLM's local search: one block a document, its id, score and beginning. */
-export function searchTool(corpus: Corpus, options: SearchToolOptions = {}): Tool {
+/** Searches by words. Output as rLLM's local search: one block a document, its id, score and beginning. */
+export function searchTool(searcher: Searcher, options: SearchToolOptions = {}): Tool {
   const { name = "search", maxResults = 10, results = 3, excerptCharacters = 300 } = options;
   return defineTool<{ readonly query: string; readonly top_k?: number }>({
     name,
@@ -32,8 +32,8 @@ export function searchTool(corpus: Corpus, options: SearchToolOptions = {}): Too
       required: ["query"],
       additionalProperties: false,
     },
-    run: ({ query, top_k: wanted = results }) => {
-      const found = corpus.search(query, Math.min(wanted, maxResults));
+    run: async ({ query, top_k: wanted = results }, { signal }) => {
+      const found = await searcher.search(query, Math.min(wanted, maxResults), { signal });
       if (found.length === 0) return "No relevant documents found.";
       const blocks = found.map(({ document: { id, title, text }, score }, i) => {
         const heading = title === undefined ? "" : `${title}\n`;

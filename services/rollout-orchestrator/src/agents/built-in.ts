@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { commandAgentIn, frozenLakeAgent, httpAgent, type RegisteredActor, type RunSandboxed } from "@whetstone/sdk";
 import { codeAgent, mathAgent } from "./question.ts";
+import { searchAgent } from "./search.ts";
 import { sweAgent } from "./swe.ts";
 import { toolAgent } from "./tool.ts";
 import { webAgent } from "./web.ts";
@@ -18,6 +19,7 @@ export function builtInActors(callbacks?: CallbackOptions, runSandboxed?: RunSan
     mathAgent,
     codeAgent,
     toolAgent,
+    searchAgent,
     sweAgent,
     webAgent,
     commandAgentIn(runSandboxed),
