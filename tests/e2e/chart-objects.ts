@@ -50,6 +50,15 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
     storeReached,
   ],
   [[], enginesReachWeights],
+  [[], agentsPort("https://rel-agents.there.svc:8081", "ClusterIP", [])],
+  [
+    [
+      "gateway.agents.url=https://agents.example:8443",
+      "gateway.agents.serviceType=LoadBalancer",
+      "networkPolicy.agentsFrom[0].ipBlock.cidr=10.0.0.0/8",
+    ],
+    agentsPort("https://agents.example:8443", "LoadBalancer", ["10.0.0.0/8"]),
+  ],
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],
@@ -321,6 +330,33 @@ function enginesReachWeights(objects: readonly ChartObject[]): string[] {
     ...(/"port":7401/.test(JSON.stringify(service)) ? [] : ["the trainer's Service has no port for weights"]),
     ...(reaching === "rel-engine,rel-trainer" ? [] : [`policies for weights: ${reaching}`]),
   ];
+}
+
+/** HTTP agents are told of a name that the gateway's certificate has; nothing but the port for agents goes with it, and nobody is let in unasked. */
+function agentsPort(url: string, type: string, cidrs: readonly string[]): Check {
+  return (objects) => {
+    const orchestrator = podsOf(objects).find(({ owner }) => owner === "Deployment/rel-orchestrator");
+    const told = orchestrator?.containers.flatMap(({ env = [] }) => env) ?? [];
+    const service = named(objects, "Service").find(({ metadata }) => metadata.name === "rel-agents");
+    const spec = service?.["spec"] as { type: string; ports: readonly { port: number }[] } | undefined;
+    const desired = podsOf(objects).flatMap((pod) => all(pod).flatMap(({ env = [] }) => env));
+    const certificates = desired.find(({ name }) => name === "WHETSTONE_CERTIFICATES")?.value ?? '{"leaves":[]}';
+    const { leaves } = JSON.parse(certificates) as { leaves: readonly { role: string; names: readonly string[] }[] };
+    const policies = JSON.stringify(
+      named(objects, "NetworkPolicy").find(({ metadata }) => metadata.name === "rel-gateway"),
+    );
+    const let8081 = cidrs.map(
+      (cidr) => `{"from":[{"ipBlock":{"cidr":"${cidr}"}}],"ports":[{"protocol":"TCP","port":8081}]}`,
+    );
+    const expected: readonly (readonly [boolean, string])[] = [
+      [told.some(({ name, value }) => name === "WHETSTONE_PUBLIC_GATEWAY_URL" && value === url), "another URL is told"],
+      [spec?.type === type && spec.ports.map(({ port }) => port).join() === "8081", "not the port for agents alone"],
+      [leaves.find(({ role }) => role === "gateway")?.names.includes(new URL(url).hostname) === true, "no such name"],
+      [let8081.every((rule) => policies.includes(rule)), "agents are not let in"],
+      [(policies.match(/ipBlock/g) ?? []).length === cidrs.length, "others are"],
+    ];
+    return expected.filter(([holds]) => !holds).map(([, complaint]) => `agents' port: ${complaint}`);
+  };
 }
 
 /** The kubelet has none. */

@@ -73,6 +73,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
   ],
   "named peers": [
     "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
+    "networkPolicy.agentsFrom[0].ipBlock.cidr=10.0.0.0/8",
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
   ],
   "settings, secrets, exposed": [
@@ -80,6 +81,8 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "controller.env.WHETSTONE_MAX_EPISODE_BYTES=17179869184",
     "images.pullSecrets[0]=mine",
     "controller.serviceType=NodePort",
+    "gateway.agents.serviceType=LoadBalancer",
+    "gateway.agents.url=https://agents.example",
     "controller.image=registry.example/controller@sha256:0000000000000000000000000000000000000000000000000000000000000000",
   ],
 };
@@ -96,6 +99,7 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["nats.enabled=false", /url/],
   ["objectStore.url=http://bucket", /objectStore/],
   ["objectStore.style=host", /style/],
+  ["gateway.agents.url=agents.example", /agents/],
   ["images.pullPolicy=Sometimes", /pullPolicy/],
   ["onDemand=often", /onDemand/],
   ["logLevel=loud", /logLevel/],

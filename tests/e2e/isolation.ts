@@ -56,6 +56,7 @@ function targetsOf(): Target[] {
     ["nats", 4222, "controller"],
     ["trainer", 7400, "controller"],
     ["gateway", 8080, "orchestrator"],
+    ["agents", 8081, "orchestrator"],
     ["gateway", 9080, "controller"],
     ["orchestrator", 9082, "controller"],
     // For artifacts; TLS lets it call two methods there.

@@ -31,10 +31,24 @@ export async function startTlsRuntime(): Promise<TlsRuntime> {
   const data = mkdtempSync(join(tmpdir(), "whetstone-tls-run-"));
   const authority = createAuthority(VALIDITY);
   const folder = (role: Role): string => join(data, "tls", role);
-  for (const role of ROLES) writeTlsFolder(folder(role), authority.cert, issue(authority, role, [], VALIDITY));
+  // Agents check the gateway's address, as programs of others do; ours check roles.
+  const namesOf = (role: Role): string[] => (role === "gateway" ? ["127.0.0.1"] : []);
+  for (const role of ROLES) {
+    writeTlsFolder(folder(role), authority.cert, issue(authority, role, namesOf(role), VALIDITY));
+  }
   const model = tinyModel(join(data, "models/tiny"));
   const nats = await startNats({ configuration: natsConfiguration(folder("nats")) });
-  const names = ["engine", "control", "trainer", "gateway", "fleet", "env-runner", "orchestrator", "controller"];
+  const names = [
+    "engine",
+    "control",
+    "trainer",
+    "gateway",
+    "agents",
+    "fleet",
+    "env-runner",
+    "orchestrator",
+    "controller",
+  ];
   const port = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await freePort()] as const)));
   const at = (name: string): string => `127.0.0.1:${port[name]}`;
   const services = new Map<string, Service>();
@@ -50,6 +64,7 @@ export async function startTlsRuntime(): Promise<TlsRuntime> {
   start("trainer", python("whetstone_trainer", "--port", `${port["trainer"]}`), natsUrl);
   start("gateway", node("inference-gateway"), {
     WHETSTONE_HTTP_PORT: `${port["gateway"]}`,
+    WHETSTONE_AGENT_PORT: `${port["agents"]}`,
     WHETSTONE_GRPC_PORT: `${port["fleet"]}`,
     WHETSTONE_ENGINES: `e0=https://${at("engine")}`,
   });
@@ -58,6 +73,7 @@ export async function startTlsRuntime(): Promise<TlsRuntime> {
     ...natsUrl,
     WHETSTONE_GRPC_PORT: `${port["orchestrator"]}`,
     WHETSTONE_GATEWAY_URL: `https://${at("gateway")}`,
+    WHETSTONE_AGENT_GATEWAY_URL: `https://${at("agents")}`,
     WHETSTONE_ENV_ADDRESS: at("env-runner"),
     WHETSTONE_MAKE_STREAMS: "false",
   });

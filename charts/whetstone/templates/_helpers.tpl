@@ -258,6 +258,12 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- get $root.Values.tls.secrets $role | default $default -}}
 {{- end -}}
 
+{{/* Where agents find the gateway's port for them: within the cluster by a name that holds in every namespace. */}}
+{{- define "whetstone.agentsUrl" -}}
+{{- $name := printf "%s.%s.svc" (include "whetstone.fullname" (list . "agents")) .Release.Namespace -}}
+{{- .Values.gateway.agents.url | default (printf "%s://%s:8081" (include "whetstone.tls.scheme" .) $name) -}}
+{{- end -}}
+
 {{/* By which names a role is reached beside its role's, JSON. Clients of ours ask for the role's; those of others know these. */}}
 {{- define "whetstone.tls.names" -}}
 {{- $root := index . 0 -}}{{- $service := include "whetstone.fullname" . -}}
@@ -266,6 +272,14 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- range list $service (printf "%s-headless" $service) -}}
 {{- $full := printf "%s.%s" . $root.Release.Namespace -}}
 {{- $names = concat $names (list . $full (printf "%s.svc" $full) (printf "*.%s" .) (printf "*.%s" $full) (printf "*.%s.svc" $full)) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (index . 1) "gateway" -}}
+{{- $agents := include "whetstone.fullname" (list $root "agents") -}}
+{{- $full := printf "%s.%s" $agents $root.Release.Namespace -}}
+{{- $names = concat $names (list $agents $full (printf "%s.svc" $full)) -}}
+{{- with $root.Values.gateway.agents.url -}}
+{{- $names = append $names (regexReplaceAll ":[0-9]+$" (get (urlParse .) "host") "") -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $names -}}

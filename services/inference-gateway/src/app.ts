@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { deriveSeed } from "@whetstone/core";
+import type { FastifyInstance } from "fastify";
 import { type Callers, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
@@ -15,13 +16,18 @@ import { Fleet } from "./fleet/fleet.ts";
 import { SessionTable } from "./sessions/session-table.ts";
 import { FleetControl } from "./fleet/fleet-control.ts";
 import { fleetService } from "./fleet/fleet-service.ts";
+import { DIALECTS } from "./dialects/index.ts";
+import { createAgentsServer } from "./http/agents-server.ts";
+import { Exchange } from "./http/exchange.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { LoadReporter } from "./fleet/load-report.ts";
 import { gatewayMetrics } from "./http/metrics.ts";
 
 export interface GatewayApp extends AsyncDisposable {
-  /** For agents, e.g. "http://127.0.0.1:8080". */
+  /** For our own services, e.g. "http://127.0.0.1:8080". */
   readonly httpUrl: string;
+  /** For agents. Undefined: there is no such port. */
+  readonly agentsUrl: string | undefined;
   /** Of FleetService, "host:port". */
   readonly grpcAddress: string;
   readonly close: () => Promise<void>;
@@ -31,7 +37,7 @@ export interface GatewayApp extends AsyncDisposable {
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
-  const { fleet, sessions, engines, folders, control, http, registered } = assemble(config, logger, tls);
+  const { fleet, sessions, engines, folders, control, http, agents, registered } = assemble(config, logger, tls);
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -51,17 +57,19 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     ? await serveMetrics(registered, { host: config.host, port: config.metricsPort })
     : undefined;
   await http.listen({ host: config.host, port: config.httpPort, backlog: BACKLOG });
+  await agents?.listen({ host: config.host, port: config.agentPort ?? 0, backlog: BACKLOG });
   const close = async (): Promise<void> => {
     probe.stop();
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
-    await http.close();
+    await Promise.all([http.close(), agents?.close()]);
     await Promise.all([rpc.close(0), engines.close(), folders[Symbol.asyncDispose](), scrape?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();
   };
-  const { port } = http.server.address() as AddressInfo;
-  const httpUrl = `${tls ? "https" : "http"}://${config.host}:${port}`;
-  return { httpUrl, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
+  const urlOf = ({ server }: FastifyInstance): string =>
+    `${tls ? "https" : "http"}://${config.host}:${(server.address() as AddressInfo).port}`;
+  const urls = { httpUrl: urlOf(http), agentsUrl: agents && urlOf(agents) };
+  return { ...urls, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
 }
 
 /** The parts, wired; nothing listens or ticks yet. */
@@ -94,10 +102,14 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   };
   const { maxBodyBytes, receiveTimeoutMs, maxConnections } = config;
   const idPrefix = `${randomBytes(4).toString("hex")}-`;
-  const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections, idPrefix };
+  const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections };
   const load = new LoadReporter(fleet, engines);
-  const http = createHttpServer({ chat, sessions, metrics, load, requestTimeoutMs, logError }, options);
-  return { fleet, sessions, engines, folders, control, http, registered };
+  const context = { chat, sessions, metrics, load, requestTimeoutMs, logError };
+  // The same at both ports: a session may be used at either, and requests have one numbering.
+  const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
+  const http = createHttpServer(context, exchanges, options);
+  const agents = config.agentPort === undefined ? undefined : createAgentsServer(context, exchanges, options);
+  return { fleet, sessions, engines, folders, control, http, agents, registered };
 }
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };

@@ -6,8 +6,10 @@ import { FORMATS } from "./formats/index.ts";
 /** Settings of the gateway, from WHETSTONE_* variables. */
 export const ConfigSchema = z.strictObject({
   ...SERVICE_SETTINGS,
-  /** Agents. 0 picks a free one. */
+  /** Our own services. 0 picks a free one. */
   httpPort: portSetting(8080),
+  /** Agents, which need the key of an episode and no certificate. 0 picks a free one. Absent: there is no such port. */
+  agentPort: portSetting().unwrap().optional(),
   /** FleetService. 0 picks a free one. */
   grpcPort: portSetting(9080),
   /** Engines known from the start, "<id>=<url>". */
@@ -31,7 +33,7 @@ export const ConfigSchema = z.strictObject({
     .default(32 * 1024 * 1024),
   /** Within so long a request must have come in whole; one that has not is answered 408 and dropped. */
   receiveTimeoutMs: z.number().int().min(100).default(60_000),
-  /** Open connections of agents; further ones are dropped at once. */
+  /** Open connections at each HTTP port; further ones are dropped at once. */
   maxConnections: z.number().int().min(1).default(20_000),
   healthIntervalMs: z.number().int().min(10).default(1000),
   /** An engine that is busy computing may answer late; three answers in a row must be missing. */

@@ -9,5 +9,5 @@ await runService({
   component: "inference-gateway",
   config,
   start: (logger) => startApp(config, { logger }),
-  describe: ({ httpUrl, grpcAddress }) => ({ httpUrl, grpcAddress }),
+  describe: ({ httpUrl, agentsUrl, grpcAddress }) => ({ httpUrl, agentsUrl, grpcAddress }),
 });

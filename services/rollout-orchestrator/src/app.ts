@@ -13,13 +13,14 @@ import type { Episode } from "@whetstone/proto/types/v1/types";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
-import { connectionTo, connectorTo, openTls, startRelay, type TlsIdentity } from "@whetstone/tls";
+import { openTls } from "@whetstone/tls";
 import type { PlacedDelivery } from "./play/episode-player.ts";
 import { playTask } from "./play/play-task.ts";
 import { ExternalModels } from "./play/external-models.ts";
 import { fixedPools } from "./environments/fixed-pools.ts";
 import { JobPullers } from "./tasks/job-pullers.ts";
 import { Gateway } from "./play/gateway.ts";
+import { openGatewayWays } from "./play/gateway-access.ts";
 import { type OnActivity, watchJobs } from "./tasks/job-watch.ts";
 import { poolOf, type Pools } from "./environments/pools.ts";
 import { RunnerClients } from "./environments/runner-clients.ts";
@@ -71,14 +72,14 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   await (config.makeStreams ? ensurePlatform(nats) : awaitPlatform(nats));
   const streams = await openStreams(nats, { logger });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
-  const connectGateway = connectionTo(config.gatewayUrl, tls?.to("gateway"));
+  const ways = await openGatewayWays(config, tls, opened);
   const { programFolders, moduleMemoryMib: memoryMiB } = config;
-  const commands = opened.use(new CommandSandboxes({ connectGateway, programFolders, memoryMiB }));
+  const commands = opened.use(
+    new CommandSandboxes({ connectGateway: ways.connectPrograms, programFolders, memoryMiB }),
+  );
   const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks, commands.run));
   const runners = opened.use(new RunnerClients({ tls: tls?.to("env-runner") }));
-  const relayUrl = await relayTo(config.gatewayUrl, tls, opened);
-  const connect = tls && connectorTo(tls.to("gateway"));
-  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes, { connect, relayUrl }));
+  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes, ways.access));
   const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
@@ -86,12 +87,12 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const bundles = openBundleStore(nats);
   const modules = opened.use(
     new ModulePlayer(
-      { ...config, gatewayUrl: relayUrl ?? config.gatewayUrl },
+      { ...config, gatewayUrl: ways.url, publicUrl: ways.access.publicUrl },
       {
         bundles,
         runners,
         logger,
-        connectGateway,
+        connectGateway: ways.connect,
         onEnd: ({ code }) => metrics.moduleEnd(code),
       },
     ),
@@ -134,7 +135,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     logger.error("job_watch_failed", { error });
   });
   const { environmentSlots } = pullers;
-  const reached = { ...config, gatewayUrl: relayUrl ?? config.gatewayUrl };
+  const reached = { ...config, gatewayUrl: ways.url };
   const control = new SlotControl({ config: reached, gate, environmentSlots, onLimit: metrics.limit, logger });
   opened.use(control);
   const all = opened.move();
@@ -157,19 +158,6 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     close,
     [Symbol.asyncDispose]: close,
   };
-}
-
-/** Agents' own clients know no certificates: they reach the gateway through us. Undefined: directly. */
-async function relayTo(
-  url: string,
-  tls: TlsIdentity | undefined,
-  opened: AsyncDisposableStack,
-): Promise<string | undefined> {
-  const { protocol, hostname, port } = new URL(url);
-  if (tls === undefined || protocol !== "https:") return undefined;
-  const relay = await startRelay({ host: hostname, port: Number(port || 443) }, tls.to("gateway"));
-  opened.use(relay);
-  return `http://127.0.0.1:${relay.port}`;
 }
 
 /** Finds a place for each play. */

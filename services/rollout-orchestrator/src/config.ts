@@ -14,6 +14,13 @@ export const ConfigSchema = z.strictObject({
   makeStreams: z.boolean().default(true),
   /** Base URL of the gateway's HTTP side. */
   gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
+  /** Base URL of the gateway's port for agents: what programs (`command`) are told; without a path. Absent: they are told `gatewayUrl`, with a session in it. */
+  agentGatewayUrl: z
+    .url({ protocol: /^https?$/ })
+    .regex(/^\w+:\/\/[^/?#]+\/?$/, "must have no path")
+    .optional(),
+  /** How agents on other machines (`http`) reach that port, by a load balancer say. Absent: as `agentGatewayUrl` says. */
+  publicGatewayUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** EnvironmentService, "host:port", of the default pool's one env-runner. Not used where pools are watched. */
   envAddress: z.string().regex(/:\d+$/, 'must be "host:port"').default("127.0.0.1:9081"),
   /** Env-runners come and go, in pools that the controller keeps: learn of them from it. */

@@ -27,6 +27,8 @@ export interface FakeAnswer {
 export interface FakeGateway extends AsyncDisposable {
   readonly url: string;
   readonly seen: SeenCall[];
+  /** What was asked for. */
+  readonly paths: readonly string[];
   /** Bodies of conversations that were given to be rendered. */
   readonly rendered: object[];
   readonly sessions: ReadonlyMap<string, ModelCall[]>;
@@ -42,6 +44,7 @@ export interface FakeGateway extends AsyncDisposable {
 export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): Promise<FakeGateway> {
   const sessions = new Map<string, ModelCall[]>();
   const seen: SeenCall[] = [];
+  const paths: string[] = [];
   const rendered: object[] = [];
   const keys = new Map<string, string>();
   const state = { aborted: 0 };
@@ -49,9 +52,8 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     void read(request).then((body) => answer(request, response, body));
   });
   async function answer(request: IncomingMessage, response: ServerResponse, text: string): Promise<void> {
-    const [, , name = "", ...rest] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
-    const session = decodeURIComponent(name);
-    const route = rest.join("/");
+    paths.push(request.url ?? "");
+    const { session, route } = placeOf(request, keys);
     if (answerOfKey(keys, { session, route }, request, response)) return;
     if (request.url === "/load" && gateway.load !== undefined) {
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(gateway.load));
@@ -98,6 +100,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     load: undefined,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
+    paths,
     rendered,
     sessions,
     get aborted() {
@@ -114,6 +117,18 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
   return gateway;
 }
 
+/** By the path, `/s/<session>/<route>`; where that names no session, by the key. */
+function placeOf(
+  { url = "", headers }: IncomingMessage,
+  keys: Map<string, string>,
+): { session: string; route: string } {
+  const [path = ""] = url.split("?");
+  const [, prefix, name = "", ...rest] = path.split("/");
+  if (prefix === "s") return { session: decodeURIComponent(name), route: rest.join("/") };
+  const [session = ""] = [...keys].find(([, key]) => headers.authorization === `Bearer ${key}`) ?? [];
+  return { session, route: path.slice(1) };
+}
+
 /** Issues a session's key, and refuses another one than it issued; false: neither. */
 function answerOfKey(
   keys: Map<string, string>,
@@ -126,7 +141,7 @@ function answerOfKey(
   if (route === "key") {
     keys.set(session, `key-of-${session}`);
     response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ key: keys.get(session) }));
-  } else if (key !== undefined && isWrong && route.startsWith("v1/")) {
+  } else if ((session === "" || (key !== undefined && isWrong)) && route.startsWith("v1/")) {
     response.writeHead(401).end(JSON.stringify({ error: { message: "not its key", code: "invalid_api_key" } }));
   } else return false;
   return true;

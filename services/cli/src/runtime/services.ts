@@ -67,7 +67,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   return [
     nats(options, port("nats"), port("nats-monitor")),
     ...engines,
-    gateway(engines, port("gateway"), port("gateway-grpc")),
+    gateway(engines, { http: port("gateway"), grpc: port("gateway-grpc"), agents: port("gateway-agents") }),
     node({
       name: "env-runner",
       needs: [],
@@ -90,6 +90,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
+        WHETSTONE_AGENT_GATEWAY_URL: `http://${HOST}:${port("gateway-agents")}`,
         // Programs of jobs lie anywhere on a machine whose user submits them.
         WHETSTONE_PROGRAM_FOLDERS: "/",
         ...environments,
@@ -113,7 +114,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 }
 
 /** Ports that nobody fixes. */
-const UNNAMED = ["nats-monitor", "env-runner-python", "trainer-weights"];
+const UNNAMED = ["nats-monitor", "gateway-agents", "env-runner-python", "trainer-weights"];
 
 /** Engines beyond the first get the ports after it when it is fixed. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
@@ -241,12 +242,16 @@ function pythonRunner({ pythonEnvironments }: TableOptions, port: number): Servi
   ];
 }
 
-function gateway(engines: readonly ServiceSpec[], http: number, grpc: number): ServiceSpec {
+function gateway(engines: readonly ServiceSpec[], ports: Record<"http" | "grpc" | "agents", number>): ServiceSpec {
   const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
-  const settings = { WHETSTONE_ENGINES: list, WHETSTONE_HTTP_PORT: String(http) };
-  const spec = node({ name: "gateway", folder: "inference-gateway", needs: [], grpc, settings });
-  const health = { kind: "http", port: http, paths: ["/healthz", "/health"] } as const;
-  return { ...spec, ports: { grpc, http }, health };
+  const settings = {
+    WHETSTONE_ENGINES: list,
+    WHETSTONE_HTTP_PORT: String(ports.http),
+    WHETSTONE_AGENT_PORT: String(ports.agents),
+  };
+  const spec = node({ name: "gateway", folder: "inference-gateway", needs: [], grpc: ports.grpc, settings });
+  const health = { kind: "http", port: ports.http, paths: ["/healthz", "/health"] } as const;
+  return { ...spec, ports, health };
 }
 
 interface NodeService {

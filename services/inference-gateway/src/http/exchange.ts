@@ -11,14 +11,15 @@ import type { CompletionRequest } from "../completion/request.ts";
 import type { Dialect } from "../dialects/dialect.ts";
 import type { Session } from "../sessions/session.ts";
 import { SharedCalls } from "../sessions/shared-calls.ts";
-import { codecOf, openSession, parseJsonBody } from "./http-context.ts";
-import type { HttpContext } from "./http-context.ts";
+import { codecOf, parseJsonBody } from "./http-context.ts";
+import type { HttpContext, SessionOf } from "./http-context.ts";
 import { sendError, sendJson, toApiError } from "./send.ts";
 
 interface Request {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly scope: CallScope;
+  readonly sessionOf: SessionOf;
 }
 
 /** Answers the requests of one dialect, streamed or whole. Writes to the raw response: fastify's own way costs a third more. */
@@ -40,7 +41,12 @@ export class Exchange {
     return this.#dialect.path;
   }
 
-  async handle(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  get error(): Dialect["error"] {
+    return this.#dialect.error;
+  }
+
+  /** @param sessionOf  whose session the call belongs to, as the port has it */
+  async handle(request: FastifyRequest, reply: FastifyReply, sessionOf: SessionOf): Promise<void> {
     reply.hijack();
     const startedMs = performance.now();
     const scope = new CallScope();
@@ -48,14 +54,14 @@ export class Exchange {
       scope.cancel(CLIENT_LEFT);
     };
     reply.raw.once("close", onClose);
-    const code = await this.#answer({ request, reply, scope });
+    const code = await this.#answer({ request, reply, scope, sessionOf });
     reply.raw.off("close", onClose);
     this.#context.metrics.request(code, (performance.now() - startedMs) / 1000);
   }
 
   /** Answers one way or another; the status that went out. */
   async #answer(asked: Request): Promise<number> {
-    const { request, reply, scope } = asked;
+    const { request, reply, scope, sessionOf } = asked;
     let timer: NodeJS.Timeout | undefined;
     try {
       const timeoutMs = timeoutOf(request, this.#context.requestTimeoutMs);
@@ -63,7 +69,7 @@ export class Exchange {
         scope.cancel(tooLate(timeoutMs));
       }, timeoutMs);
       const body = parseJsonBody(this.#context, request);
-      const session = openSession(this.#context, request);
+      const session = sessionOf(this.#context, request);
       const parsed = this.#dialect.parse(body, session?.earlier ?? NOTHING_EARLIER);
       const codec = codecOf(this.#context, parsed.model);
       const call = this.#callOf(asked, parsed, session);

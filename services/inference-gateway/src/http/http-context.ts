@@ -21,6 +21,9 @@ export interface HttpContext {
 
 export type SessionParams = { session?: string };
 
+/** @throws ApiError 401. Undefined: the call is anonymous. */
+export type SessionOf = (context: HttpContext, request: FastifyRequest) => Session | undefined;
+
 const MAX_SESSION_CHARS = 256;
 
 /**
@@ -39,6 +42,14 @@ export function openSession({ sessions, chat }: HttpContext, request: FastifyReq
   return session;
 }
 
+/** As `openSession`, where nothing but the key of an episode opens a session. @throws ApiError 401. */
+export function openKeyed({ sessions, chat }: HttpContext, request: FastifyRequest): Session {
+  const key = keyOf(request);
+  const session = key === undefined ? undefined : sessions.openByKey(key, chat.now());
+  if (session === undefined) throw noKeyOfEpisode();
+  return session;
+}
+
 export function openNamed(sessions: SessionTable, name: string, nowMs: number): Session {
   if (name.length > MAX_SESSION_CHARS) throw badField("session", `at most ${MAX_SESSION_CHARS} characters`);
   return sessions.open(name, nowMs);
@@ -46,6 +57,11 @@ export function openNamed(sessions: SessionTable, name: string, nowMs: number): 
 
 function unknownKey(): ApiError {
   const message = "this key was not issued for the session, or its episode has ended; POST /s/<session>/key issues one";
+  return new ApiError("UNAUTHENTICATED", "invalid_api_key", message, { status: 401 });
+}
+
+function noKeyOfEpisode(): ApiError {
+  const message = "send the key of the episode that you play (authorization: Bearer, or x-api-key); it ends with it";
   return new ApiError("UNAUTHENTICATED", "invalid_api_key", message, { status: 401 });
 }
 

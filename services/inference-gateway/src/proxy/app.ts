@@ -9,7 +9,7 @@ import type { Logger } from "@whetstone/telemetry";
 import { openTls, type Role, type TlsIdentity } from "@whetstone/tls";
 import { Pool } from "undici";
 import { EpochFence } from "../fleet/epoch-fence.ts";
-import { admit, httpsOptions } from "../http/https.ts";
+import { rolesOnly } from "../http/https.ts";
 import type { ProxyConfig } from "./config.ts";
 import { isSteering, type Port, type Refusal, refusalOf, weightLoadOf } from "./rules.ts";
 import { WeightGuard } from "./weight-guard.ts";
@@ -202,8 +202,9 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 function listenerOf(tls: TlsIdentity | undefined, callers: readonly Role[], handler: Handler): Server {
   const limits = { keepAliveTimeout: 120_000, requestTimeout: 0 };
   if (!tls) return createServer(limits, handler);
-  const server = createTlsServer({ ...limits, ...httpsOptions(tls) }, handler);
-  admit({ server }, tls, callers);
+  const secured = rolesOnly(tls, callers);
+  const server = createTlsServer({ ...limits, ...secured.options() }, handler);
+  secured.watch({ server });
   return server;
 }
 

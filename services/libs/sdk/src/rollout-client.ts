@@ -75,6 +75,8 @@ export interface ModelAnswer {
 export interface ModelEndpoint {
   /** As OpenAI clients take it: "/v1" included. */
   readonly baseUrl: string;
+  /** The same for a program on another machine. Absent: `baseUrl`. */
+  readonly publicBaseUrl?: string | undefined;
   /** Any text where the server asks for none. */
   readonly apiKey: string;
   readonly model: string;

@@ -21,6 +21,7 @@ import { EnvironmentModule } from "../environments/environment-module.ts";
 import type { RunnerClients } from "../environments/runner-clients.ts";
 import { RunnerEnvironments } from "../environments/runner-environments.ts";
 import type { PlacedDelivery } from "../play/episode-player.ts";
+import type { GatewayAccess } from "../play/gateway.ts";
 import { budgetsOf, episodeTimeoutMs } from "../play/limits.ts";
 import { sealFailed } from "../seal/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
@@ -33,7 +34,8 @@ import { ServedEnvironments } from "./served-environments.ts";
 type Config = Pick<
   OrchestratorConfig,
   "gatewayUrl" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
->;
+> &
+  Pick<GatewayAccess, "publicUrl">;
 
 export interface ModulePlayerDeps {
   readonly bundles: BundleStore;
@@ -64,13 +66,13 @@ export class ModulePlayer implements AsyncDisposable {
   /** By host: a module is sent to an env-runner once for all of a job's episodes. */
   readonly #environmentModules = new WeakMap<ModuleHost, EnvironmentModule>();
 
-  /** @param config  with the gateway's URL in plain text */
+  /** @param config  with the gateway's URL in plain text, and where agents on other machines reach it */
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
-    const { gatewayUrl, maxEpisodes } = config;
+    const { gatewayUrl, publicUrl, maxEpisodes: connections } = config;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
-      data: ({ code, digest }) => ({ code, digest, gatewayUrl, connections: maxEpisodes }),
+      data: ({ code, digest }) => ({ code, digest, gatewayUrl, publicUrl, connections }),
       sandboxes: new ModuleSandboxes(deps.connectGateway),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,

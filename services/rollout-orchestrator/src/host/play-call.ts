@@ -8,6 +8,8 @@ export interface PlayerSettings {
   readonly digest: string;
   /** As the child reaches it, in plain text. */
   readonly gatewayUrl: string;
+  /** Its port for agents, as those on other machines reach it. */
+  readonly publicUrl: string | undefined;
   readonly connections: number;
 }
 

@@ -25,11 +25,11 @@ import { AskedEnvironments } from "./asked-environments.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
-  const { code, gatewayUrl, connections } = settings;
+  const { code } = settings;
   const { actors, environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const keys: Record<string, string> = {};
   const ownKinds = new Set(environments.map(({ kind }) => kind));
-  const gateway = openGateway(gatewayUrl, connections);
+  const gateway = openGateway(settings);
   const deps: PlayerDeps = {
     actors: createRegistry("agent", withBuiltIn(actors)),
     gateway,
@@ -51,11 +51,11 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
 });
 
 /** In a sandbox by its socket; users' own clients by a port of the sandbox's loopback that leads there. */
-function openGateway(url: string, connections: number): Gateway {
-  if (!hasSocket("gateway")) return new Gateway(url, connections);
-  const { pathname } = new URL(url);
+function openGateway({ gatewayUrl, publicUrl, connections }: PlayerSettings): Gateway {
+  if (!hasSocket("gateway")) return new Gateway(gatewayUrl, connections, { publicUrl });
+  const { pathname } = new URL(gatewayUrl);
   const inside = `http://127.0.0.1:${REACHED.gateway}${pathname === "/" ? "" : pathname}`;
-  return new Gateway(inside, connections, { connect: connectorToSocket(socketOf("gateway")) });
+  return new Gateway(inside, connections, { connect: connectorToSocket(socketOf("gateway")), publicUrl });
 }
 
 async function play(deps: Parameters<typeof playEpisode>[0], call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {

@@ -264,6 +264,35 @@ describe("built-in external agents", () => {
     expect(episode.trajectories[0]?.steps[1]?.modelResponse).toBe("re re seed-5");
   });
 
+  it("are told of the port for agents where there is one, each as it reaches it", async () => {
+    const told: Where[] = [];
+    await using remote = await startHttpAgent(async (body) => {
+      told.push(body as Where);
+      const { callback } = body as { callback: string };
+      await fetch(callback, { method: "POST", body: JSON.stringify({ reward: 1 }) });
+    });
+    await gateway[Symbol.asyncDispose]();
+    gateway = new Gateway(fake.url, 16, { agentUrl: `${fake.url}/`, publicUrl: "https://agents.example/policy/" });
+    await play([], { agent: { kind: "http", args: { url: remote.url } } });
+    expect(told).toMatchObject([
+      {
+        baseUrl: "https://agents.example/policy/v1",
+        apiKey: expect.stringMatching(/^key-of-/) as string,
+        model: "job",
+      },
+    ]);
+    expect(Object.keys(told[0] ?? {})).not.toContain("publicBaseUrl");
+
+    const program = join(import.meta.dirname, "../../test-support/command-agent.ts");
+    const agent = { kind: "command", args: { command: [process.execPath, program] } };
+    const episode = await play([], { agent });
+    expect(shape(episode)).toEqual([["t0", "agent", 0.75, ["c0", "c1"]]]);
+    expect(fake.paths.filter((path) => path.endsWith("/chat/completions"))).toEqual([
+      "/v1/chat/completions",
+      "/v1/chat/completions",
+    ]);
+  });
+
   it("an HTTP agent delivers by the callback", async () => {
     await using remote = await startHttpAgent(async (body) => {
       await complete(body as Where, "hello", "remote");

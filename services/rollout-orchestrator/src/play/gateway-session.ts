@@ -42,7 +42,7 @@ export class GatewaySession implements RolloutClient {
   /** For an agent with a client of its own: its key is good for this try alone. */
   async openEndpoint(signal: AbortSignal): Promise<ModelEndpoint> {
     this.#chat = this.#client(await this.#gateway.issueKey(this.#name, this.#terms, signal));
-    return this.#chat.endpoint;
+    return { ...this.#chat.endpoint, ...this.#gateway.agentUrls() };
   }
 
   async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {

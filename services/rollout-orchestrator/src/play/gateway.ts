@@ -2,7 +2,14 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { ChatMessage as WireMessage, ModelCall } from "@whetstone/proto/types/v1/types";
-import { type ConnectionPool, createChatPool, type HttpRequest, refusal, sendWithRetry } from "@whetstone/sdk";
+import {
+  type ConnectionPool,
+  createChatPool,
+  type HttpRequest,
+  type ModelEndpoint,
+  refusal,
+  sendWithRetry,
+} from "@whetstone/sdk";
 
 const PROTOBUF = "application/x-protobuf";
 /** Calls in all; with the pauses between them half a minute, about what a gateway takes to be restarted and verified. */
@@ -21,28 +28,42 @@ export interface SessionTerms {
   readonly client_sampling: "context" | "override" | "refuse";
 }
 
-/** Of a gateway that wants to know who calls. */
-export interface GatewaySecurity {
+/** How a gateway is reached beside its URL. */
+export interface GatewayAccess {
+  /** Where it wants to know who calls. */
   readonly connect?: Parameters<typeof createChatPool>[2];
   /** What agents with clients of their own are told, since those know no certificates. */
   readonly relayUrl?: string | undefined;
+  /** Its port for agents, where a key alone names the session, as programs on this machine reach it. */
+  readonly agentUrl?: string | undefined;
+  /** The same port, as programs on other machines reach it. */
+  readonly publicUrl?: string | undefined;
 }
 
 /** The gateway's session interface, over the one pool that the agents' calls use, too. */
 export class Gateway implements AsyncDisposable {
   readonly pool: ConnectionPool;
   readonly #url: URL;
-  readonly #publicOrigin: string;
+  readonly #access: GatewayAccess;
 
-  constructor(url: string, connections: number, { connect, relayUrl }: GatewaySecurity = {}) {
+  constructor(url: string, connections: number, access: GatewayAccess = {}) {
     this.#url = new URL(url);
-    this.#publicOrigin = relayUrl ?? this.#url.origin;
-    this.pool = createChatPool(this.#url.origin, connections, connect);
+    this.#access = access;
+    this.pool = createChatPool(this.#url.origin, connections, access.connect);
   }
 
   /** What an agent's client takes as its base URL. */
   sessionUrl(session: string): string {
-    return `${this.#publicOrigin}${this.#path(session)}`;
+    return `${this.#access.relayUrl ?? this.#url.origin}${this.#path(session)}`;
+  }
+
+  /** Where an agent with a key goes instead of `sessionUrl`, if there is a port for agents. */
+  agentUrls(): Partial<Pick<ModelEndpoint, "baseUrl" | "publicBaseUrl">> {
+    const { agentUrl, publicUrl } = this.#access;
+    return {
+      ...(agentUrl === undefined ? {} : { baseUrl: baseUrlAt(agentUrl) }),
+      ...(publicUrl === undefined ? {} : { publicBaseUrl: baseUrlAt(publicUrl) }),
+    };
   }
 
   /** The key that names a session to the gateway, for as long as the session lives, and what its calls are sampled with. */
@@ -97,6 +118,10 @@ export class Gateway implements AsyncDisposable {
     if (answer.status !== 200) throw refusal(answer);
     return fromBinary(CallTreeSchema, answer.body).calls;
   }
+}
+
+function baseUrlAt(url: string): string {
+  return `${url.replace(/\/$/, "")}/v1`;
 }
 
 function toOpenAi({ role, content, name, toolCalls, toolCallId, reasoning }: WireMessage): object {

@@ -45,11 +45,12 @@ const PAUSE_MS = 250;
  * Asks again only where the agent cannot have begun: nobody listened, or it said that it is busy (429, 503). When the
  * connection breaks later, the try has failed: the next one has a session of its own.
  */
-async function post({ args, signal, ...run }: RolloutInput<Args>, callback: string): Promise<HttpAnswer> {
+async function post(input: RolloutInput<Args>, callback: string): Promise<HttpAnswer> {
+  const { args, signal, publicBaseUrl, ...run } = input;
   const url = new URL(args.url);
   const pool = createChatPool(url.origin, 1);
   const headers = { "content-type": "application/json", "idempotency-key": `${run.episodeId}.${run.try}` };
-  const body = JSON.stringify({ ...run, callback });
+  const body = JSON.stringify({ ...run, baseUrl: publicBaseUrl ?? run.baseUrl, callback });
   const path = `${url.pathname}${url.search}`;
   const request: HttpRequest = { method: "POST", path, headers: { ...headers, ...args.headers }, body, signal };
   try {

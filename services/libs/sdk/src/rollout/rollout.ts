@@ -7,8 +7,10 @@ export interface RolloutInput<Args = Info> {
   readonly task: Task;
   /** Its own arguments, checked by `parseArgs`. */
   readonly args: Args;
-  /** As OpenAI clients take it, "/v1" included. Calls under it belong to this episode. */
+  /** As OpenAI clients take it, "/v1" included. Calls under it, with `apiKey`, belong to this episode. */
   readonly baseUrl: string;
+  /** The same for a program on another machine. Absent: `baseUrl`. */
+  readonly publicBaseUrl?: string | undefined;
   /** Any text where the server asks for none. */
   readonly apiKey: string;
   /** The model's name there. */

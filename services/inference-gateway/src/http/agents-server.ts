@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
+import type { ApiError } from "../completion/api-error.ts";
+import type { WireError } from "../dialects/dialect.ts";
+import { wireError } from "../dialects/openai-error.ts";
+import type { Exchange } from "./exchange.ts";
+import { type HttpContext, openKeyed } from "./http-context.ts";
+import type { HttpServerOptions } from "./http-server.ts";
+import { serverOnly } from "./https.ts";
+import { createListener } from "./listener.ts";
+import { addModelRoutes } from "./model-routes.ts";
+import { sendError } from "./send.ts";
+
+/**
+ * The interface for programs that are not ours, wherever they run: the dialects and the list of models, each request with the
+ * key of an episode that plays. They need no certificate, and find no sessions, no keys, no figures here.
+ */
+export function createAgentsServer(
+  context: HttpContext,
+  exchanges: readonly Exchange[],
+  { tls, ...bounds }: HttpServerOptions,
+): FastifyInstance {
+  const server = createListener(bounds, tls && serverOnly(tls), context.logError);
+  for (const exchange of exchanges) {
+    const onRequest = keyFirst(context, exchange.error);
+    server.post(exchange.path, { onRequest }, (request, reply) => exchange.handle(request, reply, openKeyed));
+  }
+  // Anthropic's programs look first whether anybody is there.
+  server.head("/", (_request, reply) => reply.code(200).send());
+  addModelRoutes(server, context, { onRequest: [keyFirst(context, wireError)] });
+  return server;
+}
+
+/** Before the body is read: strangers cannot make us hold one. */
+function keyFirst(context: HttpContext, form: (error: ApiError) => WireError): onRequestHookHandler {
+  return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    try {
+      openKeyed(context, request);
+    } catch (error) {
+      reply.hijack();
+      sendError(reply.raw, error, form);
+      return;
+    }
+    done();
+  };
+}
