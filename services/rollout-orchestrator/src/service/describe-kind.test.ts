@@ -13,6 +13,7 @@ it("kinds are described with their form and a schema of their arguments", () => 
     ["math", "AGENT"],
     ["code", "AGENT"],
     ["tool", "AGENT"],
+    ["search", "AGENT"],
     ["swe", "AGENT"],
     ["web", "AGENT"],
     ["command", "ROLLOUT"],
