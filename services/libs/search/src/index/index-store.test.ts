@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -27,6 +36,18 @@ async function first(store: IndexStore, query: string): Promise<string | undefin
   return (await (await store.get(corpus)).search(query, 1))[0]?.document.id;
 }
 
+/** Of this process. */
+function openFilesIn(path: string): string[] {
+  const targets = readdirSync("/proc/self/fd").map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ""; // The listing's own.
+    }
+  });
+  return targets.filter((target) => target.startsWith(path));
+}
+
 /** Builds in a process of its own, and says what it found. */
 function builder(): ChildProcess {
   const program = `
@@ -48,6 +69,18 @@ describe("the store of indexes", () => {
     utimesSync(corpus, 1, 1);
     expect(await first(store, "cold")).toBe("7");
     expect(readdirSync(folder).length).toBe(2);
+  });
+
+  it.runIf(process.platform === "linux")("closes every index with it, also those that others pushed out", async () => {
+    const store = new IndexStore({ folder });
+    for (let i = 0; i < 10; i++) {
+      const path = join(root, `corpus-${i}.jsonl`);
+      writeFileSync(path, line(i, `tea number ${i}`));
+      await store.get(path);
+    }
+    expect(openFilesIn(folder)).toHaveLength(10 * 4);
+    await store[Symbol.asyncDispose]();
+    expect(openFilesIn(folder)).toEqual([]);
   });
 
   it("tells of a damaged index by name, and builds it again", async () => {

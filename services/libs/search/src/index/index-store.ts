@@ -27,7 +27,7 @@ export interface IndexStoreOptions extends CorpusIndexOptions {
 export class IndexStore implements AsyncDisposable {
   readonly #options: IndexStoreOptions;
   readonly #opened = new Map<string, Promise<CorpusIndex>>();
-  readonly #leaving = new Set<NodeJS.Timeout>();
+  readonly #leaving = new Map<NodeJS.Timeout, CorpusIndex>();
   readonly #end = new AbortController();
 
   constructor(options: IndexStoreOptions) {
@@ -99,22 +99,34 @@ export class IndexStore implements AsyncDisposable {
     for (const [key, opening] of this.#opened) {
       if (this.#opened.size <= MAX_OPEN) return;
       this.#opened.delete(key);
-      const timer = setTimeout(() => {
-        this.#leaving.delete(timer);
-        void opening.then(
-          (index) => index[Symbol.asyncDispose](),
-          () => undefined,
-        );
-      }, LINGER_MS).unref();
-      this.#leaving.add(timer);
+      opening.then(
+        (index) => this.#closeLater(index),
+        () => undefined,
+      );
     }
+  }
+
+  /** From when it is open: whoever waited for its build has yet to read it. */
+  #closeLater(index: CorpusIndex): void {
+    const timer = setTimeout(
+      () => {
+        this.#leaving.delete(timer);
+        void index[Symbol.asyncDispose]();
+      },
+      this.#end.signal.aborted ? 0 : LINGER_MS,
+    ).unref();
+    this.#leaving.set(timer, index);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end.abort(new WhetstoneError("CANCELLED", "the store of indexes closes"));
     const indexes = await Promise.allSettled(this.#opened.values());
     this.#opened.clear();
-    for (const timer of this.#leaving) clearTimeout(timer);
     for (const index of indexes) if (index.status === "fulfilled") await index.value[Symbol.asyncDispose]();
+    for (const [timer, index] of this.#leaving) {
+      clearTimeout(timer);
+      await index[Symbol.asyncDispose]();
+    }
+    this.#leaving.clear();
   }
 }
