@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet tasks make search`: a corpus of invented facts, and questions over it. `whet corpora index`: a corpus' index, ahead of its job. */
-import { existsSync } from "node:fs";
 import { rename, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { taskLine } from "@whetstone/datasets";
 import { IndexStore, makeSearchTasks } from "@whetstone/search";
+import { EpisodeError } from "@whetstone/sdk";
 import { badInput } from "../cli-error.ts";
 import { dataPaths, dataDirectory } from "../runtime/layout.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
@@ -47,11 +47,17 @@ export async function makeSearchFiles(flags: MakeSearchFlags, context: CommandCo
 
 export async function indexCorpus(file: string, flags: CommonOptions, context: CommandContext): Promise<void> {
   const path = resolve(file);
-  if (!existsSync(path)) throw badInput([{ path: "<file>", reason: `${path} does not exist` }]);
   const folder = dataPaths(dataDirectory(flags.data, context.environment)).search;
   const onDamage = (message: string): void => context.terminal.error(message);
   await using store = new IndexStore({ folder, onDamage });
-  const { passages, words, corpus } = (await store.get(path)).meta;
+  const { passages, words, corpus } = (await store.get(path).catch(refused)).meta;
   if (flags.json === true) return context.terminal.json({ passages, words, corpus, folder });
   context.terminal.line(`${passages} passages, ${words} different words, in ${folder}/${corpus}`);
+}
+
+/** A corpus that cannot be read is the user's to mend. */
+function refused(error: unknown): never {
+  if (error instanceof EpisodeError && error.failureClass === "TASK")
+    throw badInput([{ path: "<file>", reason: error.message }]);
+  throw error;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { ConfigError, parseOrThrow } from "@whetstone/core";
 import { type IndexStore, RetrieveServer, TagSearchEnvironment, ToolSearchEnvironment } from "@whetstone/search";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
@@ -76,7 +76,9 @@ export function searchEnvironment(indexes: IndexStore): RegisteredEnvironment {
 function* violationsOf({ corpus, url, headers, format: { structure, final, retrieval } }: SearchArguments) {
   if ((corpus === undefined) === (url === undefined))
     yield { path: "corpus", reason: "give corpus, a file that is indexed here, or url, of a retrieval server" };
-  if (corpus !== undefined && !existsSync(corpus)) yield { path: "corpus", reason: `${corpus} does not exist` };
+  const found = corpus === undefined ? undefined : statSync(corpus, { throwIfNoEntry: false });
+  if (corpus !== undefined && !found?.isFile())
+    yield { path: "corpus", reason: `${corpus} ${found ? "is not a file" : "does not exist"}` };
   if (url === undefined && Object.keys(headers).length > 0)
     yield { path: "headers", reason: "belong to url, not to corpus" };
   if (structure + retrieval > 1 || final > 1 - structure)

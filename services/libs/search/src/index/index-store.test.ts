@@ -83,6 +83,12 @@ describe("the store of indexes", () => {
     expect(openFilesIn(folder)).toEqual([]);
   });
 
+  it.each(["", "none.jsonl"])("refuses the corpus %j, which is no file, as a broken task", async (name) => {
+    await using store = new IndexStore({ folder });
+    const message = expect.stringContaining(join(root, name)) as string;
+    await expect(store.get(join(root, name))).rejects.toMatchObject({ failureClass: "TASK", message });
+  });
+
   it("tells of a damaged index by name, and builds it again", async () => {
     const told: string[] = [];
     const onDamage = (message: string): void => void told.push(message);

@@ -36,9 +36,11 @@ export class IndexStore implements AsyncDisposable {
 
   /** Of a corpus file, built if need be; a file that has changed has another one. @throws EpisodeError TASK for a broken corpus */
   async get(corpus: string): Promise<CorpusIndex> {
-    const { mtimeMs, size } = await stat(corpus).catch((error: unknown) => {
+    const found = await stat(corpus).catch((error: unknown) => {
       throw new EpisodeError("TASK", `corpus ${corpus}: ${WhetstoneError.from(error).message}`, { cause: error });
     });
+    if (!found.isFile()) throw new EpisodeError("TASK", `corpus ${corpus} is not a file`);
+    const { mtimeMs, size } = found;
     const key = `${corpus}\n${mtimeMs}\n${size}`;
     const opening = this.#opened.get(key) ?? this.#open(corpus);
     this.#opened.delete(key); // Put again at the end: the map's order is that of use.
