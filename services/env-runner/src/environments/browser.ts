@@ -47,6 +47,15 @@ const BrowserArgs = z.strictObject({
     .max(100)
     .optional()
     .describe('a task of MiniWoB++: "click-button"; usually it comes with the task'),
+  seed: z
+    .number()
+    .int()
+    .min(0)
+    .max(Number.MAX_SAFE_INTEGER)
+    .optional()
+    .describe(
+      "of the page; with it all episodes of a task see the same page. Default: the episode's own, which is another in each",
+    ),
   url: z
     .url({ protocol: /^https?$/u })
     .optional()
@@ -118,6 +127,7 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
       new BrowserEnvironment({
         pool: () => browsers.pool,
         task: args.task,
+        seed: args.seed,
         form: args.actions,
         subsets: args.actionSubsets,
         severalActions: args.severalActions,

@@ -12,6 +12,8 @@ import type { WebTask } from "./task/web-task.ts";
 export interface BrowserEnvironmentOptions {
   readonly pool: () => BrowserPool | Promise<BrowserPool>;
   readonly task: WebTask;
+  /** Of the page. Default: the episode's. */
+  readonly seed?: number | undefined;
   /** Actions. Default 10. */
   readonly maxSteps?: number | undefined;
   /**
@@ -48,8 +50,8 @@ export class BrowserEnvironment extends BaseEnv {
   }
 
   async reset({ seed, signal }: ResetOptions): Promise<ResetResult> {
-    const { pool, task, times } = this.#options;
-    this.#episode = await WebEpisode.open(await pool(), { task, space: this.#space, times, seed, signal });
+    const { pool, task, times, seed: own = seed } = this.#options;
+    this.#episode = await WebEpisode.open(await pool(), { task, space: this.#space, times, seed: own, signal });
     this.#steps = this.#errors = 0;
     this.#isOver = false;
     const observation = await this.#observe(signal);
