@@ -20,6 +20,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   mcp: ["core", "sandbox", "sdk", "tools"],
   search: ["core", "graders", "sdk", "tools"],
   browser: ["core", "sandbox", "sdk"],
+  sites: ["browser", "core"],
   swe: ["core", "sandbox", "sdk", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],

@@ -11,6 +11,7 @@ import {
 import { ConfigError, nearest, parseOrThrow } from "@whetstone/core";
 import { HOST_AND_PORT, MOST_REACHED } from "@whetstone/sandbox";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
+import { OwnSiteTask, SITES } from "@whetstone/sites";
 import { z } from "zod";
 import type { Browsers } from "../browsers/browsers.ts";
 
@@ -47,6 +48,15 @@ const BrowserArgs = z.strictObject({
     .max(100)
     .optional()
     .describe('a task of MiniWoB++: "click-button"; usually it comes with the task'),
+  site: z
+    .enum(Object.keys(SITES) as [keyof typeof SITES, ...(keyof typeof SITES)[]])
+    .optional()
+    .describe("a site of ours instead, made anew for each episode"),
+  siteGoal: z
+    .string()
+    .max(100)
+    .optional()
+    .describe("which of the site's goals (docs/browser.md). Default: drawn by the seed"),
   seed: z
     .number()
     .int()
@@ -115,7 +125,8 @@ type BrowserArguments = z.output<typeof BrowserArgs>;
 export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
   return defineEnvironment<BrowserArguments & { readonly task: WebTask }>({
     kind: "browser",
-    description: "Pages of a browser, read as an accessibility tree: tasks of MiniWoB++, or any site by its address.",
+    description:
+      "Pages of a browser, read as an accessibility tree: tasks of MiniWoB++, a shop, a forum, or any site by its address.",
     seedable: true,
     parseArgs: (raw) => {
       const args = parseOrThrow(BrowserArgs, raw, "");
@@ -147,20 +158,31 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
 
 /** @throws ConfigError */
 function taskOf(args: BrowserArguments, browsers: Browsers): WebTask {
-  const { miniwob: name, url, goal, check, network, viewport } = args;
-  if ((name === undefined) === (url === undefined))
-    throw refused("miniwob", "give miniwob, for a task of MiniWoB++, or url, for a site");
-  if (name !== undefined) {
-    for (const path of OF_SITES) if (args[path] !== undefined) throw refused(path, "belongs to url, not to miniwob");
-    if (network.length > 0) throw refused("network", "belongs to url, not to miniwob");
-    return miniwobTask(name, browsers);
+  const { miniwob: name, site, siteGoal, url, goal, check, network, viewport } = args;
+  if ([name, site, url].filter((each) => each !== undefined).length !== 1)
+    throw refused(
+      "miniwob",
+      "give one of miniwob, for a task of MiniWoB++, site, for one of ours, and url, for any other",
+    );
+  if (siteGoal !== undefined && site === undefined) throw refused("siteGoal", "belongs to site");
+  if (url === undefined) {
+    for (const path of OF_URL) if (args[path] !== undefined) throw refused(path, "belongs to url");
+    if (network.length > 0) throw refused("network", "belongs to url");
+    return site === undefined ? miniwobTask(name ?? "", browsers) : siteOfOurs(site, siteGoal);
   }
   if (goal === undefined) throw refused("goal", "say what is to be done at url");
   if (check === undefined) throw refused("check", "say what has to hold when it is done");
-  return siteTask({ url: url ?? "", goal, network, viewport, check: checkSite(check) });
+  return siteTask({ url, goal, network, viewport, check: checkSite(check) });
 }
 
-const OF_SITES = ["goal", "check", "viewport"] as const;
+/** @throws ConfigError */
+function siteOfOurs(site: keyof typeof SITES, goal: string | undefined): WebTask {
+  const goals = Object.keys(SITES[site].goals);
+  if (goal === undefined || goals.includes(goal)) return new OwnSiteTask(SITES[site], goal);
+  throw refused("siteGoal", `the ${site} has no goal "${goal}"; there are: ${goals.join(", ")}`);
+}
+
+const OF_URL = ["goal", "check", "viewport"] as const;
 
 function refused(path: string, reason: string): ConfigError {
   return new ConfigError([{ path, reason }]);

@@ -6,5 +6,6 @@ export { findChromium, HOW_TO_INSTALL } from "./chromium/executable.ts";
 export { ACTION_FORMS } from "./episode/forms.ts";
 export { Miniwob } from "./miniwob/miniwob.ts";
 export { BrowserPool, type BrowserPoolOptions } from "./pool/browser-pool.ts";
+export type { Site, SiteAnswer, SiteRequest } from "./pool/site.ts";
 export { checkSite, siteTask } from "./task/site-task.ts";
 export type { Judgement, SetupOptions, WebState, WebTask } from "./task/web-task.ts";

@@ -20,6 +20,13 @@ function clickNamed(seen: string): { bid: string; name: string } {
   return { name, bid: new RegExp(`\\[(\\d+)\\] button '${name}'`, "u").exec(seen)?.[1] ?? "" };
 }
 
+/** Clicks the group that the goal names, then the button that does it. */
+function joinOrLeave(seen: string): string {
+  const [, verb = "", group = ""] = /(Join|Leave) the group (\w+)\./u.exec(seen) ?? [];
+  const [, bid] = new RegExp(`\\[(\\w+)\\] button '${verb} ${group}'`, "u").exec(seen) ?? [];
+  return `click('${bid ?? new RegExp(`\\[(\\w+)\\] link '${group}'`, "u").exec(seen)?.[1]}')`;
+}
+
 describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 }, () => {
   let runner: EnvRunnerProcess;
   beforeAll(async () => {
@@ -29,7 +36,12 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
     await runner[Symbol.asyncDispose]();
   });
 
-  async function play(agent: string, args: JsonObject, answer: (seen: string) => string) {
+  async function play(
+    agent: string,
+    args: JsonObject,
+    answer: (seen: string) => string,
+    payload: JsonObject = { miniwob: "click-test-2" },
+  ) {
     await using fake = await startFakeGateway(({ body: { messages } }) => {
       return { text: answer(messages.map(({ content }) => content).join("\n")) };
     });
@@ -38,7 +50,7 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
     const task = create(RolloutTaskSchema, {
       episodeId: `job/g0/${agent}`,
       job: "job",
-      task: { id: "t", payload: { miniwob: "click-test-2" } },
+      task: { id: "t", payload },
       seed: 1n,
       agent: { kind: agent },
       environment: { kind: "browser", args },
@@ -66,6 +78,22 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
       return `<tool_call>${JSON.stringify({ name: "click", arguments: { bid } })}</tool_call>`;
     });
     expect([reward, failure?.message]).toEqual([1, ""]);
+  });
+
+  it("joins a group of a forum that is the episode's own, and is paid", async () => {
+    const forum = { site: "forum", siteGoal: "membership", seed: 5 };
+    const { reward, failure, trajectories } = await play("web", {}, joinOrLeave, forum);
+    expect([reward, failure?.message, trajectories[0]?.steps.length]).toEqual([1, "", 2]);
+  });
+
+  it.each([
+    [{ site: "forum", siteGoal: "nothing" }, 'siteGoal: the forum has no goal "nothing"'],
+    [{ site: "forum", miniwob: "click-test" }, "miniwob: give one of miniwob"],
+    [{ site: "shop", network: ["a:1"] }, "network: belongs to url"],
+    [{ miniwob: "click-test", siteGoal: "order" }, "siteGoal: belongs to site"],
+  ])("is refused with %j", async (payload, reason) => {
+    const { failure } = await play("web", {}, () => "noop()", payload);
+    expect(failure?.message).toContain(reason);
   });
 
   it("is not paid for the wrong button, nor for none", async () => {

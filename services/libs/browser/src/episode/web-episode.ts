@@ -66,6 +66,7 @@ export class WebEpisode implements AsyncDisposable {
     const times = { ...DEFAULT_TIMES, ...options.times };
     const { viewport, sites = [], reach = [] } = task;
     await using undo = new AsyncDisposableStack();
+    undo.defer(() => task.close?.());
     const lease = undo.use(await pool.lease({ viewport, sites, reach }, signal));
     const setUp = async () => {
       const tabs = new Tabs(lease.context);
@@ -141,6 +142,7 @@ export class WebEpisode implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#own.lease[Symbol.asyncDispose]();
+    this.#options.task.close?.();
   }
 
   /** @returns what went wrong, for the agent; "": nothing */

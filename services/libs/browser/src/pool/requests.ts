@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { BrowserContext, Route } from "playwright-core";
+import type { BrowserContext, Request, Route } from "playwright-core";
 import type { Without } from "../guards.ts";
 import type { ContextSettings } from "./context-settings.ts";
+import type { SiteAnswer, SiteRequest } from "./site.ts";
 
 /** What became of an episode's requests. */
 export interface Requests {
@@ -20,7 +21,7 @@ export function targetOf(url: URL): string | undefined {
   return port === undefined ? undefined : `${url.hostname}:${port}`.toLowerCase();
 }
 
-/** Each request of a context is answered from files, let go to what the episode may reach, or refused. */
+/** Each request of a context is answered by a site of this process, let go to what the episode may reach, or refused. */
 export async function keepRequests(
   context: BrowserContext,
   settings: ContextSettings,
@@ -38,7 +39,8 @@ export async function keepRequests(
     const url = URL.parse(address);
     const site = settings.sites.find(({ origin }) => origin === url?.origin);
     try {
-      if (site !== undefined && url !== null) await answer(route, await site.get(url.pathname));
+      if (site !== undefined && url !== null)
+        await route.fulfill(followed(await site.answer(asked(route.request(), url))));
       else if (without.has("requests") || (url !== null && isReached(url))) await route.continue();
       else await refuse(route, address);
     } catch {
@@ -48,9 +50,22 @@ export async function keepRequests(
   return { refused };
 }
 
-async function answer(route: Route, file: { body: Buffer; contentType: string } | undefined): Promise<void> {
-  if (file === undefined) await route.fulfill({ status: 404, contentType: "text/plain", body: "not found" });
-  else await route.fulfill({ status: 200, contentType: file.contentType, body: file.body });
+function asked(request: Request, { pathname, search }: URL): SiteRequest {
+  return {
+    method: request.method(),
+    path: `${pathname}${search}`,
+    headers: request.headers(),
+    body: request.postDataBuffer() ?? undefined,
+  };
+}
+
+/** What a redirect leads to is not asked about, it would be looked for on the network: so a page leads there. */
+function followed(answer: SiteAnswer): SiteAnswer {
+  const { location } = answer.headers;
+  if (location === undefined || answer.status < 300 || answer.status >= 400) return answer;
+  const target = JSON.stringify(location).replaceAll("<", "\\u003c");
+  const body = Buffer.from(`<!doctype html><script>location.replace(${target})</script>`);
+  return { status: 200, headers: { "content-type": "text/html" }, body };
 }
 
 /** Whether pages may be at an address, by what the episode reaches. */

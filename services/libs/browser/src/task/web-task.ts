@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Info } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
-import type { SiteFiles } from "../pool/site-files.ts";
+import type { Site } from "../pool/site.ts";
 
 export interface SetupOptions {
   /** Integer in [0, 2^53): the same seed gives the same task. */
@@ -37,12 +37,14 @@ export interface WebTask {
   readonly viewport: { readonly width: number; readonly height: number };
   /** Coordinates of actions are pixels of a picture so many times as large as the page. Default 1. */
   readonly scale?: number | undefined;
-  /** Sites that are folders of this machine. */
-  readonly sites?: readonly SiteFiles[] | undefined;
+  /** Sites that this process answers. */
+  readonly sites?: readonly Site[] | undefined;
   /** What pages may connect to, each "host:port". Default: nothing. */
   readonly reach?: readonly string[] | undefined;
   /** Opens the first page. @returns the goal. What it throws is the environment's failure. */
   setup(page: Page, options: SetupOptions): Promise<string>;
   /** After each action. What it throws is the environment's failure, or of the class that an EpisodeError names. */
   judge(state: WebState): Promise<Judgement>;
+  /** At the episode's end, once its pages are closed. */
+  close?(): void;
 }
