@@ -14,6 +14,8 @@ export interface E2eStage extends Turn {
   readonly parts: readonly string[];
   /** A regular expression. */
   readonly faults?: string;
+  /** What it needs beside those that `make images` builds. */
+  readonly images?: readonly string[];
 }
 
 /** Test files of a vitest project, or of pytest; of pytest with verl and Ray, which such a stage installs first. */
@@ -190,6 +192,13 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
+    name: "e2e: browsers in pods",
+    parts: ["browsers"],
+    images: ["env-runner-browser"],
+    minutes: 6,
+    paths: ["tests/e2e/browsers.ts", "services/env-runner/browser.Dockerfile", "services/libs/browser/src/chromium"],
+  },
+  {
     name: "kube: API server, chart, certificates",
     project: "kube",
     tests: [
@@ -271,12 +280,21 @@ export const ROTATING: readonly Stage[] = [
     paths: ["examples/swe", "services/libs/swe/src", "services/cli/src/tasks", "python-trainer/src/whetstone_tasks"],
   },
   {
-    name: "one machine: tasks of MiniWoB++ by who knows them",
+    name: "one machine: tasks of MiniWoB++ and of our sites by who knows them",
     project: "unit",
-    tests: ["services/libs/browser/src/miniwob/oracles.test.ts", "tests/integration/browser-job.test.ts"],
-    environment: { WHETSTONE_MINIWOB_SEEDS: "4" },
-    minutes: 5,
-    paths: ["services/libs/browser", "services/libs/sandbox/src/process", "python-trainer/miniwob-requirements.txt"],
+    tests: [
+      "services/libs/browser/src/miniwob/oracles.test.ts",
+      "services/libs/sites/src/sites.test.ts",
+      "tests/integration/browser-job.test.ts",
+    ],
+    environment: { WHETSTONE_MINIWOB_SEEDS: "4", WHETSTONE_SITE_SEEDS: "4" },
+    minutes: 6,
+    paths: [
+      "services/libs/browser",
+      "services/libs/sites",
+      "services/libs/sandbox/src/process",
+      "python-trainer/miniwob-requirements.txt",
+    ],
   },
   {
     name: "containers: sandboxes",

@@ -18,7 +18,7 @@ export function html(texts: TemplateStringsArray, ...parts: readonly Part[]): Ht
 
 function escaped(part: Part): string {
   if (part instanceof Html) return part.text;
-  if (Array.isArray(part)) return (part as readonly Part[]).map(escaped).join("");
+  if (typeof part === "object") return part.map(escaped).join("");
   return String(part).replace(/[&<>"]/gu, (sign) => ESCAPES[sign] as string);
 }
 
