@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies whose actions are written down, for tasks of code, of repairing a library and of tools of an MCP server: one that knows
-// the answers, one that guesses.
+// Policies whose actions are written down, for tasks of code, of repairing a library, of tools of an MCP server, of questions and of
+// pages: one that knows the answers, one that guesses.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
@@ -53,8 +53,31 @@ export const WORDS: readonly Scripted[] = ["tea", "bread", "milk", "salt"].map((
   };
 });
 
+/** For a retriever that finds "<query> and more". */
+export const QUESTIONS: readonly Scripted[] = ["tea", "bread", "milk", "salt"].map((word) => {
+  const question = `What goes with ${word}?`;
+  return {
+    id: word,
+    payload: { question, answer: [`${word} and more`] },
+    told: question,
+    oracle: [call("search", { query: word }), `${word} and more`],
+    random: [call("search", { query: "anything" }), "anything"],
+  };
+});
+
+/** A page whose buttons are always these, the other one is wrong. One may lie on the other: then it is reached by the keyboard. */
+export const PAGES: readonly Scripted[] = [
+  {
+    id: "click-test-2",
+    payload: { miniwob: "click-test-2" },
+    told: "Click button ONE.",
+    oracle: ["click('13')", "press('13', 'Enter')"],
+    random: ["click('14')", "press('14', 'Enter')"],
+  },
+];
+
 export interface ScriptedUse {
-  readonly kind: "code" | "swe" | "mcp";
+  readonly kind: "code" | "swe" | "mcp" | "search" | "browser";
   readonly args: JsonObject;
   readonly tasks: readonly Scripted[];
 }
@@ -97,7 +120,7 @@ class Scripted extends BaseAgent {
   constructor(scripts) { super(); this.scripts = scripts; }
   reset() {}
   updateFromEnv(observation) {
-    if (observation?.question !== undefined) this.script = this.scripts[observation.question];
+    this.script ??= this.scripts[observation?.question ?? observation?.goal];
     this.chatCompletions.push({ role: "user", content: "go on" });
   }
   updateFromModel(response) {
