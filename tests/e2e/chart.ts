@@ -56,6 +56,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "engine.resources.limits.nvidia\\.com/gpu=8",
   ],
   "environments that scale by themselves": ["envRunner.autoscaling.enabled=true", "envRunner.autoscaling.max=100"],
+  browsers: ["envRunnerBrowser.enabled=true", "envRunnerBrowser.autoscaling.enabled=true"],
   KEDA: ["envRunner.keda.enabled=true", "envRunner.keda.prometheusAddress=http://prometheus.monitoring:9090"],
   Kueue: ["kueue.priorityClasses=true", "kueue.flavors=true"],
   "engines and trainer on demand": ["onDemand=true", "kueue.flavors=true"],

@@ -95,6 +95,14 @@ export async function runJob(
   return { job: await jobs.succeeds(name, 10_000), steps };
 }
 
+/** Share of the trained episodes that were paid. */
+export async function meanSuccess({ client }: Jobs, name: string): Promise<number> {
+  const rates: number[] = [];
+  for await (const { event } of client.streamMetrics({ name, follow: false }))
+    if (event.case === "step") rates.push(event.value.metrics["rollout/success"] ?? Number.NaN);
+  return rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+}
+
 /** `whet jobs audit`. @throws when it finds anything */
 export function audit(name: string): string {
   const { status, json, output } = whet("jobs", "audit", name, "--json");

@@ -19,7 +19,7 @@ export function makeSandboxes(): string[] {
   if (!NODE || !FOLDER) return [];
   const profile = readFileSync(join(CHART, "files", PROFILE), "utf8");
   command("sh", ["-c", `${NODE} sh -c 'mkdir -p "$0" && cat > "$0/${PROFILE}"' "$0"`, FOLDER], profile);
-  return ["orchestrator", "envRunner"].flatMap((part) => [
+  return ["orchestrator", "envRunner", "envRunnerBrowser"].flatMap((part) => [
     `${part}.seccompProfile.type=Localhost`,
     `${part}.seccompProfile.localhostProfile=${PROFILE}`,
   ]);

@@ -7,6 +7,8 @@ export interface Pod {
   readonly name: string;
   readonly uid: string;
   readonly part: string;
+  /** Of environments; "": it is of none. */
+  readonly pool: string;
   readonly ip: string;
   readonly ready: boolean;
   readonly containers: readonly { readonly name: string; readonly id: string; readonly restarts: number }[];
@@ -32,6 +34,10 @@ export function pods(part?: string): Pod[] {
   return part === undefined ? all : all.filter((pod) => pod.part === part);
 }
 
+export function podsOfPool(name: string): Pod[] {
+  return pods("env-runner").filter(({ pool }) => pool === name);
+}
+
 function podOf({ metadata, status }: PodObject): Pod {
   const labels = metadata.labels ?? {};
   const owner = labels["whetstone.dev/pool"] ? "env-runner" : labels["whetstone.dev/fleet"] ? "engine" : "pod";
@@ -39,6 +45,7 @@ function podOf({ metadata, status }: PodObject): Pod {
     name: metadata.name,
     uid: metadata.uid,
     part: labels["app.kubernetes.io/component"] ?? owner,
+    pool: labels["whetstone.dev/pool"] ?? "",
     ip: status.podIP ?? "",
     ready: (status.conditions ?? []).some(({ type, status: is }) => type === "Ready" && is === "True"),
     containers: (status.containerStatuses ?? []).map(({ name, containerID = "", restartCount }) => ({

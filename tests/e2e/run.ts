@@ -2,13 +2,15 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,code,sandboxes,learn,demand,faults,r3 (default: all of these), vllm and nodes, see vllm.ts and vllm-nodes.ts
+//   E2E_PARTS          what to do of chart,train,apply,code,sandboxes,learn,demand,faults,r3 (default: all of these), browsers, which wants the
+//                      image env-runner-browser, vllm and nodes, see vllm.ts and vllm-nodes.ts
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
 //   E2E_SECCOMP_FOLDER with E2E_NODE, see own-sandbox.ts: own code runs in sandboxes
 //   E2E_SANDBOX_PROVIDER=agentSandbox  pods of sandboxes are made by agent-sandbox, where the cluster has it
 //   E2E_FAULTS, E2E_FAULT_ROUNDS, E2E_CLUSTER, E2E_KILL, E2E_NODE, E2E_API_DOWN_SECONDS: see faults.ts
+import { BROWSER_SETTINGS, trainInBrowsers } from "./browsers.ts";
 import { checkChart } from "./chart.ts";
 import { attempt } from "./cluster.ts";
 import { cutOff, runFaults } from "./faults.ts";
@@ -60,9 +62,10 @@ try {
 async function run(): Promise<void> {
   makeNamespace();
   if (has("chart")) await report.phase("chart: lint, values against the API server, refusals", chart);
-  await report.must("images", () => `${loadImages()} loaded`);
+  const more = has("browsers") ? BROWSER_SETTINGS : [];
+  await report.must("images", () => `${loadImages(...more)} loaded`);
   if (!PARTS.every((part) => APART.includes(part))) {
-    await trainThrough();
+    await trainThrough(more);
     await report.phase("uninstall, and nothing is left", uninstall);
   }
   if (has("r3")) await threeServers();
@@ -79,9 +82,9 @@ function chart(): string {
   return `${matrix} sets of values taken, ${refused} refused`;
 }
 
-async function trainThrough(): Promise<void> {
+async function trainThrough(more: readonly string[]): Promise<void> {
   const installedAt = performance.now();
-  await report.must("whet install", () => install(...makeVolumes(), ...makeSandboxes()));
+  await report.must("whet install", () => install(...makeVolumes(), ...makeSandboxes(), ...more));
   await using jobs = await openJobs();
   if (has("train")) {
     await report.must("GRPO, 3 steps, and the first one", () => firstSteps(jobs, installedAt));
@@ -92,6 +95,7 @@ async function trainThrough(): Promise<void> {
   if (has("apply")) await applied();
   if (has("code")) await ownCode(jobs);
   if (has("sandboxes")) await inSandboxes(jobs);
+  if (has("browsers")) await inBrowsers(jobs);
   if (has("learn")) await learn(jobs);
   if (has("demand")) await onDemand(jobs);
   if (has("faults")) await runFaults(report, jobs);
@@ -127,6 +131,11 @@ async function inSandboxes(jobs: Jobs): Promise<void> {
     await report.phase(`${kind}: sandboxes killed while it trains`, () => trainInSandboxes(kind, jobs));
     await report.phase(`audit of ${sandboxJob(kind)}`, () => audit(sandboxJob(kind)));
   }
+}
+
+async function inBrowsers(jobs: Jobs): Promise<void> {
+  await report.phase("browsers: 1 to 3 pods, two killed while it trains", () => trainInBrowsers("e2e-browsers", jobs));
+  await report.phase("audit of e2e-browsers", () => audit("e2e-browsers"));
 }
 
 async function onDemand(jobs: Jobs): Promise<void> {

@@ -11,7 +11,7 @@ import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
 import { command, kubectl, ROOT } from "./cluster.ts";
 import { refuseReached } from "./isolation.ts";
-import { type Jobs, until } from "./jobs.ts";
+import { type Jobs, meanSuccess, until } from "./jobs.ts";
 import { wantedSandbox } from "./own-sandbox.ts";
 import { IMAGES, NAMESPACE } from "./release.ts";
 import { MODEL } from "./training.ts";
@@ -55,7 +55,7 @@ export async function trainInSandboxes(kind: ScriptedUse["kind"], jobs: Jobs): P
     submit(folder, name, await useOf(kind, folder));
     const killed = await killSandboxes(name, jobs);
     const job = await jobs.succeeds(name, JOB_MS);
-    const paid = await meanSuccess(name, jobs);
+    const paid = await meanSuccess(jobs, name);
     if (paid < 0.999) throw new Error(`a policy that knows every answer was paid for ${paid} of its episodes`);
     return `${job.status?.step} steps, all of it paid, ${killed} sandboxes killed meanwhile`;
   } finally {
@@ -104,12 +104,4 @@ async function killSandboxes(name: string, jobs: Jobs): Promise<number> {
     return killed >= KILLS;
   });
   return killed;
-}
-
-/** Of the episodes that were trained. */
-async function meanSuccess(name: string, jobs: Jobs): Promise<number> {
-  const rates: number[] = [];
-  for await (const { event } of jobs.client.streamMetrics({ name, follow: false }))
-    if (event.case === "step") rates.push(event.value.metrics["rollout/success"] ?? Number.NaN);
-  return rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
 }

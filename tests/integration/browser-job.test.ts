@@ -7,38 +7,13 @@ import { JobPhase, JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { browserJob } from "../support/browser-job.ts";
+import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const STEPS = 3;
 const GROUPS = 4;
 const GROUP = 4;
-const TASKS = ["click-test-2", "click-test-transfer"];
-
-/** Asks the model, and does what the page says all the same. */
-const POLICY = `
-import { BaseAgent, createStep, createTrajectory, defineAgent } from "@whetstone/sdk";
-class Reader extends BaseAgent {
-  trajectory = createTrajectory();
-  chatCompletions = [];
-  reset() {}
-  updateFromEnv(observation) {
-    const name = /button (\\w+)\\./.exec(observation?.goal ?? "")?.[1];
-    const bid = new RegExp("\\\\[(\\\\w+)\\\\] button '" + name + "'").exec(observation?.axtree ?? "")?.[1];
-    // One button may lie on the other: then it is reached by the keyboard.
-    const isCovered = /intercepts pointer events/.test(observation?.lastActionError ?? "");
-    this.next = isCovered ? "press('" + bid + "', 'Enter')" : "click('" + bid + "')";
-    this.chatCompletions.push({ role: "user", content: "go on" });
-  }
-  updateFromModel(response) {
-    this.chatCompletions.push({ role: "assistant", content: response });
-    this.trajectory.steps.push(createStep({ modelResponse: response, action: this.next }));
-    return { action: this.next };
-  }
-}
-export const reader = defineAgent({ kind: "reader", create: () => new Reader() });
-`;
-
 describe.runIf(canHaveBrowsers)("a job with browsers", () => {
   let runtime: LocalRuntime;
   let folder: string;
@@ -55,18 +30,8 @@ describe.runIf(canHaveBrowsers)("a job with browsers", () => {
   });
 
   it("is paid for what its pages say, loses nothing when the env-runner is killed, and its books balance", async () => {
-    writeFileSync(join(folder, "policy.ts"), POLICY);
-    const tasks = TASKS.map((task) => `${JSON.stringify({ id: task, payload: { miniwob: task } })}\n`);
-    writeFileSync(join(folder, "tasks.jsonl"), tasks.join(""));
     const name = "browser-job";
-    const document = {
-      ...smallJob(name, runtime.model, { steps: STEPS, lag: 1, groups: GROUPS }),
-      agent: { kind: "reader" },
-      environment: { kind: "browser", args: { maxSteps: 3 } },
-      module: { path: "./policy.ts" },
-      train: { jsonl: join(folder, "tasks.jsonl"), repeat: 1000 },
-      limits: { maxSteps: 3, maxPromptTokens: 256, maxResponseTokens: 256, episodeTimeout: "300s", retryLimit: 4 },
-    };
+    const document = browserJob(folder, { name, model: runtime.model, steps: STEPS, groups: GROUPS });
     const file = join(folder, "job.json");
     writeFileSync(file, JSON.stringify(document));
     const submitted = runtime.whet("train", file, "--no-watch");
