@@ -2,8 +2,8 @@
 # pyright: reportMissingImports=false
 """Environments of verifiers (v1) as they are, graded by their own rewards: the kind `verifiers`.
 
-There the environment leads and asks a model server; here it is asked for its next observation. So it plays in a thread of
-the episode's process, and the model server that it asks is ours: a question to the model is an observation, and the
+There the environment leads and asks a model server; here it is asked for its next observation. So it plays in a thread
+of the episode's process, and the model server that it asks is ours: a question to the model is an observation, and the
 action is the answer to it.
 """
 
@@ -19,7 +19,12 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import anyio._backends._asyncio  # noqa: F401
+import httpcore  # noqa: F401
 import verifiers.v1 as vf
+import verifiers.v1.envs
+import verifiers.v1.harnesses
+import verifiers.v1.tasksets  # noqa: F401
 from aiohttp import web
 from verifiers.v1.configs.agent import agent_config_fields
 from verifiers.v1.utils.generic import concrete_type
@@ -29,6 +34,8 @@ from whetstone_env import verifiers_harness
 from whetstone_env.arguments import Arguments
 from whetstone_env.define import Kind
 from whetstone_env.errors import EpisodeError, TaskError, words_of
+
+# The modules above that nothing here uses take seconds, and would be imported by each episode's process anew.
 
 MODEL = "policy"
 # Verifiers finds a seat's program by the name of a module, which may have no dots.
@@ -164,7 +171,7 @@ def _environment(taskset: str, env: str, config: dict[str, Any]) -> vf.Env[Any]:
 
 def _message(action: Any) -> dict[str, Any]:
     """The model's answer in OpenAI's words: text, or calls as agents with tools give them."""
-    if not isinstance(action, list):
+    if not (isinstance(action, list) and all(isinstance(call, dict) for call in action)):
         return {"role": "assistant", "content": action if isinstance(action, str) else json.dumps(action)}
     calls = [
         {

@@ -2,14 +2,17 @@
 // Other people's environments as their packages have them, 100 episodes each through all services: who knows the answers is paid
 // for all of them by the environment's own grading, who does not is not, and what fails is never a reward.
 // `make setup-other-environments` installs the packages; without them nothing runs here, unless WHETSTONE_OTHER_ENVIRONMENTS is "required".
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
+import { freePort, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WHET } from "../../support/whet.ts";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "../../support/local-runtime.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -90,17 +93,16 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
   const openenv = (): JsonObject => ({ kind: "openenv", args: { url, reset: { highest: 9 }, callTimeoutMs: 3000 } });
 
   it.each([
-    ["lake", () => gymnasium],
-    ["sums", () => reasoning],
-    ["sums", () => verifiers],
-    ["guesses", () => textarena],
-    ["numbers", openenv],
+    ["lake", "gymnasium", () => gymnasium],
+    ["sums", "reasoning-gym", () => reasoning],
+    ["sums", "verifiers", () => verifiers],
+    ["guesses", "textarena", () => textarena],
+    ["numbers", "openenv", openenv],
   ] as const)(
-    "pays %s, who knows how, for a hundred episodes",
-    async (agent, environment) => {
-      const of = environment() as { kind: string };
-      const name = `${agent}-${of.kind}`;
-      const { status, output } = train(name, agent, of);
+    "pays %s, who knows how, for a hundred episodes of %s",
+    async (agent, kind, environment) => {
+      const name = `${agent}-${kind}`;
+      const { status, output } = train(name, agent, environment() as JsonObject);
       expect(status, output).toBe(0);
       expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...SOUND, trained: 100, voided: 0 });
       expect(await rates(name)).toEqual([1, 1, 1, 1, 1]);
@@ -109,17 +111,16 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
   );
 
   it.each([
-    ["drunkard", () => gymnasium],
-    ["nonsense", () => reasoning],
-    ["nonsense", () => verifiers],
-    ["nonsense", () => textarena],
-    ["nonsense", openenv],
+    ["drunkard", "gymnasium", () => gymnasium],
+    ["nonsense", "reasoning-gym", () => reasoning],
+    ["nonsense", "verifiers", () => verifiers],
+    ["nonsense", "textarena", () => textarena],
+    ["nonsense", "openenv", openenv],
   ] as const)(
-    "does not pay %s, and voids nothing of it: what is no action is the environment's to judge",
-    async (agent, environment) => {
-      const of = environment() as { kind: string };
-      const name = `${agent}-${of.kind}`;
-      const { status, output } = train(name, agent, of, { steps: 1, groups: 5 });
+    "does not pay %s in %s, and voids nothing of it: what is no action is the environment's to judge",
+    async (agent, kind, environment) => {
+      const name = `${agent}-${kind}`;
+      const { status, output } = train(name, agent, environment() as JsonObject, { steps: 1, groups: 5 });
       expect(status, output).toBe(0);
       expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...SOUND, trained: 20, voided: 0 });
       expect(Math.max(...(await rates(name)))).toBeLessThanOrEqual(0.3);
@@ -166,6 +167,61 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
     LIMIT_MS,
   );
 
+  it(
+    "trains examples/openenv as it stands, but for its port",
+    async () => {
+      const port = await freePort();
+      const own = (name: string): string => {
+        const file = join(folder, name);
+        const text = readFileSync(join(ROOT, "examples/openenv", name), "utf8");
+        writeFileSync(file, text.replaceAll("8000", String(port)));
+        return file;
+      };
+      const example = spawn(PYTHON, [own("server.py")], { stdio: ["ignore", "ignore", "inherit"] });
+      try {
+        const served = `http://127.0.0.1:${port}`;
+        await waitFor(
+          () =>
+            fetch(`${served}/health`).then(
+              ({ ok }) => ok,
+              () => false,
+            ),
+          { timeoutMs: 120_000 },
+        );
+        const checked = runtime.whet("envs", "check", served, "--timeout", "20");
+        expect(checked.status, checked.output).toBe(0);
+        const short = ["--model", runtime.model, "--set", "loop.steps=1", "--set", "loop.batchGroups=2"];
+        const { status, output } = runtime.whet("train", own("job.yaml"), ...short);
+        expect(status, output).toBe(0);
+        expect(runtime.whet("jobs", "audit", "openenv").json).toMatchObject({ ...SOUND, trained: 16, voided: 0 });
+      } finally {
+        example.kill("SIGKILL");
+      }
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "serves frozenlake to openenv-core's own client, the same episode for the same seed",
+    async () => {
+      const flags = ["--args", '{"size": 4}', "--listen", "127.0.0.1:0", "--data", runtime.data, "--json"];
+      const serving = spawn(process.execPath, [WHET, "envs", "serve", "frozenlake", ...flags], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const ended = once(serving, "exit");
+      try {
+        const [said] = (await once(serving.stdout, "data")) as [Buffer];
+        const { url: served } = JSON.parse(said.toString()) as { url: string };
+        const { stdout } = await promisify(execFile)(PYTHON, [join(import.meta.dirname, "openenv_client.py"), served]);
+        expect(JSON.parse(stdout)).toEqual({ same: true, sides: 4, over: true, refused: "VALIDATION_ERROR", state: 1 });
+      } finally {
+        serving.kill("SIGTERM");
+      }
+      expect(await ended).toEqual([0, null]);
+    },
+    LIMIT_MS,
+  );
+
   it.each([
     [
       { ...gymnasium, args: { id: "FrozenLake-v9" } },
@@ -195,7 +251,7 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
   ])(
     "refuses %j before anything starts",
     (environment, path, reason) => {
-      const { status, json } = train("refused", "lake", environment as JsonObject);
+      const { status, json } = train("refused", "lake", environment);
       expect(status).toBe(2);
       expect((json as Refused).error.violations).toMatchObject([
         { path, reason: expect.stringMatching(reason) as string },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Deadline, onAbort } from "@whetstone/core";
+import type { Deadline } from "@whetstone/core";
+import { onAbort } from "@whetstone/core";
 import { WebSocket } from "ws";
 import { z } from "zod";
 import { type ClientMessage, ServerMessage } from "./wire.ts";

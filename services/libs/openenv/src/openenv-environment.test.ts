@@ -22,7 +22,7 @@ afterEach(() => {
 });
 
 /** A server that answers resets as it should and steps as the test says. */
-async function serve(step: Said, { properties = FIELDS as object, onConnect = (_: WebSocket) => {} } = {}) {
+async function serve(step: Said, { properties = FIELDS, onConnect = (_: WebSocket) => {} } = {}) {
   const schema = { action: { properties, required: [] }, observation: {}, state: {} };
   const http = createServer((_, response) => response.end(JSON.stringify(schema)));
   server = http;
