@@ -21,6 +21,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   search: ["core", "graders", "sdk", "tools"],
   browser: ["core", "sandbox", "sdk"],
   openenv: ["core", "sdk"],
+  "nemo-gym": ["core", "sdk", "tools"],
   swe: ["core", "sandbox", "sdk", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],

@@ -14,6 +14,7 @@ import { browserEnvironment } from "./environments/browser.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { mcpEnvironment } from "./environments/mcp.ts";
+import { nemoGym } from "./environments/nemo-gym.ts";
 import { openEnv } from "./environments/openenv.ts";
 import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
 import { searchEnvironment } from "./environments/search.ts";
@@ -70,6 +71,7 @@ export function builtIn({
     ...inSandboxes.map((environment) => environment(sandboxes)),
     browserEnvironment(browsers),
     openEnv,
+    nemoGym,
   ];
 }
 

@@ -14,7 +14,7 @@ def first_map(url: str, seed: int) -> str:
 
 with GenericEnvClient(base_url=sys.argv[1]).sync() as env:
     first = env.reset(seed=7)
-    sides = len(first.observation["text"].strip().split("\n"))
+    sides = sum("\t" in line for line in first.observation["text"].split("\n"))
     env.step({"action": "Right"})
     state = env.state()["step_count"]
     try:

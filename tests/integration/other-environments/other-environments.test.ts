@@ -102,7 +102,7 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
     "pays %s, who knows how, for a hundred episodes of %s",
     async (agent, kind, environment) => {
       const name = `${agent}-${kind}`;
-      const { status, output } = train(name, agent, environment() as JsonObject);
+      const { status, output } = train(name, agent, environment());
       expect(status, output).toBe(0);
       expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...SOUND, trained: 100, voided: 0 });
       expect(await rates(name)).toEqual([1, 1, 1, 1, 1]);
@@ -120,7 +120,7 @@ describe.skipIf(isLeftOut)("other people's environments", () => {
     "does not pay %s in %s, and voids nothing of it: what is no action is the environment's to judge",
     async (agent, kind, environment) => {
       const name = `${agent}-${kind}`;
-      const { status, output } = train(name, agent, environment() as JsonObject, { steps: 1, groups: 5 });
+      const { status, output } = train(name, agent, environment(), { steps: 1, groups: 5 });
       expect(status, output).toBe(0);
       expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...SOUND, trained: 20, voided: 0 });
       expect(Math.max(...(await rates(name)))).toBeLessThanOrEqual(0.3);

@@ -21,8 +21,13 @@ afterEach(() => {
   server?.close();
 });
 
+interface Served {
+  readonly properties?: object;
+  readonly onConnect?: (socket: WebSocket) => void;
+}
+
 /** A server that answers resets as it should and steps as the test says. */
-async function serve(step: Said, { properties = FIELDS, onConnect = (_: WebSocket) => {} } = {}) {
+async function serve(step: Said, { properties = FIELDS, onConnect = () => {} }: Served = {}) {
   const schema = { action: { properties, required: [] }, observation: {}, state: {} };
   const http = createServer((_, response) => response.end(JSON.stringify(schema)));
   server = http;
