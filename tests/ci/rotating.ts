@@ -328,7 +328,22 @@ export const ROTATING: readonly Stage[] = [
     setup: [["make", "setup-python-agents"]],
     environment: { WHETSTONE_PYTHON_AGENTS: "required" },
     minutes: 3,
-    paths: ["deploy/local/setup-python-agents.sh", "services/inference-gateway/src", "tests/integration/any-agent"],
+    paths: ["deploy/local/setup-python-packages.sh", "services/inference-gateway/src", "tests/integration/any-agent"],
+  },
+  {
+    name: "one machine: other people's environments",
+    project: "unit",
+    tests: ["tests/integration/other-environments/other-environments.test.ts"],
+    setup: [["make", "setup-other-environments"]],
+    environment: { WHETSTONE_OTHER_ENVIRONMENTS: "required" },
+    minutes: 6,
+    paths: [
+      "deploy/local/setup-python-packages.sh",
+      "python-trainer/src/whetstone_env",
+      "services/env-runner/src/environments/openenv.ts",
+      "services/libs/openenv",
+      "tests/integration/other-environments",
+    ],
   },
   {
     name: "kube: verl on KubeRay",

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments of Gymnasium as they are: `gymnasium:FrozenLake-v1`."""
+"""Environments of Gymnasium as they are: `gymnasium`, or one of them, `gymnasium:FrozenLake-v1`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
@@ -59,8 +59,14 @@ class GymnasiumEnvironment:
         return observation_text(self._environment.observation_space, observation)
 
 
-def gymnasium_kind(name: str) -> Kind:
-    """Raises LoadError for one that Gymnasium does not have, that cannot be made here, or that no text can describe."""
+def gymnasium_kind(name: str = "") -> Kind:
+    """One environment, under its own name; without a name all of them, as the kind `gymnasium`.
+
+    Raises LoadError for one that Gymnasium does not have, that cannot be made here, or that no text can describe.
+    """
+    if name == "":
+        text = f"Any environment of Gymnasium {gymnasium.__version__} that text can describe."
+        return Kind("gymnasium", text, True, any_environment, Arguments(any_environment))
     try:
         presets = _tried(name)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
@@ -69,6 +75,16 @@ def gymnasium_kind(name: str) -> Kind:
     return Kind(name, f"{name} of Gymnasium {gymnasium.__version__}.", True, create, Arguments(create))
 
 
+def any_environment(*, id: str, actions: list[str] | None = None, **args: Any) -> GymnasiumEnvironment:
+    """`id`: which one, as gymnasium.make takes it."""
+    try:
+        presets = _tried(id)
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        raise TaskError(str(error), "args.id") from None
+    return GymnasiumEnvironment(id, presets, actions=actions, **args)
+
+
+@cache
 def _tried(name: str) -> dict[str, Any]:
     """Makes it once. Arguments with which its observations are text; raises TypeError where nothing makes them so."""
     tried = gymnasium.make(name)

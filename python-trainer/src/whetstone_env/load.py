@@ -13,6 +13,14 @@ from types import ModuleType
 from whetstone_env.define import Kind, kind_of
 from whetstone_env.errors import LoadError, words_of
 
+# Packages whose environments are played as they are: the module here that knows them, and what gives its kind.
+PACKAGES = {
+    "gymnasium": ("gymnasium_environment", "gymnasium_kind"),
+    "reasoning-gym": ("reasoning_gym_environment", "reasoning_gym_kind"),
+    "textarena": ("textarena_environment", "textarena_kind"),
+    "verifiers": ("verifiers_environment", "verifiers_kind"),
+}
+
 
 def load_kinds(targets: Iterable[str]) -> dict[str, Kind]:
     """By name. Raises LoadError for what cannot be imported, has no environment, or names one twice."""
@@ -26,8 +34,8 @@ def load_kinds(targets: Iterable[str]) -> dict[str, Kind]:
 
 def _kinds_of(target: str) -> list[Kind]:
     module_name, _, name = target.partition(":")
-    if module_name == "gymnasium":
-        return [_of_gymnasium(name)]
+    if module_name in PACKAGES:
+        return [_of_package(module_name, name)]
     module = _import(module_name)
     found = list(dict.fromkeys(kind for value in vars(module).values() if (kind := kind_of(value))))
     if not found:
@@ -39,14 +47,18 @@ def _kinds_of(target: str) -> list[Kind]:
     return named
 
 
-def _of_gymnasium(name: str) -> Kind:
-    if not name:
-        raise LoadError("gymnasium: name one of its environments, such as gymnasium:FrozenLake-v1")
+def _of_package(package: str, name: str) -> Kind:
+    """Of one of PACKAGES, which is imported only when it is asked for: some take long."""
+    module, function = PACKAGES[package]
     try:
-        from whetstone_env.gymnasium_environment import gymnasium_kind
+        kind_of_package = getattr(importlib.import_module(f"whetstone_env.{module}"), function)
     except ModuleNotFoundError as error:
-        raise LoadError(f"gymnasium:{name} needs the package gymnasium: {error}; pip install gymnasium") from error
-    return gymnasium_kind(name)
+        raise LoadError(f"{package} needs the package {package}: {error}; pip install {package}") from error
+    if name == "":
+        return kind_of_package()
+    if package == "gymnasium":
+        return kind_of_package(name)
+    raise LoadError(f"{package}:{name}: write {package} alone; the job says in environment.args what is played")
 
 
 def _import(name: str) -> ModuleType:

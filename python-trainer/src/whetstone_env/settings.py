@@ -54,7 +54,7 @@ def read_command(arguments: Sequence[str] | None = None, environment: Mapping[st
     parser = argparse.ArgumentParser(
         prog="python -m whetstone_env",
         description="Serves environments in Python to jobs. MODULE is a dotted name or a .py file; :NAME picks one "
-        "environment of it. gymnasium:ID serves an environment of Gymnasium.",
+        "environment of it. gymnasium, reasoning-gym, textarena and verifiers serve those of the packages.",
     )
     host = environment.get("WHETSTONE_HOST", "127.0.0.1")
     port = environment.get("WHETSTONE_GRPC_PORT", "9083")

@@ -66,13 +66,27 @@ def test_wrong_arguments_are_the_tasks_fault() -> None:
         make("FrozenLake-v1", actions=["left", "right"])
 
 
+def test_any_of_them_is_named_by_the_job() -> None:
+    kind = load_kinds(["gymnasium"])["gymnasium"]
+    lake = kind.create(**kind.arguments.parse({"id": "FrozenLake-v1", "is_slippery": False}))
+    assert lake.reset(seed=1)[0].startswith("[S]FFF")
+    for args, field in (
+        ({}, "args.id"),
+        ({"id": "NoSuchLake-v1"}, "args.id"),
+        ({"id": "CartPole-v1", "siz": 4}, "args"),
+    ):
+        with pytest.raises(TaskError) as caught:
+            kind.create(**kind.arguments.parse(args))
+        assert caught.value.field == field
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
         ("gymnasium:FrozenLake-v9", "FrozenLake-v9"),
         ("gymnasium:NoSuchLake-v1", "doesn't exist"),
-        ("gymnasium", "name one of its environments"),
         ("gymnasium:CarRacing-v3", "gymnasium:CarRacing-v3: "),
+        ("textarena:Chess-v0", "textarena needs the package textarena: .*pip install textarena"),
     ],
 )
 def test_what_cannot_be_served_is_refused(target: str, words: str) -> None:

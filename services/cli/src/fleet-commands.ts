@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 
 import { command } from "./command.ts";
-import type { CommandContext } from "./commands/context.ts";
+import type { CommandContext, Outcome } from "./commands/context.ts";
 
 export function addPoolCommands(program: Command, context: CommandContext): void {
   const pools = program.command("pools").description("env-runners, and how many there are").exitOverride();
@@ -17,7 +17,7 @@ export function addPoolCommands(program: Command, context: CommandContext): void
   );
 }
 
-export function addEnvironmentCommands(program: Command, context: CommandContext): void {
+export function addEnvironmentCommands(program: Command, context: CommandContext, outcome: Outcome): void {
   const envs = program
     .command("envs")
     .description("environments that a job can name, and their arguments")
@@ -30,19 +30,43 @@ export function addEnvironmentCommands(program: Command, context: CommandContext
   command(envs, "describe <kind>", "its arguments, with ranges and defaults")
     .option(...pool)
     .action(async (kind: string, flags: object) => (await load()).describeEnvironment(kind, flags, context));
-  command(envs, "try <kind>", "play one episode yourself, line by line: a line is an action, its end Ctrl-D")
-    .option("--args <json>", "the environment's arguments, as a job has them in environment.args")
-    .option("--dataset <name|file>", "arguments of a task go over --args")
-    .option("--task <n>", "which of the dataset, from 0 (default: 0)")
+  episodeOptions(
+    command(envs, "try <kind>", "play one episode yourself, line by line: a line is an action, its end Ctrl-D"),
+  )
     .option("--seed <n>", "of the episode, where the environment draws (default: 0)")
     .option("--actions <file>", "play these instead, a line each")
     .option("--server <url>", "let a model play, by OpenAI's chat API; a key is taken from WHETSTONE_API_KEY")
     .option("--model <name>", "of that server (default: the first that it lists)")
     .option("--system <text>", "told to the model first")
-    .option("--runner <host:port>", "of this env-runner (default: the running runtime's)")
     .action(async (kind: string, flags: object) =>
       (await import("./commands/env-try.ts")).tryEnvironment(kind, flags, context),
     );
+  episodeOptions(
+    command(envs, "check <kind|url>", "whether it keeps what training needs: a kind, or the URL of an OpenEnv server"),
+  )
+    .option("--seed <n>", "of the first episode (default: 1)")
+    .option("--actions <file>", "play these in turns, a line each (default: eight words and numbers)")
+    .option("--steps <n>", "most steps of an episode (default: 20)")
+    .option("--sessions <n>", "at once (default: 4)")
+    .option("--timeout <seconds>", "of one reset, step or close (default: 10)")
+    .action(async (target: string, flags: object) =>
+      (await import("./commands/env-check.ts")).checkEnvironment(target, flags, context, outcome),
+    );
+  episodeOptions(command(envs, "serve <kind>", "let others play it: an OpenEnv server, until Ctrl-C"))
+    .option("--listen <host:port>", "port 0: any free one (default: 127.0.0.1:8000)")
+    .option("--sessions <n>", "at once (default: 64)")
+    .action(async (kind: string, flags: object) =>
+      (await import("./commands/env-serve.ts")).serveEnvironment(kind, flags, context),
+    );
+}
+
+/** Of commands that open episodes at an env-runner. */
+function episodeOptions(of: Command): Command {
+  return of
+    .option("--args <json>", "the environment's arguments, as a job has them in environment.args")
+    .option("--dataset <name|file>", "arguments of a task go over --args")
+    .option("--task <n>", "which of the dataset, from 0 (default: 0)")
+    .option("--runner <host:port>", "of this env-runner (default: the running runtime's)");
 }
 
 export function addFleetCommands(program: Command, context: CommandContext): void {

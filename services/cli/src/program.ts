@@ -48,7 +48,7 @@ export function buildProgram(
   addJobCommands(program, context, outcome);
   addEpisodeCommands(program, context, outcome);
   addPoolCommands(program, context);
-  addEnvironmentCommands(program, context);
+  addEnvironmentCommands(program, context, outcome);
   addFleetCommands(program, context);
   addBundleCommands(program, context);
   addModelCommands(program, context);

@@ -14,6 +14,8 @@ import { browserEnvironment } from "./environments/browser.ts";
 import { codeEnvironment } from "./environments/code.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { mcpEnvironment } from "./environments/mcp.ts";
+import { nemoGym } from "./environments/nemo-gym.ts";
+import { openEnv } from "./environments/openenv.ts";
 import { r2eGymEnvironment, sweBenchEnvironment } from "./environments/repository.ts";
 import { searchEnvironment } from "./environments/search.ts";
 import type { Judge } from "./environments/graded.ts";
@@ -68,6 +70,8 @@ export function builtIn({
     ...graded,
     ...inSandboxes.map((environment) => environment(sandboxes)),
     browserEnvironment(browsers),
+    openEnv,
+    nemoGym,
   ];
 }
 

@@ -25,18 +25,20 @@ export function actionOf(line: string): Action {
   }
 }
 
-/** @throws CliError when the file cannot be read */
 export async function scriptedPlayer(file: string): Promise<OpenPlayer> {
+  const actions = await readActions(file);
+  return { play: () => Promise.resolve(actions.shift()), [Symbol.asyncDispose]: async () => {} };
+}
+
+/** A line each. @throws CliError when the file cannot be read */
+export async function readActions(file: string): Promise<Action[]> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
     throw badInput([{ path: "--actions", reason: (error as Error).message }]);
   });
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
-  return { play: () => Promise.resolve(next(lines)), [Symbol.asyncDispose]: async () => {} };
-}
-
-function next(lines: string[]): Action | undefined {
-  const line = lines.shift();
-  return line === undefined ? undefined : actionOf(line);
+  return text
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map(actionOf);
 }
 
 /** Reads standard input; its end ends the episode. A terminal shows a prompt. */

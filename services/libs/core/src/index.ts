@@ -14,6 +14,7 @@ export {
   parseArtifact,
 } from "./artifacts.ts";
 export { type Backoff, type BackoffOptions, exponentialBackoff, retry, type RetryOptions } from "./backoff.ts";
+export { boundedText } from "./bounded-text.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { loadConfig, type LoadConfigOptions, parseOrThrow } from "./config.ts";
 export { dieWithUs } from "./die-with-us.ts";

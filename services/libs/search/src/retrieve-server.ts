@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Deadline, WhetstoneError } from "@whetstone/core";
+import { boundedText, Deadline, WhetstoneError } from "@whetstone/core";
 import { EpisodeError, type StepOptions } from "@whetstone/sdk";
 import type { Found, Searcher } from "@whetstone/tools";
 import { z } from "zod";
@@ -51,7 +51,7 @@ export class RetrieveServer implements Searcher {
     const sent = { "content-type": "application/json", ...headers };
     // No redirect is followed: the headers may hold a key.
     const response = await fetch(url, { method: "POST", headers: sent, body, signal, redirect: "error" });
-    const text = await bounded(response, maxBytes);
+    const text = await boundedText(response, maxBytes);
     if (!response.ok) throw new Error(`it answered ${response.status}: ${text.slice(0, 200)}`);
     return text;
   }
@@ -60,17 +60,6 @@ export class RetrieveServer implements Searcher {
     const message = `retrieval server ${this.#options.url}: ${reason}`;
     return new EpisodeError("ENVIRONMENT", message.slice(0, 600), { cause });
   }
-}
-
-async function bounded(response: Response, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new Error(`it sent an answer of more than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 function foundOf({ document, score }: z.output<typeof answer>["result"][number][number], i: number): Found {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes an environment with the libraries of tests/integration/any-agent/python in the folder given.
+# Makes a virtual environment with the packages of a file of pinned requirements: FOLDER REQUIREMENTS.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=$1
-requirements=tests/integration/any-agent/python/requirements.txt
+requirements=$2
 [ ! "$folder/.done" -nt "$requirements" ] || exit 0
 python -m venv --clear "$folder"
 "$folder/bin/pip" install -q --require-hashes --disable-pip-version-check -r "$requirements"
