@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { deriveSeed } from "@whetstone/core";
+import { deriveSeed, sleep } from "@whetstone/core";
 import type { FastifyInstance } from "fastify";
 import { type Callers, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
@@ -30,7 +30,10 @@ export interface GatewayApp extends AsyncDisposable {
   readonly agentsUrl: string | undefined;
   /** Of FleetService, "host:port". */
   readonly grpcAddress: string;
+  /** Ends everything at once. */
   readonly close: () => Promise<void>;
+  /** Takes no new sessions, waits for those there are as long as the settings say, and closes. */
+  readonly leave: () => Promise<void>;
 }
 
 /** Starts a gateway; it answers as soon as this resolves. */
@@ -66,10 +69,15 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     await Promise.all([rpc.close(0), engines.close(), folders[Symbol.asyncDispose](), scrape?.[Symbol.asyncDispose]()]);
     tls?.[Symbol.dispose]();
   };
+  const leave = async (): Promise<void> => {
+    sessions.leave();
+    await drained(sessions, config.drainMs, logger);
+    await close();
+  };
   const urlOf = ({ server }: FastifyInstance): string =>
     `${tls ? "https" : "http"}://${config.host}:${(server.address() as AddressInfo).port}`;
   const urls = { httpUrl: urlOf(http), agentsUrl: agents && urlOf(agents) };
-  return { ...urls, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
+  return { ...urls, grpcAddress: rpc.address, close, leave, [Symbol.asyncDispose]: close };
 }
 
 /** The parts, wired; nothing listens or ticks yet. */
@@ -114,12 +122,21 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };
 const SWEEP_MS = 10_000;
+const DRAIN_LOOK_MS = 50;
 /** An orchestrator opens hundreds of connections in one moment. */
 const BACKLOG = 4096;
 
 function registerEntry(control: FleetControl, entry: string): void {
   const at = entry.indexOf("=");
   control.register(entry.slice(0, at), new URL(entry.slice(at + 1)).origin);
+}
+
+/** Sessions end when their episodes do: whoever opened them closes them. */
+async function drained(sessions: SessionTable, drainMs: number, logger: Logger): Promise<void> {
+  const until = performance.now() + drainMs;
+  const atFirst = sessions.size;
+  while (sessions.size > 0 && performance.now() < until) await sleep(DRAIN_LOOK_MS);
+  if (atFirst > 0) logger.info("sessions_drained", { sessions: atFirst, lost: sessions.size });
 }
 
 function pause(ms: number, scope: CallScope): Promise<void> {

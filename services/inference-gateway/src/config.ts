@@ -25,6 +25,8 @@ export const ConfigSchema = z.strictObject({
   /** From receipt to answer, unless the client says x-whetstone-timeout-ms. */
   requestTimeoutMs: z.number().int().min(1).default(300_000),
   maxSessions: z.number().int().min(1).default(20_000),
+  /** How long sessions may go on when this process is told to end. What is left then is lost, and its episodes are played again. */
+  drainMs: z.number().int().min(0).default(0),
   sessionIdleMs: z.number().int().min(1).default(900_000),
   maxBodyBytes: z
     .number()

@@ -92,7 +92,9 @@ async function sendRendered(context: HttpContext, request: FastifyRequest, reply
 }
 
 function addServiceRoutes(server: FastifyInstance, context: HttpContext): void {
-  server.get("/healthz", () => ({ status: "ok" }));
+  server.get("/healthz", (_request, reply) =>
+    context.sessions.isLeaving ? reply.code(503).send({ status: "leaving" }) : { status: "ok" },
+  );
   server.get("/load", () => context.load.report());
   server.get("/metrics", async (_request, reply) =>
     reply.type(context.metrics.contentType).send(await context.metrics.render()),
