@@ -113,7 +113,7 @@ export async function sendWithRetry(
     });
     const busy = outcome?.status === 429 || outcome?.status === 503;
     // A server that leaves is not waited for where others are.
-    const most = outcome !== undefined && isLeaving(outcome) ? reconnects() : attempts;
+    const most = outcome !== undefined && isLeaving(outcome) && reconnects() < attempts ? 1 : attempts;
     if (outcome && !(busy && attempt < most)) return outcome;
     await sleep(pauseMs(attempt, outcome), request.signal);
   }
