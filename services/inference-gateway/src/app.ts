@@ -22,6 +22,7 @@ import { Exchange } from "./http/exchange.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { LoadReporter } from "./fleet/load-report.ts";
 import { gatewayMetrics } from "./http/metrics.ts";
+import { PeerRelay } from "./http/peer-relay.ts";
 
 export interface GatewayApp extends AsyncDisposable {
   /** For our own services, e.g. "http://127.0.0.1:8080". */
@@ -40,7 +41,8 @@ export interface GatewayApp extends AsyncDisposable {
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
-  const { fleet, sessions, engines, folders, control, http, agents, registered } = assemble(config, logger, tls);
+  const parts = assemble(config, logger, tls);
+  const { fleet, sessions, engines, folders, peers, control, http, agents, registered } = parts;
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -66,7 +68,8 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await Promise.all([http.close(), agents?.close()]);
-    await Promise.all([rpc.close(0), engines.close(), folders[Symbol.asyncDispose](), scrape?.[Symbol.asyncDispose]()]);
+    const opened = [folders, peers, scrape];
+    await Promise.all([rpc.close(0), engines.close(), ...opened.map((each) => each?.[Symbol.asyncDispose]())]);
     tls?.[Symbol.dispose]();
   };
   const leave = async (): Promise<void> => {
@@ -112,12 +115,18 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const idPrefix = `${randomBytes(4).toString("hex")}-`;
   const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections };
   const load = new LoadReporter(fleet, engines);
-  const context = { chat, sessions, metrics, load, requestTimeoutMs, logError };
+  const peers = peersOf(config, tls);
+  const context = { chat, sessions, metrics, load, peers, requestTimeoutMs, logError };
   // The same at both ports: a session may be used at either, and requests have one numbering.
   const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
   const http = createHttpServer(context, exchanges, options);
   const agents = config.agentPort === undefined ? undefined : createAgentsServer(context, exchanges, options);
-  return { fleet, sessions, engines, folders, control, http, agents, registered };
+  return { fleet, sessions, engines, folders, peers, control, http, agents, registered };
+}
+
+function peersOf({ ownUrl, peerUrl: peerUrls }: GatewayConfig, tls: TlsIdentity | undefined): PeerRelay | undefined {
+  if (ownUrl === undefined || peerUrls.length === 0) return undefined;
+  return new PeerRelay({ ownUrl, peerUrls, connect: tls && connectorTo(tls.to("gateway")) });
 }
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };

@@ -10,6 +10,10 @@ export const ConfigSchema = z.strictObject({
   httpPort: portSetting(8080),
   /** Agents, which need the key of an episode and no certificate. 0 picks a free one. Absent: there is no such port. */
   agentPort: portSetting().unwrap().optional(),
+  /** Ports for agents of all replicas, with commas between; a host name stands for all of its addresses. None: this is the only one. */
+  peerUrl: z.array(z.url({ protocol: /^https?$/ })).default([]),
+  /** Which of them is this replica's. */
+  ownUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** FleetService. 0 picks a free one. */
   grpcPort: portSetting(9080),
   /** Engines known from the start, "<id>=<url>". */
