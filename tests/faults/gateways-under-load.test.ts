@@ -44,7 +44,8 @@ let gateways: GatewayProcess[];
 let rotation: GatewayRotation;
 let fleetClient: Gateways;
 let fleet: EngineFleet;
-/** Engines that take no calls now, by id; and the most there were of them at once. */
+/** Living engines that take no calls now, by id; and the most there were of them at once. */
+const dead = new Set<string>();
 const fenced = new Set<string>();
 let mostFenced = 0;
 
@@ -81,7 +82,7 @@ function watched(client: Gateways): Gateways {
   return {
     ...client,
     fenceEngine: (request, options) => {
-      mostFenced = Math.max(mostFenced, fenced.add(request.id ?? "").size);
+      if (!dead.has(request.id ?? "")) mostFenced = Math.max(mostFenced, fenced.add(request.id ?? "").size);
       return client.fenceEngine(request, options);
     },
     unfenceEngine: async (request, options) => {
@@ -90,6 +91,12 @@ function watched(client: Gateways): Gateways {
       return answer;
     },
   };
+}
+
+function killEngine(index: number): void {
+  engines[index]?.kill();
+  dead.add(`e${index}`);
+  fenced.delete(`e${index}`);
 }
 
 function serve(version: number): Promise<number> {
@@ -187,7 +194,7 @@ it("attributes every token once, and never stops sampling", async () => {
     const before = attempts.length;
     await waitFor(() => attempts.length > before + SESSIONS / 2, { timeoutMs: 60_000, what: "calls before a switch" });
     const [from, switched] = [attempts.length, serve(version)];
-    if (version === KILL_ENGINE_AT) engines[2]?.kill();
+    if (version === KILL_ENGINE_AT) killEngine(2);
     if (version === KILL_GATEWAY_AT) await gateways[1]?.kill();
     expect(await switched).toBeGreaterThanOrEqual(2);
     sampledDuring.push(attempts.length - from);
