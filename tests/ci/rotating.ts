@@ -322,6 +322,20 @@ export const ROTATING: readonly Stage[] = [
     paths: ["tests/support", ...IMAGES],
   },
   {
+    name: "one machine: several gateways",
+    project: "unit",
+    tests: ["tests/faults/gateways.test.ts", "tests/faults/gateways-under-load.test.ts"],
+    environment: { WHETSTONE_GATEWAY_SWITCHES: "10" },
+    minutes: 6,
+    paths: [
+      "services/controller/src/fleet",
+      "services/inference-gateway/src/fleet",
+      "services/inference-gateway/src/sessions",
+      "services/rollout-orchestrator/src/play",
+      "tests/support/gateway-fleet.ts",
+    ],
+  },
+  {
     name: "one machine: agents in Python",
     project: "unit",
     tests: ["tests/integration/any-agent/python-agents.test.ts"],

@@ -59,6 +59,9 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
     ],
     agentsPort("https://agents.example:8443", "LoadBalancer", ["10.0.0.0/8"]),
   ],
+  [[], gateways("one")],
+  [["gateway.replicas=3"], gateways("several")],
+  [["gateway.autoscaling.enabled=true", "tls.mode=off"], gateways("scaled")],
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],
@@ -331,6 +334,50 @@ function enginesReachWeights(objects: readonly ChartObject[]): string[] {
     ...(reaching === "rel-engine,rel-trainer" ? [] : [`policies for weights: ${reaching}`]),
   ];
 }
+
+/** With several replicas our services know each by its address, one that leaves has time, and one at a time is evicted. */
+function gateways(how: "one" | "several" | "scaled"): Check {
+  return (objects) => {
+    const several = how !== "one";
+    const names = (kind: string): string[] => named(objects, kind).map(({ metadata }) => metadata.name);
+    const deployment = named(objects, "Deployment").find(({ metadata }) => metadata.name === "rel-gateway");
+    const { replicas, strategy, template } = deployment?.["spec"] as {
+      replicas?: number;
+      strategy: { type: string };
+      template: { spec: { terminationGracePeriodSeconds: number } };
+    };
+    const valueOf = (name: string): string =>
+      podsOf(objects)
+        .flatMap(({ containers }) => containers.flatMap(({ env = [] }) => env))
+        .find((each) => each.name === name)?.value ?? "";
+    const host = several ? "rel-gateway-headless" : "rel-gateway";
+    const policy = JSON.stringify(policiesOf(objects).find((each) => selects(each, GATEWAY_LABELS)) ?? {});
+    const wanted: [boolean, string][] = [
+      [names("Service").includes("rel-gateway-headless") === several, "a Service for each replica's address"],
+      [names("HorizontalPodAutoscaler").includes("rel-gateway") === (how === "scaled"), "an autoscaler"],
+      [names("PodDisruptionBudget").includes("rel-gateway") === several, "a disruption budget"],
+      [replicas === { one: 1, several: 3, scaled: undefined }[how], `${replicas} replicas`],
+      [strategy.type === (several ? "RollingUpdate" : "Recreate"), `strategy ${strategy.type}`],
+      [template.spec.terminationGracePeriodSeconds === (several ? 75 : 15), "another time to end"],
+      [valueOf("WHETSTONE_GATEWAY_URL").includes(`//${host}:8080`), valueOf("WHETSTONE_GATEWAY_URL")],
+      [
+        valueOf("WHETSTONE_AGENT_GATEWAY_URL").includes(`//${several ? host : "rel-agents"}:8081`),
+        "the port for agents",
+      ],
+      [valueOf("WHETSTONE_FLEET_ADDRESS") === `${host}:9080`, valueOf("WHETSTONE_FLEET_ADDRESS")],
+      [(valueOf("WHETSTONE_OWN_URL") !== "") === several, "its own URL"],
+      [valueOf("WHETSTONE_DRAIN_MS") === (several ? "60000" : ""), "time for sessions"],
+      [/"from":\[\{"podSelector":\{"matchLabels":\{[^}]*"gateway"/.test(policy) === several, "a way between replicas"],
+    ];
+    return wanted.filter(([isSo]) => !isSo).map(([, complaint]) => `gateways (${how}): ${complaint}`);
+  };
+}
+
+const GATEWAY_LABELS = {
+  "app.kubernetes.io/name": "whetstone",
+  "app.kubernetes.io/instance": "rel",
+  "app.kubernetes.io/component": "gateway",
+};
 
 /** HTTP agents are told of a name that the gateway's certificate has; nothing but the port for agents goes with it, and nobody is let in unasked. */
 function agentsPort(url: string, type: string, cidrs: readonly string[]): Check {

@@ -16,6 +16,8 @@ import { createLogger, createMetrics, silentLogger } from "@whetstone/telemetry"
 import { freePort, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EngineFleet } from "../../services/controller/src/fleet/engine-fleet.ts";
+import { everyGateway, type Gateways } from "../../services/controller/src/fleet/gateways/every-gateway.ts";
+import { GatewayReplicas } from "../../services/controller/src/fleet/gateways/gateway-replicas.ts";
 import {
   INFERENCE_FLEETS,
   type InferenceFleet,
@@ -36,7 +38,7 @@ const MODEL = join(DATA, "models/policy");
 const stack = new AsyncDisposableStack();
 const stop = new AbortController();
 let kube: Kube;
-let gateway: ReturnType<typeof createClient<typeof FleetService>>;
+let gateway: Gateways;
 let gatewayProcess: ChildProcess;
 let ports: { http: number; grpc: number };
 let engines: EngineFleet;
@@ -51,7 +53,9 @@ beforeAll(async () => {
   await kube.create(VOLUME_CLAIMS, { metadata: { name: "data" }, spec: claim });
   ports = { http: await freePort(), grpc: await freePort() };
   gatewayProcess = await startGateway();
-  gateway = stack.use(createClient(FleetService, `127.0.0.1:${ports.grpc}`));
+  const connect = (address: string) => createClient(FleetService, address);
+  const replicas = new GatewayReplicas({ addresses: [`127.0.0.1:${ports.grpc}`], connect });
+  gateway = stack.use(everyGateway(replicas, LOG));
   engines = new EngineFleet({ client: gateway, logger: LOG, onQuarantine: () => undefined });
   operator = await startOperator();
 });

@@ -53,12 +53,14 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "loop/batch": ["datasets", "jobs", "leading", "loop"],
     "loop/trainer": ["leading", "loop"],
     "loop/validation": ["datasets", "jobs", "loop", "loop/batch"],
-    fleet: ["leading", "loop", "operator/inference-fleet"],
+    fleet: ["fleet/gateways", "leading", "loop", "operator/inference-fleet"],
+    "fleet/gateways": ["fleet"],
     pools: ["jobs/validation", "operator/environment-pool"],
     sandboxes: ["operator", "operator/sandbox-pool"],
     operator: [
       ".",
       "fleet",
+      "fleet/gateways",
       "jobs",
       "jobs/service",
       "jobs/validation",
@@ -92,7 +94,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     ],
     "operator/ray": ["operator", "operator/kueue", "operator/training-job"],
     "operator/training-job": [
-      "fleet",
+      "fleet/gateways",
       "jobs",
       "jobs/deletion",
       "jobs/validation",
@@ -176,6 +178,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
 /** Files that decide and do nothing: no clock, no I/O, and of ours they import only each other (types from anywhere). */
 export const PURE: readonly string[] = [
   "controller/src/datasets/{dataset,json-column,task-line}.ts",
+  "controller/src/fleet/gateways/merge-engines.ts",
   "controller/src/jobs/{compiled-job,duration}.ts",
   "controller/src/jobs/validation/{manifest-size,validate-*,violation}.ts",
   "controller/src/loop/{admission,failure-reason,next-job,trained-batches}.ts",
@@ -188,7 +191,7 @@ export const PURE: readonly string[] = [
   "rollout-orchestrator/src/play/{call-steps,limits,record,session-name}.ts",
   "rollout-orchestrator/src/replay/compare-episodes.ts",
   "rollout-orchestrator/src/seal/{seal,sealable,summary,trainable}.ts",
-  "rollout-orchestrator/src/slots/{adaptive-limit,fair-gate}.ts",
+  "rollout-orchestrator/src/slots/{adaptive-limit,fair-gate,merge-loads}.ts",
   "rollout-orchestrator/src/tasks/{delivery,needs-module}.ts",
   "inference-gateway/src/{completion,formats,dialects/**}/*.ts",
   "inference-gateway/src/sessions/{continuation,demonstration,raw-prompt,session,session-table}.ts",

@@ -43,6 +43,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     paths: dataPaths(data),
     model,
     engines,
+    gateways: 1,
     trainerDtype: "float32",
     trainerBackend: "local",
     trainerRanks: 1,

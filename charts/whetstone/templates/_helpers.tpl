@@ -258,6 +258,16 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- get $root.Values.tls.secrets $role | default $default -}}
 {{- end -}}
 
+{{/* "true" where the gateway has, or may get, more than one replica. */}}
+{{- define "whetstone.gateway.several" -}}
+{{- if or .Values.gateway.autoscaling.enabled (gt (int .Values.gateway.replicas) 1) }}true{{ end -}}
+{{- end -}}
+
+{{/* Where our own services find the gateway: with several replicas every one of them by its address. */}}
+{{- define "whetstone.gateway.host" -}}
+{{- include "whetstone.fullname" (list . "gateway") }}{{ if include "whetstone.gateway.several" . }}-headless{{ end -}}
+{{- end -}}
+
 {{/* Where agents find the gateway's port for them: within the cluster by a name that holds in every namespace. */}}
 {{- define "whetstone.agentsUrl" -}}
 {{- $name := printf "%s.%s.svc" (include "whetstone.fullname" (list . "agents")) .Release.Namespace -}}

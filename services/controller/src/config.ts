@@ -12,8 +12,8 @@ export const ConfigSchema = z.strictObject({
   natsMonitors: z.array(z.string()).default([]),
   /** Copies of every stream and bucket: 1, or 3 on a cluster of NATS servers. */
   streamReplicas: z.number().int().min(1).max(5).default(1),
-  /** host:port of the gateway's FleetService. */
-  fleetAddress: z.string(),
+  /** FleetService of the gateway's replicas, "host:port" with commas between; a host stands for all of its addresses. */
+  fleetAddress: z.array(z.string().regex(/:\d+$/, 'must be "host:port"')).min(1),
   trainerAddress: z.string(),
   /** EnvironmentService of the default pool's one env-runner. Absent, on Kubernetes: EnvironmentPools. */
   envAddress: z.string().optional(),

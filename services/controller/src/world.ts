@@ -17,7 +17,9 @@ import { createClient, type RpcClient } from "@whetstone/rpc";
 import { createMetrics, type Logger } from "@whetstone/telemetry";
 import { connectorTo, type TlsIdentity } from "@whetstone/tls";
 import { fixedHost, type FindHost, noHost, pooledHost } from "./pools/environment-hosts.ts";
-import { fencedFleet, type FleetClient } from "./fleet/fenced-fleet.ts";
+import { fencedFleet } from "./fleet/fenced-fleet.ts";
+import { everyGateway, type Gateways } from "./fleet/gateways/every-gateway.ts";
+import { GatewayReplicas } from "./fleet/gateways/gateway-replicas.ts";
 import { EngineControl } from "./fleet/engine-control.ts";
 import { EngineFleet } from "./fleet/engine-fleet.ts";
 import { InstallationNotices } from "./operator/installation-notices.ts";
@@ -48,7 +50,7 @@ export interface World extends ControllerBase {
   /** Absent: not on Kubernetes. */
   readonly kube: Kube | undefined;
   readonly fleet: EngineFleet;
-  readonly fleetClient: FleetClient;
+  readonly fleetClient: Gateways;
   readonly trainer: TrainerClient;
   readonly trainerClient: RpcClient<typeof TrainerService>;
   readonly findHost: FindHost;
@@ -71,8 +73,11 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const { config, nats, logger, tls } = parts;
   const streams = await openStreams(nats, { logger });
   const lead = new Lead();
-  const gateway = stack.use(createClient(FleetService, config.fleetAddress, { tls: tls?.to("gateway") }));
-  const fleetClient = fencedFleet(gateway, lead);
+  const gateways = new GatewayReplicas({
+    addresses: config.fleetAddress,
+    connect: (address) => fencedFleet(createClient(FleetService, address, { tls: tls?.to("gateway") }), lead),
+  });
+  const fleetClient = stack.use(everyGateway(gateways, logger));
   const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
   const rollouts = stack.use(
     createClient(RolloutService, config.orchestratorAddress, { tls: tls?.to("orchestrator") }),

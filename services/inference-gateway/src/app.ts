@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { deriveSeed } from "@whetstone/core";
+import { deriveSeed, sleep } from "@whetstone/core";
 import type { FastifyInstance } from "fastify";
 import { type Callers, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
@@ -22,6 +22,7 @@ import { Exchange } from "./http/exchange.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { LoadReporter } from "./fleet/load-report.ts";
 import { gatewayMetrics } from "./http/metrics.ts";
+import { PeerRelay } from "./http/peer-relay.ts";
 
 export interface GatewayApp extends AsyncDisposable {
   /** For our own services, e.g. "http://127.0.0.1:8080". */
@@ -30,14 +31,18 @@ export interface GatewayApp extends AsyncDisposable {
   readonly agentsUrl: string | undefined;
   /** Of FleetService, "host:port". */
   readonly grpcAddress: string;
+  /** Ends everything at once. */
   readonly close: () => Promise<void>;
+  /** Takes no new sessions, waits for those there are as long as the settings say, and closes. */
+  readonly leave: () => Promise<void>;
 }
 
 /** Starts a gateway; it answers as soon as this resolves. */
 export async function startApp(config: GatewayConfig, deps: { readonly logger: Logger }): Promise<GatewayApp> {
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
-  const { fleet, sessions, engines, folders, control, http, agents, registered } = assemble(config, logger, tls);
+  const parts = assemble(config, logger, tls);
+  const { fleet, sessions, engines, folders, peers, control, http, agents, registered } = parts;
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -63,13 +68,19 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await Promise.all([http.close(), agents?.close()]);
-    await Promise.all([rpc.close(0), engines.close(), folders[Symbol.asyncDispose](), scrape?.[Symbol.asyncDispose]()]);
+    const opened = [folders, peers, scrape];
+    await Promise.all([rpc.close(0), engines.close(), ...opened.map((each) => each?.[Symbol.asyncDispose]())]);
     tls?.[Symbol.dispose]();
+  };
+  const leave = async (): Promise<void> => {
+    sessions.leave();
+    await drained(sessions, config.drainMs, logger);
+    await close();
   };
   const urlOf = ({ server }: FastifyInstance): string =>
     `${tls ? "https" : "http"}://${config.host}:${(server.address() as AddressInfo).port}`;
   const urls = { httpUrl: urlOf(http), agentsUrl: agents && urlOf(agents) };
-  return { ...urls, grpcAddress: rpc.address, close, [Symbol.asyncDispose]: close };
+  return { ...urls, grpcAddress: rpc.address, close, leave, [Symbol.asyncDispose]: close };
 }
 
 /** The parts, wired; nothing listens or ticks yet. */
@@ -104,22 +115,37 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const idPrefix = `${randomBytes(4).toString("hex")}-`;
   const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections };
   const load = new LoadReporter(fleet, engines);
-  const context = { chat, sessions, metrics, load, requestTimeoutMs, logError };
+  const peers = peersOf(config, tls);
+  const context = { chat, sessions, metrics, load, peers, requestTimeoutMs, logError };
   // The same at both ports: a session may be used at either, and requests have one numbering.
   const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
   const http = createHttpServer(context, exchanges, options);
   const agents = config.agentPort === undefined ? undefined : createAgentsServer(context, exchanges, options);
-  return { fleet, sessions, engines, folders, control, http, agents, registered };
+  return { fleet, sessions, engines, folders, peers, control, http, agents, registered };
+}
+
+function peersOf({ ownUrl, peerUrl: peerUrls }: GatewayConfig, tls: TlsIdentity | undefined): PeerRelay | undefined {
+  if (ownUrl === undefined || peerUrls.length === 0) return undefined;
+  return new PeerRelay({ ownUrl, peerUrls, connect: tls && connectorTo(tls.to("gateway")) });
 }
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };
 const SWEEP_MS = 10_000;
+const DRAIN_LOOK_MS = 50;
 /** An orchestrator opens hundreds of connections in one moment. */
 const BACKLOG = 4096;
 
 function registerEntry(control: FleetControl, entry: string): void {
   const at = entry.indexOf("=");
   control.register(entry.slice(0, at), new URL(entry.slice(at + 1)).origin);
+}
+
+/** Sessions end when their episodes do: whoever opened them closes them. */
+async function drained(sessions: SessionTable, drainMs: number, logger: Logger): Promise<void> {
+  const until = performance.now() + drainMs;
+  const atFirst = sessions.size;
+  while (sessions.size > 0 && performance.now() < until) await sleep(DRAIN_LOOK_MS);
+  if (atFirst > 0) logger.info("sessions_drained", { sessions: atFirst, lost: sessions.size });
 }
 
 function pause(ms: number, scope: CallScope): Promise<void> {

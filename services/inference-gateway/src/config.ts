@@ -10,6 +10,10 @@ export const ConfigSchema = z.strictObject({
   httpPort: portSetting(8080),
   /** Agents, which need the key of an episode and no certificate. 0 picks a free one. Absent: there is no such port. */
   agentPort: portSetting().unwrap().optional(),
+  /** Ports for agents of all replicas, with commas between; a host name stands for all of its addresses. None: this is the only one. */
+  peerUrl: z.array(z.url({ protocol: /^https?$/ })).default([]),
+  /** Which of them is this replica's. */
+  ownUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** FleetService. 0 picks a free one. */
   grpcPort: portSetting(9080),
   /** Engines known from the start, "<id>=<url>". */
@@ -25,6 +29,8 @@ export const ConfigSchema = z.strictObject({
   /** From receipt to answer, unless the client says x-whetstone-timeout-ms. */
   requestTimeoutMs: z.number().int().min(1).default(300_000),
   maxSessions: z.number().int().min(1).default(20_000),
+  /** How long sessions may go on when this process is told to end. What is left then is lost, and its episodes are played again. */
+  drainMs: z.number().int().min(0).default(0),
   sessionIdleMs: z.number().int().min(1).default(900_000),
   maxBodyBytes: z
     .number()

@@ -19,8 +19,7 @@ import { playTask } from "./play/play-task.ts";
 import { ExternalModels } from "./play/external-models.ts";
 import { fixedPools } from "./environments/fixed-pools.ts";
 import { JobPullers } from "./tasks/job-pullers.ts";
-import { Gateway } from "./play/gateway.ts";
-import { openGatewayWays } from "./play/gateway-access.ts";
+import { GatewayReplicas } from "./play/gateway-replicas.ts";
 import { type OnActivity, watchJobs } from "./tasks/job-watch.ts";
 import { poolOf, type Pools } from "./environments/pools.ts";
 import { RunnerClients } from "./environments/runner-clients.ts";
@@ -72,30 +71,27 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   await (config.makeStreams ? ensurePlatform(nats) : awaitPlatform(nats));
   const streams = await openStreams(nats, { logger });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
-  const ways = await openGatewayWays(config, tls, opened);
-  const { programFolders, moduleMemoryMib: memoryMiB } = config;
-  const commands = opened.use(
-    new CommandSandboxes({ connectGateway: ways.connectPrograms, programFolders, memoryMiB }),
+  const gateways = opened.use(
+    await GatewayReplicas.open({ urls: config, connections: config.maxEpisodes, tls, logger }),
   );
+  const { programFolders, moduleMemoryMib: memoryMiB } = config;
+  const connectGateway = (origin: string) => gateways.connectProgram(origin);
+  const commands = opened.use(new CommandSandboxes({ connectGateway, programFolders, memoryMiB }));
   const actors = createRegistry<RegisteredActor>("agent", deps.actors ?? builtInActors(callbacks, commands.run));
   const runners = opened.use(new RunnerClients({ tls: tls?.to("env-runner") }));
-  const gateway = opened.use(new Gateway(config.gatewayUrl, config.maxEpisodes, ways.access));
   const gate = new FairGate(config.maxEpisodes, { now: () => performance.now() });
   const registry = createMetrics({ component: "rollout-orchestrator" });
   const metrics = orchestratorMetrics(registry, gate);
-  const player = { actors, environments: runners, gateway, externals: opened.use(new ExternalModels()) };
+  const player = { actors, environments: runners, gateway: gateways, externals: opened.use(new ExternalModels()) };
   const bundles = openBundleStore(nats);
   const modules = opened.use(
-    new ModulePlayer(
-      { ...config, gatewayUrl: ways.url, publicUrl: ways.access.publicUrl },
-      {
-        bundles,
-        runners,
-        logger,
-        connectGateway: ways.connect,
-        onEnd: ({ code }) => metrics.moduleEnd(code),
-      },
-    ),
+    new ModulePlayer(config, {
+      bundles,
+      runners,
+      logger,
+      gateways,
+      onEnd: ({ code }) => metrics.moduleEnd(code),
+    }),
   );
   const pools = config.watchPools
     ? opened.use(new WatchedPools(nats, logger))
@@ -135,8 +131,7 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
     logger.error("job_watch_failed", { error });
   });
   const { environmentSlots } = pullers;
-  const reached = { ...config, gatewayUrl: ways.url };
-  const control = new SlotControl({ config: reached, gate, environmentSlots, onLimit: metrics.limit, logger });
+  const control = new SlotControl({ config, gateways, gate, environmentSlots, onLimit: metrics.limit, logger });
   opened.use(control);
   const all = opened.move();
   let closing: Promise<void> | undefined;

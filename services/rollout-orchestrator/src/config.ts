@@ -12,13 +12,15 @@ export const ConfigSchema = z.strictObject({
   grpcPort: portSetting(9082),
   /** Make the streams that all jobs share; false: wait until the controller has, as where rights are by role. */
   makeStreams: z.boolean().default(true),
-  /** Base URL of the gateway's HTTP side. */
-  gatewayUrl: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8080"),
-  /** Base URL of the gateway's port for agents: what programs (`command`) are told; without a path. Absent: they are told `gatewayUrl`, with a session in it. */
+  /** Base URLs of the gateway's replicas, with commas between; a host name stands for all of its addresses. */
+  gatewayUrl: z
+    .array(z.url({ protocol: /^https?$/ }))
+    .min(1)
+    .default(["http://127.0.0.1:8080"]),
+  /** Their ports for agents, in the same order: what programs (`command`) are told; without a path. None: they are told `gatewayUrl`, with a session in it. */
   agentGatewayUrl: z
-    .url({ protocol: /^https?$/ })
-    .regex(/^\w+:\/\/[^/?#]+\/?$/, "must have no path")
-    .optional(),
+    .array(z.url({ protocol: /^https?$/ }).regex(/^\w+:\/\/[^/?#]+\/?$/, "must have no path"))
+    .default([]),
   /** How agents on other machines (`http`) reach that port, by a load balancer say. Absent: as `agentGatewayUrl` says. */
   publicGatewayUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** EnvironmentService, "host:port", of the default pool's one env-runner. Not used where pools are watched. */

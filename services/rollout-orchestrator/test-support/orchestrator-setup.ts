@@ -121,7 +121,7 @@ export class OrchestratorSetup implements AsyncDisposable {
     const overrides = {
       grpcPort: 0,
       natsUrl: this.server.url,
-      gatewayUrl: this.gateway.url,
+      gatewayUrl: [this.gateway.url],
       envAddress: this.environments.address,
       ackWaitMs: 1_000,
       ...settings,

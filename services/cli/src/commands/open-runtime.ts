@@ -20,6 +20,7 @@ import { startProgress } from "./start-progress.ts";
 export interface RuntimeFlags extends CommonOptions {
   readonly model?: string;
   readonly engines?: string;
+  readonly gateways?: string;
   readonly trainerThreads?: string;
   readonly trainerDtype?: string;
   readonly trainerBackend?: string;
@@ -63,11 +64,12 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const violations: Violation[] = [];
   const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
   const trainer = readTrainer(flags, environment, violations);
+  const gateways = readInteger(flags.gateways ?? "1", "--gateways", [1, 16], violations);
   const ports = readPorts(flags, environment, violations);
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
   const objectStore = readObjectStore(flags, environment, violations);
   if (violations.length > 0) throw badInput(violations);
-  return { engines, ...trainer, ports, pythonEnvironments, objectStore };
+  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore };
 }
 
 /** What trainer and engines are told; they say themselves what they need beside it. */

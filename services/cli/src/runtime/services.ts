@@ -18,6 +18,8 @@ export interface TableOptions {
   /** Makes the default model. Absent: the user's own folder is used. */
   readonly prepareModel?: (signal: AbortSignal) => Promise<void>;
   readonly engines: number;
+  /** Replicas of the gateway. */
+  readonly gateways: number;
   readonly trainerThreads: number;
   readonly trainerDtype: string;
   readonly trainerBackend: string;
@@ -57,6 +59,14 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   const engines = Array.from({ length: options.engines }, (_, index) =>
     engine(options, index, port(`engine-${index}`)),
   );
+  const gateways = Array.from({ length: options.gateways }, (_, index) =>
+    gateway(gatewayName(index), engines, {
+      http: port(gatewayName(index)),
+      grpc: port(`${gatewayName(index)}-grpc`),
+      agents: port(`${gatewayName(index)}-agents`),
+    }),
+  );
+  const gatewayNames = gateways.map(({ name }) => name);
   const runners = pythonRunner(options, port("env-runner-python"));
   const runnerNames = ["env-runner", ...runners.map(({ name }) => name)];
   const pools = runners.map(({ ports }) => `${PYTHON_POOL}=${HOST}:${ports["grpc"]}`).join(",");
@@ -67,7 +77,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   return [
     nats(options, port("nats"), port("nats-monitor")),
     ...engines,
-    gateway(engines, { http: port("gateway"), grpc: port("gateway-grpc"), agents: port("gateway-agents") }),
+    ...gateways,
     node({
       name: "env-runner",
       needs: [],
@@ -85,12 +95,12 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     node({
       name: "orchestrator",
       folder: "rollout-orchestrator",
-      needs: ["nats", "gateway", ...runnerNames],
+      needs: ["nats", ...gatewayNames, ...runnerNames],
       grpc: port("orchestrator"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
-        WHETSTONE_GATEWAY_URL: `http://${HOST}:${port("gateway")}`,
-        WHETSTONE_AGENT_GATEWAY_URL: `http://${HOST}:${port("gateway-agents")}`,
+        WHETSTONE_GATEWAY_URL: gateways.map(({ ports }) => `http://${HOST}:${ports["http"]}`).join(","),
+        WHETSTONE_AGENT_GATEWAY_URL: gateways.map(({ ports }) => `http://${HOST}:${ports["agents"]}`).join(","),
         // Programs of jobs lie anywhere on a machine whose user submits them.
         WHETSTONE_PROGRAM_FOLDERS: "/",
         ...environments,
@@ -98,12 +108,12 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     }),
     node({
       name: "controller",
-      needs: ["nats", "gateway", ...runnerNames, "trainer", "orchestrator", ...engines.map(({ name }) => name)],
+      needs: ["nats", ...gatewayNames, ...runnerNames, "trainer", "orchestrator", ...engines.map(({ name }) => name)],
       grpc: port("controller"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_NATS_MONITORS: `http://${HOST}:${port("nats-monitor")}`,
-        WHETSTONE_FLEET_ADDRESS: `${HOST}:${port("gateway-grpc")}`,
+        WHETSTONE_FLEET_ADDRESS: gateways.map(({ ports }) => `${HOST}:${ports["grpc"]}`).join(","),
         WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
         ...environments,
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
@@ -116,11 +126,18 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 /** Ports that nobody fixes. */
 const UNNAMED = ["nats-monitor", "gateway-agents", "env-runner-python", "trainer-weights"];
 
-/** Engines beyond the first get the ports after it when it is fixed. */
+/** The first has the name that a single one has. */
+function gatewayName(index: number): string {
+  return index === 0 ? "gateway" : `gateway-${index}`;
+}
+
+/** Engines beyond the first get the ports after it when it is fixed; gateways beyond the first get free ones. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
   const names = PORT_NAMES.filter((name) => name !== "engine");
-  const free = await freePorts(names.length + options.engines + UNNAMED.length);
-  const chosen = new Map<string, number>(UNNAMED.map((name) => [name, free.pop() as number]));
+  const more = Array.from({ length: options.gateways - 1 }, (_, index) => gatewayName(index + 1));
+  const unnamed = [...UNNAMED, ...more.flatMap((name) => [name, `${name}-grpc`, `${name}-agents`])];
+  const free = await freePorts(names.length + options.engines + unnamed.length);
+  const chosen = new Map<string, number>(unnamed.map((name) => [name, free.pop() as number]));
   for (const name of names) chosen.set(name, options.ports[name] ?? (free.pop() as number));
   for (let index = 0; index < options.engines; index += 1) {
     const fixed = options.ports.engine;
@@ -242,14 +259,18 @@ function pythonRunner({ pythonEnvironments }: TableOptions, port: number): Servi
   ];
 }
 
-function gateway(engines: readonly ServiceSpec[], ports: Record<"http" | "grpc" | "agents", number>): ServiceSpec {
+function gateway(
+  name: string,
+  engines: readonly ServiceSpec[],
+  ports: Record<"http" | "grpc" | "agents", number>,
+): ServiceSpec {
   const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
   const settings = {
     WHETSTONE_ENGINES: list,
     WHETSTONE_HTTP_PORT: String(ports.http),
     WHETSTONE_AGENT_PORT: String(ports.agents),
   };
-  const spec = node({ name: "gateway", folder: "inference-gateway", needs: [], grpc: ports.grpc, settings });
+  const spec = node({ name, folder: "inference-gateway", needs: [], grpc: ports.grpc, settings });
   const health = { kind: "http", port: ports.http, paths: ["/healthz", "/health"] } as const;
   return { ...spec, ports, health };
 }

@@ -7,6 +7,7 @@ import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { silentLogger } from "@whetstone/telemetry";
 import { startScriptedEngine, waitFor } from "@whetstone/testkit";
 import { afterEach, expect, it } from "vitest";
+import { oneGateway } from "../../test-support/one-gateway.ts";
 import { EngineFleet } from "./engine-fleet.ts";
 
 let hung: Server | undefined;
@@ -35,7 +36,11 @@ it("is held up by an engine that hangs only until that one is given up", async (
     unfenceEngine: ({ id }: { id: string }) => Promise.resolve(void unfenced.push(id)),
     forgetPolicy: () => Promise.resolve({}),
   };
-  const fleet = new EngineFleet({ client: client as never, logger: silentLogger, onQuarantine: () => undefined });
+  const fleet = new EngineFleet({
+    client: oneGateway(client as never),
+    logger: silentLogger,
+    onQuarantine: () => undefined,
+  });
   const policy = create(PolicyRecordSchema, { job: "job", policyVersion: 1n, path: "/tmp" });
   let serving: number | undefined;
   const serve = fleet.serve(policy, AbortSignal.timeout(10_000)).then((count) => (serving = count));

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Gate, isAbort, policyLabel, raceSignal, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { RpcClient } from "@whetstone/rpc";
 import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
-import type { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { Fleet } from "../loop/ports.ts";
 import { EngineAttempts } from "./engine-attempts.ts";
 import { EngineControl } from "./engine-control.ts";
+import type { Gateways } from "./gateways/every-gateway.ts";
+import type { SeenEngine } from "./gateways/merge-engines.ts";
 import { WeightRepair } from "./weight-repair.ts";
 import type { Authority } from "../leading/lead.ts";
 
 /** How often engines are looked at between switches. */
 const REPAIR_EVERY_MS = 300;
 const DRAIN_MS = 60_000;
+/** Of each step in which a replica of the gateway is told of an engine that others use. */
+const ADMIT_MS = 10_000;
 /** An engine that takes longer than this for its switch lets others begin theirs. */
 const TURN_MS = 10_000;
 /** A gateway that does not answer holds up nobody: a policy that it still knows is replaced by the next one. */
 const FORGET_MS = 2_000;
 
 interface Options {
-  readonly client: RpcClient<typeof FleetService>;
+  readonly client: Gateways;
   readonly logger: Logger;
   readonly onQuarantine: (engine: string, reason: string) => void;
   /** Of engines with https:// control URLs. */
@@ -153,26 +155,52 @@ export class EngineFleet implements Fleet {
     return { serving: 0, verdict: undefined };
   }
 
-  async #bring(engine: Engine, turns: Gate, signal: AbortSignal): Promise<boolean> {
+  async #bring(engine: SeenEngine, turns: Gate, signal: AbortSignal): Promise<boolean> {
     const policy = this.#wanted;
     if (!policy) return false;
-    if (serves(engine, policy)) return true;
-    if (!this.#attempts.isDue(engine.id, keyOf(policy), performance.now())) return false;
+    if (engine.views.every(({ engine: view }) => serves(view, policy))) return true;
+    if (!this.#attempts.isDue(engine.id, keyOf(policy), performance.now())) return serves(engine, policy);
     if (engine.state === EngineState.QUARANTINED) this.#options.onQuarantine(engine.id, engine.reason);
     const leaves = new AbortController();
     this.#switches.set(engine.id, leaves);
     try {
-      await this.#switch(engine, policy, turns, AbortSignal.any([signal, leaves.signal]));
+      const until = AbortSignal.any([signal, leaves.signal]);
+      if (!(await this.#admit(engine, policy, until))) await this.#switch(engine, policy, turns, until);
       this.#attempts.succeeded(engine.id);
       return true;
     } catch (error) {
       if ((signal.aborted && isAbort(error)) || isOver(error)) throw error;
       this.#attempts.failed(engine.id, keyOf(policy), error, performance.now());
       this.#options.logger.warn("engine_switch_failed", { engine: engine.id, error });
-      return false;
+      return serves(engine, policy);
     } finally {
       this.#switches.delete(engine.id);
     }
+  }
+
+  /**
+   * A replica of the gateway that has just begun, or was away during a switch, is told what an engine serves which goes on
+   * sampling for the others meanwhile. It is verified as after a switch; nothing is paused.
+   * @returns false where the engine has to be switched
+   */
+  async #admit(engine: SeenEngine, policy: PolicyRecord, signal: AbortSignal): Promise<boolean> {
+    if (!serves(engine, policy)) return false;
+    const control = this.#controlOf(controlUrlOf(engine));
+    if (!(await isLoaded(engine, policy, control, signal)) || (await control.isPaused(signal))) return false;
+    const { id } = engine;
+    const behind = engine.views
+      .filter(({ engine: view }) => !serves(view, policy))
+      .map(({ gateway }) => gateway.client);
+    // What such a replica asked for under an older label is taken back: its answers would be discarded (I5).
+    await Promise.all(behind.map((gateway) => gateway.fenceEngine({ id }, { signal, deadlineMs: ADMIT_MS })));
+    await Promise.all(behind.map((gateway) => gateway.drainEngine({ id }, { signal, deadlineMs: ADMIT_MS })));
+    await control.canary(labelOf(policy), signal);
+    const served = servedOf(policy);
+    await Promise.all(
+      behind.map((gateway) => gateway.unfenceEngine({ id, policy: served }, { signal, deadlineMs: ADMIT_MS })),
+    );
+    this.#options.logger.info("engine_admitted", { engine: id, label: labelOf(policy), gateways: behind.length });
+    return true;
   }
 
   /**
@@ -210,9 +238,7 @@ export class EngineFleet implements Fleet {
     if (await control.isPaused(signal))
       throw new WhetstoneError("CONTRACT_VIOLATION", `engine ${engine.id} is paused after resume`);
     await control.canary(label, signal);
-    const { job, policyVersion, path: modelPath, tokenizerPath } = policy;
-    const served = { policy: job, policyVersion, label, modelPath, tokenizerPath };
-    await client.unfenceEngine({ id: engine.id, policy: served }, { signal });
+    await client.unfenceEngine({ id: engine.id, policy: servedOf(policy) }, { signal });
   }
 
   /** The label changes only after a complete load, and is read back (I7). */
@@ -288,6 +314,12 @@ function controlUrlOf(engine: Engine): string {
 
 function keyOf(policy: PolicyRecord): string {
   return `${labelOf(policy)} ${policy.path}`;
+}
+
+/** What gateways are told of it. */
+function servedOf(policy: PolicyRecord) {
+  const { job, policyVersion, path: modelPath, tokenizerPath } = policy;
+  return { policy: job, policyVersion, label: labelOf(policy), modelPath, tokenizerPath };
 }
 
 function labelOf({ job, policyVersion }: PolicyRecord): string {

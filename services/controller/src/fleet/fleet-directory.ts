@@ -17,7 +17,7 @@ import {
   type ReplicaStatus,
   type StoredFleet,
 } from "../operator/inference-fleet/schema.ts";
-import type { FleetClient } from "./fenced-fleet.ts";
+import type { Gateways } from "./gateways/every-gateway.ts";
 
 /** Engines as people see them. */
 export interface FleetDirectory {
@@ -26,7 +26,7 @@ export interface FleetDirectory {
   scale(name: string, replicas: number): Promise<Fleet>;
 }
 
-type Gateway = Pick<FleetClient, "listEngines">;
+type Gateway = Pick<Gateways, "listEngines">;
 /** Somebody waits at a prompt: a gateway that is away must not hold the answer. */
 const GATEWAY_MS = 3_000;
 

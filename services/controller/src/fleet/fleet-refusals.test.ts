@@ -8,6 +8,7 @@ import { silentLogger } from "@whetstone/telemetry";
 import { type ScriptedEngine, startScriptedEngine, waitFor } from "@whetstone/testkit";
 import { describe, expect, it } from "vitest";
 import { EngineAttempts } from "./engine-attempts.ts";
+import { oneGateway } from "../../test-support/one-gateway.ts";
 import { EngineFleet } from "./engine-fleet.ts";
 
 const policy = create(PolicyRecordSchema, { job: "job", policyVersion: 1n, path: "/w" });
@@ -29,7 +30,7 @@ function fleetOf(engines: readonly Listed[], forgetPolicy: () => Promise<object>
     forgetPolicy,
   };
   return new EngineFleet({
-    client: client as never,
+    client: oneGateway(client as never),
     logger: silentLogger,
     onQuarantine: () => undefined,
     firstWaitMs: 10,

@@ -7,6 +7,7 @@ import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { silentLogger } from "@whetstone/telemetry";
 import { type ScriptedEngine, startScriptedEngine, waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { oneGateway } from "../../test-support/one-gateway.ts";
 import { EngineFleet, type SwitchTimes } from "./engine-fleet.ts";
 
 const policy = create(PolicyRecordSchema, { job: "job", policyVersion: 1n, path: "/w" });
@@ -50,7 +51,7 @@ function fleetOf(engines: readonly ScriptedEngine[], slow: Readonly<Record<strin
     forgetPolicy: () => Promise.resolve({}),
   };
   return new EngineFleet({
-    ...{ client: client as never, logger: silentLogger, onQuarantine: () => undefined, firstWaitMs: 10 },
+    ...{ client: oneGateway(client as never), logger: silentLogger, onQuarantine: () => undefined, firstWaitMs: 10 },
     onSwitched: (each) => times.push(each),
     onBehind: (each) => behind.push(each),
   });

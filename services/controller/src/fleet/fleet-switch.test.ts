@@ -6,6 +6,7 @@ import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { silentLogger } from "@whetstone/telemetry";
 import { type ScriptedEngine, startScriptedEngine } from "@whetstone/testkit";
 import { expect, it } from "vitest";
+import { oneGateway } from "../../test-support/one-gateway.ts";
 import { EngineFleet } from "./engine-fleet.ts";
 
 const policy = create(PolicyRecordSchema, { job: "job", policyVersion: 1n, path: "/w" });
@@ -23,7 +24,11 @@ async function serve(engine: ScriptedEngine): Promise<number[]> {
     unfenceEngine: () => Promise.resolve(void canariesAtUnfence.push(engine.requests.length)),
     forgetPolicy: () => Promise.resolve({}),
   };
-  const fleet = new EngineFleet({ client: client as never, logger: silentLogger, onQuarantine: () => undefined });
+  const fleet = new EngineFleet({
+    client: oneGateway(client as never),
+    logger: silentLogger,
+    onQuarantine: () => undefined,
+  });
   await fleet.serve(policy, AbortSignal.timeout(10_000));
   await fleet.release("job");
   return canariesAtUnfence.slice(0, 1);

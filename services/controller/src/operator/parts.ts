@@ -7,7 +7,7 @@ import type { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Logger, Metrics } from "@whetstone/telemetry";
 import type { TlsIdentity } from "@whetstone/tls";
-import type { FleetClient } from "../fleet/fenced-fleet.ts";
+import type { Gateways } from "../fleet/gateways/every-gateway.ts";
 import type { EngineFleet } from "../fleet/engine-fleet.ts";
 import type { InstallationNotices } from "./installation-notices.ts";
 import type { NatsWatch } from "../nats/nats-watch.ts";
@@ -32,7 +32,7 @@ export interface OperatorParts {
   readonly records: JobRecords;
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;
-  readonly fleetClient: FleetClient;
+  readonly fleetClient: Gateways;
   readonly trainerClient: RpcClient<typeof TrainerService>;
   /** What of a job can only be judged by looking (I11). */
   readonly checkWorld: (spec: JobSpec, module: ModuleCode | undefined) => Promise<Violation[]>;

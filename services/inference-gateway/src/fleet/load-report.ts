@@ -10,6 +10,8 @@ export interface LoadReport {
   readonly running: number;
   /** Requests that wait: in engines, and here for an engine with room. */
   readonly waiting: number;
+  /** Of those, the ones that wait here. */
+  readonly queued: number;
   /** Of the fullest serving engine. */
   readonly kv_use: number | null;
   readonly engines: readonly EngineLine[];
@@ -52,13 +54,12 @@ export class LoadReporter {
     const engines = await Promise.all(this.#fleet.engines.values().map((engine) => this.#line(engine)));
     const serving = engines.filter(({ state }) => state === "serving");
     const uses = serving.flatMap(({ kv_use: use }) => use ?? []);
+    const queued = serving.length === 0 ? 0 : this.#fleet.waitingCalls();
     return {
+      queued,
       serving: serving.length,
       running: serving.reduce((sum, { running, in_flight: inFlight }) => sum + (running ?? inFlight), 0),
-      waiting:
-        serving.length === 0
-          ? 0
-          : serving.reduce((sum, { waiting }) => sum + (waiting ?? 0), this.#fleet.waitingCalls()),
+      waiting: serving.reduce((sum, { waiting }) => sum + (waiting ?? 0), queued),
       kv_use: uses.length === 0 ? null : Math.max(...uses),
       engines,
     };

@@ -4,7 +4,7 @@ import type { ApiError } from "../completion/api-error.ts";
 import type { WireError } from "../dialects/dialect.ts";
 import { wireError } from "../dialects/openai-error.ts";
 import type { Exchange } from "./exchange.ts";
-import { type HttpContext, openKeyed } from "./http-context.ts";
+import { type HttpContext, keyOf, openKeyed } from "./http-context.ts";
 import type { HttpServerOptions } from "./http-server.ts";
 import { serverOnly } from "./https.ts";
 import { createListener } from "./listener.ts";
@@ -38,9 +38,23 @@ function keyFirst(context: HttpContext, form: (error: ApiError) => WireError): o
       openKeyed(context, request);
     } catch (error) {
       reply.hijack();
-      sendError(reply.raw, error, form);
+      void elsewhere(context, { request, reply }, error).catch((refused: unknown) => {
+        sendError(reply.raw, refused, form);
+      });
       return;
     }
     done();
   };
+}
+
+/** Another replica may have issued the key. @throws `refusal` where none has, ApiError 503 where it is gone */
+async function elsewhere(
+  { peers }: HttpContext,
+  { request, reply }: { request: FastifyRequest; reply: FastifyReply },
+  refusal: unknown,
+): Promise<void> {
+  const key = keyOf(request);
+  const issuer = key === undefined ? undefined : await peers?.issuerOf(key, request);
+  if (peers === undefined || issuer === undefined) throw refusal;
+  await peers.relay(issuer, request, reply);
 }

@@ -7,6 +7,7 @@ import type { SessionTable } from "../sessions/session-table.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LoadReporter } from "../fleet/load-report.ts";
 import type { GatewayMetrics } from "./metrics.ts";
+import type { PeerRelay } from "./peer-relay.ts";
 
 /** What the HTTP handlers need. */
 export interface HttpContext {
@@ -14,6 +15,8 @@ export interface HttpContext {
   readonly sessions: SessionTable;
   readonly metrics: GatewayMetrics;
   readonly load: LoadReporter;
+  /** Absent: there are no other replicas. */
+  readonly peers?: PeerRelay | undefined;
   /** Longest time from receipt to answer when the client names none, milliseconds. */
   readonly requestTimeoutMs: number;
   readonly logError: (event: string, error: unknown) => void;
@@ -66,7 +69,7 @@ function noKeyOfEpisode(): ApiError {
 }
 
 /** Anthropic's clients have a header of their own. */
-function keyOf({ headers }: FastifyRequest): string | undefined {
+export function keyOf({ headers }: FastifyRequest): string | undefined {
   const own = headers["x-api-key"];
   return typeof own === "string" ? bearerKey(`Bearer ${own}`) : bearerKey(headers.authorization);
 }

@@ -63,7 +63,9 @@ function sendKey(context: HttpContext, request: FastifyRequest, reply: FastifyRe
   const terms = parseTerms(context, request);
   const session = openNamed(sessions, (request.params as SessionParams).session ?? "", chat.now());
   if (terms !== undefined) session.terms = terms;
-  const key = sessions.issueKey(session.name, chat.now(), () => `ws-${randomBytes(24).toString("base64url")}`);
+  const prefix = context.peers?.keyPrefix ?? "ws-";
+  const random = (): string => prefix + randomBytes(24).toString("base64url");
+  const key = sessions.issueKey(session.name, chat.now(), random);
   return reply.code(201).send({ key });
 }
 
@@ -92,7 +94,9 @@ async function sendRendered(context: HttpContext, request: FastifyRequest, reply
 }
 
 function addServiceRoutes(server: FastifyInstance, context: HttpContext): void {
-  server.get("/healthz", () => ({ status: "ok" }));
+  server.get("/healthz", (_request, reply) =>
+    context.sessions.isLeaving ? reply.code(503).send({ status: "leaving" }) : { status: "ok" },
+  );
   server.get("/load", () => context.load.report());
   server.get("/metrics", async (_request, reply) =>
     reply.type(context.metrics.contentType).send(await context.metrics.render()),

@@ -9,6 +9,7 @@ export class SessionTable {
   readonly #names = new Map<string, string>();
   readonly #limit: number;
   readonly #idleMs: number;
+  #isLeaving = false;
 
   constructor(limit: number, idleMs: number) {
     this.#limit = limit;
@@ -19,14 +20,24 @@ export class SessionTable {
     return this.#sessions.size;
   }
 
+  /** No session begins here any more; those there are go on. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
+  }
+
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
   get(name: string): Session | undefined {
     return this.#sessions.get(name);
   }
 
-  /** The session of that name, made when it is new. @throws ApiError 429 when the table is full of live sessions. */
+  /** The session of that name, made when it is new. @throws ApiError 429 when the table is full of live sessions, 503 when this gateway leaves. */
   open(name: string, nowMs: number): Session {
     let session = this.#sessions.get(name);
     if (session === undefined) {
+      if (this.#isLeaving) throw leaving();
       if (this.#sessions.size >= this.#limit && this.sweep(nowMs) === 0) throw this.#full();
       session = new Session(name, nowMs);
       this.#sessions.set(name, session);
@@ -77,4 +88,10 @@ export class SessionTable {
     const message = `all ${this.#limit} sessions are in use; close sessions that have ended (DELETE /s/<session>)`;
     return new ApiError("RESOURCE_EXHAUSTED", "too_many_sessions", message, { retryAfterS: 5 });
   }
+}
+
+/** Whoever reads this code (`gateway_leaving`) goes to another replica at once. */
+function leaving(): ApiError {
+  const message = "this gateway is about to end: open the session at another one";
+  return new ApiError("UNAVAILABLE", "gateway_leaving", message, { retryAfterS: 1 });
 }

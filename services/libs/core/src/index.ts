@@ -31,6 +31,7 @@ export {
   type Violation,
   WhetstoneError,
 } from "./errors.ts";
+export { everyAddress, type Lookup } from "./every-address.ts";
 export { Gate, type GateOptions } from "./gate.ts";
 export {
   baselineGroup,

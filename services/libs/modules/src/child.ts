@@ -11,7 +11,8 @@ import { loadModule, NOWHERE } from "./load-module.ts";
 import { type FromChild, Outbox, type ToChild } from "./wire.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
-export { hasSocket, REACHED, socketOf } from "./forward-sockets.ts";
+export { hasSocket, socketOf } from "./forward-sockets.ts";
+export { connectNamed } from "./named-socket.ts";
 export { connectThroughProxy } from "./through-proxy.ts";
 export { loadModule, NOWHERE };
 

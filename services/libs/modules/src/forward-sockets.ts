@@ -8,12 +8,15 @@ import { EnvHttpProxyAgent, setGlobalDispatcher } from "undici";
 /** What a sandbox reaches, each a socket in `SOCKETS`; and the port of its own loopback that leads there. */
 export const REACHED = { gateway: 8080, proxy: PROXY_PORT } as const;
 
-export function socketOf(name: keyof typeof REACHED): string {
+/** Leads to every replica of the gateway, each by its name (`connectNamed`). */
+type SocketName = keyof typeof REACHED | "gateways";
+
+export function socketOf(name: SocketName): string {
   return join(SOCKETS, name);
 }
 
 /** Whether this process is in a sandbox that reaches it so. */
-export function hasSocket(name: keyof typeof REACHED): boolean {
+export function hasSocket(name: SocketName): boolean {
   return process.env["WHETSTONE_SANDBOX"] === "1" && existsSync(socketOf(name));
 }
 

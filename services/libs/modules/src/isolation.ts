@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Duplex } from "node:stream";
 import { ProcessBackend, type SocketFolder } from "@whetstone/sandbox";
 import type { Isolation } from "./launch.ts";
-import { openReach, type ReachOptions } from "./reach.ts";
+import { type GatewayReach, openReach, type ReachOptions } from "./reach.ts";
 
 /** What a job says of its module's sandbox. */
 export interface WantedIsolation {
@@ -16,18 +15,18 @@ export const DEFAULT_ISOLATION: WantedIsolation = { none: false, network: [] };
 
 /** The sandboxes of one service's modules: whether there can be any is found out when the first is needed. */
 export class ModuleSandboxes implements AsyncDisposable {
-  readonly #gateway: (() => Duplex) | undefined;
+  readonly #reach: GatewayReach;
   #backend: Promise<ProcessBackend> | undefined;
 
-  /** @param gateway  a new connection to the gateway; absent: modules of this service do not reach it */
-  constructor(gateway?: () => Duplex) {
-    this.#gateway = gateway;
+  /** @param reach  absent: code of this service does not reach the gateway */
+  constructor(reach: GatewayReach = {}) {
+    this.#reach = reach;
   }
 
-  isolationOf(wanted: WantedIsolation): HostIsolation {
+  isolationOf(wanted: WantedIsolation, reach = this.#reach): HostIsolation {
     return new HostIsolation(wanted, async () => {
       const backend = await this.#started();
-      return { backend, gateway: this.#gateway, network: wanted.network };
+      return { backend, ...reach, network: wanted.network };
     });
   }
 

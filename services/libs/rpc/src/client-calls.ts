@@ -51,7 +51,7 @@ export function unaryCall(
     serializer(method.input),
     deserializer(method.output),
     create(method.input, request),
-    waiting(),
+    waiting(options.failFast !== true),
     callOptions(options.deadlineMs ?? connection.deadlineMs),
     (error, response) => {
       if (error === null) resolve(response as Message);
@@ -218,9 +218,9 @@ function toError(
   return fromStatus(error, { method: `${method.parent.typeName}/${method.name}`, address: connection.address });
 }
 
-/** A call is sent once there is a connection. */
-function waiting(): Metadata {
-  return new Metadata({ waitForReady: true });
+/** A call is sent once there is a connection. @param waitForReady  false: it fails where none can be made now */
+function waiting(waitForReady = true): Metadata {
+  return new Metadata({ waitForReady });
 }
 
 function callOptions(deadlineMs: number | undefined): GrpcCallOptions {

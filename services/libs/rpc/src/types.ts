@@ -20,6 +20,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds from now; travels to the server. Unary calls default to the client's; streams to none. */
   readonly deadlineMs?: number | undefined;
+  /** A unary call ends as soon as nobody is there, instead of waiting until its deadline for a server that starts. */
+  readonly failFast?: boolean | undefined;
 }
 
 /** The methods of a generated service: `typeof JobService["method"]`. */

@@ -7,7 +7,7 @@ export * from "./base-env.ts";
 export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
-export type { ChatPool, HttpAnswer, HttpRequest } from "./chat/http-exchange.ts";
+export { type ChatPool, ConnectionError, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
 export { AgentExecutionEngine, type ModeOptions, type RunOptions } from "./engine/agent-execution-engine.ts";
 export type { BatchOptions } from "./engine/batch.ts";
 export type {

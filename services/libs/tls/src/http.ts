@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Socket } from "node:net";
 import { buildConnector } from "undici";
 import type { TlsPeer } from "./identity.ts";
 
-/** Connections of undici's clients to whoever listens at a socket's path. */
-export function connectorToSocket(path: string, timeoutMs = 10_000): buildConnector.connector {
-  return buildConnector({ socketPath: path, timeout: timeoutMs, allowH2: false });
+/** Connections of undici's clients that are opened by hand. @param open  begins to connect */
+export function connectorThrough(open: () => Socket, timeoutMs = 10_000): buildConnector.connector {
+  return (_options, callback) => {
+    const socket = open();
+    const timer = setTimeout(() => socket.destroy(new Error(`not connected within ${timeoutMs} ms`)), timeoutMs);
+    const failed = (error: Error): void => {
+      clearTimeout(timer);
+      callback(error, null);
+    };
+    socket.once("error", failed);
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      socket.off("error", failed);
+      callback(null, socket);
+    });
+  };
 }
 
 /** Connections of undici's clients to a peer of that role; each new one uses the newest certificate. */

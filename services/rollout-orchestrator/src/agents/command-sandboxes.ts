@@ -7,7 +7,8 @@ import { forwardPorts, LimitError, type PolicyFailure, type Sandbox, SandboxErro
 import { EpisodeError, type RunSandboxed, type SandboxedCommand } from "@whetstone/sdk";
 
 export interface CommandSandboxesOptions {
-  readonly connectGateway: () => Duplex;
+  /** A new connection to the gateway at which a program's base URL is. */
+  readonly connectGateway: (baseUrl: string) => Duplex;
   /** What jobs may let their programs read: these folders and all below them. */
   readonly programFolders: readonly string[];
   /** Of one program and its files, MiB. */
@@ -25,12 +26,12 @@ const IN_FOLDER = 'cd "$1" && shift && exec "$@"';
 export class CommandSandboxes implements AsyncDisposable {
   readonly #options: CommandSandboxesOptions;
   readonly #sandboxes: ModuleSandboxes;
-  /** By what is reached. */
+  /** By what is reached, and by the replica of the gateway. */
   readonly #isolations = new Map<string, HostIsolation>();
 
   constructor(options: CommandSandboxesOptions) {
     this.#options = options;
-    this.#sandboxes = new ModuleSandboxes(options.connectGateway);
+    this.#sandboxes = new ModuleSandboxes();
   }
 
   /** @throws EpisodeError INFRASTRUCTURE where no sandbox can be had, TASK for folders that may not be read; the signal's reason */
@@ -50,8 +51,8 @@ export class CommandSandboxes implements AsyncDisposable {
   }
 
   async #run(command: SandboxedCommand, signal: AbortSignal): ReturnType<RunSandboxed> {
-    const { sandbox: wanted, files, deadline } = command;
-    const isolation = await this.#isolationOf(wanted.network).get();
+    const { sandbox: wanted, files, deadline, baseUrl } = command;
+    const isolation = await this.#isolationOf(wanted.network, new URL(baseUrl).origin).get();
     if (isolation === "none") throw new SandboxError("UNAVAILABLE", "no sandbox can be had here");
     const ttlMs = Math.max(1_000, deadline - Date.now() + MORE_MS);
     await using sandbox = await isolation.backend.openWalled({
@@ -65,7 +66,7 @@ export class CommandSandboxes implements AsyncDisposable {
     });
     const { gateway, ...others } = REACHED;
     await forwardPorts(sandbox, { gateway, ...(wanted.network.length > 0 ? others : {}) }, ttlMs);
-    const { pathname } = new URL(command.baseUrl);
+    const { pathname } = new URL(baseUrl);
     const env = command.env(FOLDER, `http://127.0.0.1:${gateway}${pathname}`);
     const argv =
       command.cwd === undefined ? command.command : ["sh", "-c", IN_FOLDER, "sh", command.cwd, ...command.command];
@@ -77,9 +78,10 @@ export class CommandSandboxes implements AsyncDisposable {
     return { end, result: found === undefined ? undefined : Buffer.from(found.content).toString("utf8") };
   }
 
-  #isolationOf(network: readonly string[]): HostIsolation {
-    const key = JSON.stringify(network);
-    const known = this.#isolations.get(key) ?? this.#sandboxes.isolationOf({ none: false, network });
+  #isolationOf(network: readonly string[], gateway: string): HostIsolation {
+    const key = JSON.stringify([network, gateway]);
+    const reach = { gateway: () => this.#options.connectGateway(gateway) };
+    const known = this.#isolations.get(key) ?? this.#sandboxes.isolationOf({ none: false, network }, reach);
     this.#isolations.set(key, known);
     return known;
   }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Duplex } from "node:stream";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Deadline, exponentialBackoff, retry, WhetstoneError } from "@whetstone/core";
 import type { BundleStore } from "@whetstone/messaging";
@@ -21,7 +20,7 @@ import { EnvironmentModule } from "../environments/environment-module.ts";
 import type { RunnerClients } from "../environments/runner-clients.ts";
 import { RunnerEnvironments } from "../environments/runner-environments.ts";
 import type { PlacedDelivery } from "../play/episode-player.ts";
-import type { GatewayAccess } from "../play/gateway.ts";
+import type { GatewayReplicas } from "../play/gateway-replicas.ts";
 import { budgetsOf, episodeTimeoutMs } from "../play/limits.ts";
 import { sealFailed } from "../seal/seal.ts";
 import type { KindDescription, PlayCall, PlayerSettings } from "./play-call.ts";
@@ -31,17 +30,12 @@ import { ServedEnvironments } from "./served-environments.ts";
 // within its retry budget: first among other suspects, the last time alone, so that it fails for its own fault only.
 // M3: a task that ended a process while it was alone is alone from its start in every later episode.
 
-type Config = Pick<
-  OrchestratorConfig,
-  "gatewayUrl" | "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs"
-> &
-  Pick<GatewayAccess, "publicUrl">;
+type Config = Pick<OrchestratorConfig, "maxEpisodes" | "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs">;
 
 export interface ModulePlayerDeps {
   readonly bundles: BundleStore;
   readonly runners: RunnerClients;
-  /** A new connection to the gateway, for code in a sandbox. */
-  readonly connectGateway: () => Duplex;
+  readonly gateways: Pick<GatewayReplicas, "connect" | "reached">;
   readonly logger: Logger;
   readonly env?: NodeJS.ProcessEnv;
   readonly onEnd?: (cause: WhetstoneError) => void;
@@ -66,14 +60,13 @@ export class ModulePlayer implements AsyncDisposable {
   /** By host: a module is sent to an env-runner once for all of a job's episodes. */
   readonly #environmentModules = new WeakMap<ModuleHost, EnvironmentModule>();
 
-  /** @param config  with the gateway's URL in plain text, and where agents on other machines reach it */
   constructor(config: Config, deps: ModulePlayerDeps) {
     this.#deps = deps;
-    const { gatewayUrl, publicUrl, maxEpisodes: connections } = config;
+    const { maxEpisodes: connections } = config;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
-      data: ({ code, digest }) => ({ code, digest, gatewayUrl, publicUrl, connections }),
-      sandboxes: new ModuleSandboxes(deps.connectGateway),
+      data: ({ code, digest }) => ({ code, digest, connections }),
+      sandboxes: new ModuleSandboxes({ gateways: (url) => deps.gateways.connect(url) }),
       limits: { memoryMiB: config.moduleMemoryMib, hangMs: config.moduleHangMs, startMs: START_MS },
       idleMs: config.moduleIdleMs,
       logger: deps.logger,
@@ -151,6 +144,7 @@ export class ModulePlayer implements AsyncDisposable {
       replay,
       waitingMs: waitingMs + performance.now() - waitingSince,
       keys: this.#keysOf(task),
+      gateways: this.#deps.gateways.reached,
       ...(recorded && { recorded: toBinary(EpisodeSchema, recorded) }),
     };
     using deadline = Deadline.after(episodeTimeoutMs(task) + GRACE_MS, signal);

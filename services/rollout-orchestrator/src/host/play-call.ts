@@ -2,14 +2,12 @@
 // What crosses between the orchestrator and the child that plays a job's episodes.
 
 import type { EnvironmentChoice } from "../environments/environments.ts";
+import type { ReachedGateway } from "../play/gateway-replicas.ts";
 
 export interface PlayerSettings {
   readonly code: Uint8Array;
   readonly digest: string;
-  /** As the child reaches it, in plain text. */
-  readonly gatewayUrl: string;
-  /** Its port for agents, as those on other machines reach it. */
-  readonly publicUrl: string | undefined;
+  /** To one replica of the gateway at most. */
   readonly connections: number;
 }
 
@@ -39,6 +37,8 @@ export interface PlayCall {
   readonly attempt: number;
   readonly replay: number;
   readonly waitingMs: number;
+  /** Those that take sessions now. */
+  readonly gateways: readonly ReachedGateway[];
   /** An Episode in binary, see Delivery. Absent: a model is asked. */
   readonly recorded?: Uint8Array | undefined;
   /** API keys of the task's roles, by the variable's name: the child has no environment of ours. */

@@ -8,28 +8,25 @@ import {
   hasSocket,
   loadModule,
   NOWHERE,
-  REACHED,
   serveChild,
-  socketOf,
 } from "@whetstone/modules/child";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 import { createRegistry, readModule, type RegisteredActor } from "@whetstone/sdk";
-import { connectorToSocket } from "@whetstone/tls";
 import { playEpisode, type PlayerDeps } from "../play/episode-player.ts";
 import { ExternalModels } from "../play/external-models.ts";
-import { Gateway } from "../play/gateway.ts";
 import { BUILT_IN } from "../agents/built-in.ts";
 import { describeKind } from "../service/describe-kind.ts";
 import { AskedEnvironments } from "./asked-environments.ts";
+import { ChildGateways } from "./child-gateways.ts";
 import type { PlayCall, PlayerSettings } from "./play-call.ts";
 
 serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
-  const { code } = settings;
+  const { code, connections } = settings;
   const { actors, environments } = readModule(await loadModule(code, { folder: NOWHERE }));
   const keys: Record<string, string> = {};
   const ownKinds = new Set(environments.map(({ kind }) => kind));
-  const gateway = openGateway(settings);
+  const gateway = new ChildGateways(connections);
   const deps: PlayerDeps = {
     actors: createRegistry("agent", withBuiltIn(actors)),
     gateway,
@@ -41,22 +38,15 @@ serveChild(async (settings: PlayerSettings): Promise<ChildMethods> => {
   return {
     methods: {
       describe: () => actors.map(describeKind),
-      play: (call: PlayCall, scope: CallScope) => {
+      play: async (call: PlayCall, scope: CallScope) => {
         Object.assign(keys, call.keys);
+        await gateway.update(call.gateways);
         return play({ ...deps, environments: new AskedEnvironments(scope.ask, ownKinds) }, call, scope.signal);
       },
     },
     close: () => gateway[Symbol.asyncDispose](),
   };
 });
-
-/** In a sandbox by its socket; users' own clients by a port of the sandbox's loopback that leads there. */
-function openGateway({ gatewayUrl, publicUrl, connections }: PlayerSettings): Gateway {
-  if (!hasSocket("gateway")) return new Gateway(gatewayUrl, connections, { publicUrl });
-  const { pathname } = new URL(gatewayUrl);
-  const inside = `http://127.0.0.1:${REACHED.gateway}${pathname === "/" ? "" : pathname}`;
-  return new Gateway(inside, connections, { connect: connectorToSocket(socketOf("gateway")), publicUrl });
-}
 
 async function play(deps: Parameters<typeof playEpisode>[0], call: PlayCall, signal: AbortSignal): Promise<Uint8Array> {
   const { attempt, replay, waitingMs } = call;

@@ -18,12 +18,12 @@ import { recordOf } from "./record.ts";
 import { sessionName } from "./session-name.ts";
 import type { EnvironmentChoice, Environments } from "../environments/environments.ts";
 import type { ExternalModels } from "./external-models.ts";
-import type { Gateway } from "./gateway.ts";
+import type { GatewayChoice } from "./gateway.ts";
 import { GatewaySession } from "./gateway-session.ts";
 
 export interface PlayerDeps {
   readonly actors: Registry<RegisteredActor>;
-  readonly gateway: Gateway;
+  readonly gateway: GatewayChoice;
   readonly externals: ExternalModels;
   /** Gets what workflows log. Absent: nowhere. */
   readonly log?: ((message: string, fields: Info) => void) | undefined;

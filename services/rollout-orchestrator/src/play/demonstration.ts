@@ -14,7 +14,7 @@ import type { Delivery } from "../tasks/delivery.ts";
 import { budgetsOf, episodeTimeoutMs } from "./limits.ts";
 import { nothingPlayed, seal } from "../seal/seal.ts";
 import { sessionName } from "./session-name.ts";
-import type { Gateway } from "./gateway.ts";
+import type { GatewayChoice } from "./gateway.ts";
 
 const BACKOFF = exponentialBackoff({ initialMs: 500, maxMs: 5_000 });
 
@@ -30,7 +30,7 @@ const CHOSEN = 0;
  * A demonstration becomes an episode without agent and environment: its conversation as the calls that would have sampled it.
  * The two of a pair are the members of a group: what was chosen has reward 1, what was rejected 0.
  */
-export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
+export async function demonstrate(gateway: GatewayChoice, delivery: Delivery, signal: AbortSignal): Promise<Episode> {
   const { task } = delivery;
   const startedAtMs = Date.now();
   const startedAt = performance.now();
@@ -50,7 +50,7 @@ export async function demonstrate(gateway: Gateway, delivery: Delivery, signal: 
   return seal(delivery, played, calls);
 }
 
-async function render(gateway: Gateway, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {
+async function render(gateway: GatewayChoice, { task, attempt }: Delivery, signal: AbortSignal): Promise<Rendered> {
   const { field, messages, recorded } = conversationOf(task);
   if (recorded.length > 0) return { calls: recorded.map(demonstratedCall), failure: NO_FAILURE };
   const conversation = { messages, tools: task.task?.tools ?? [] };
@@ -59,7 +59,7 @@ async function render(gateway: Gateway, { task, attempt }: Delivery, signal: Abo
       throw new EpisodeError("TASK", `task.${field}: needs at least one assistant message`);
     }
     const calls = await retry(
-      (n) => gateway.render(sessionName(task.episodeId, attempt, n), task.model, conversation, signal),
+      (n) => gateway.pick().render(sessionName(task.episodeId, attempt, n), task.model, conversation, signal),
       {
         attempts: 1 + budgetsOf(task).retryLimit,
         backoff: BACKOFF,

@@ -4,13 +4,14 @@ import {
   ChatClient,
   type ChatMessage,
   type ChatOptions,
+  ConnectionError,
   EpisodeError,
   type ModelAnswer,
   type ModelEndpoint,
   type RolloutClient,
   type Step,
 } from "@whetstone/sdk";
-import type { Gateway, SessionTerms } from "./gateway.ts";
+import type { Gateway, GatewayChoice, SessionTerms } from "./gateway.ts";
 
 const API_RETRIES = 10;
 
@@ -18,7 +19,9 @@ const API_RETRIES = 10;
 export class GatewaySession implements RolloutClient {
   /** The session's calls, once taken. */
   calls: ModelCall[] | undefined;
-  readonly #gateway: Gateway;
+  readonly #choice: GatewayChoice;
+  /** Where the session is. */
+  #gateway: Gateway;
   readonly #name: string;
   readonly #model: string;
   readonly #terms: SessionTerms;
@@ -27,8 +30,9 @@ export class GatewaySession implements RolloutClient {
   readonly #answered: string[] = [];
 
   /** @param terms  for an agent with a client of its own; others ask for what the task says. */
-  constructor(gateway: Gateway, name: string, { model, terms }: { model: string; terms: SessionTerms }) {
-    this.#gateway = gateway;
+  constructor(choice: GatewayChoice, name: string, { model, terms }: { model: string; terms: SessionTerms }) {
+    this.#choice = choice;
+    this.#gateway = choice.pick();
     this.#name = name;
     this.#model = model;
     this.#terms = terms;
@@ -41,12 +45,13 @@ export class GatewaySession implements RolloutClient {
 
   /** For an agent with a client of its own: its key is good for this try alone. */
   async openEndpoint(signal: AbortSignal): Promise<ModelEndpoint> {
-    this.#chat = this.#client(await this.#gateway.issueKey(this.#name, this.#terms, signal));
+    const key = await this.#placed((gateway) => gateway.issueKey(this.#name, this.#terms, signal));
+    this.#chat = this.#client(key);
     return { ...this.#chat.endpoint, ...this.#gateway.agentUrls() };
   }
 
   async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
-    const answer = await this.#chat.chat(messages, options);
+    const answer = await this.#placed(() => this.#chat.chat(messages, options));
     this.#answered.push(answer.callId);
     return answer;
   }
@@ -73,13 +78,39 @@ export class GatewaySession implements RolloutClient {
     return this.calls;
   }
 
+  /**
+   * A call of this session. One that would begin it at a replica which leaves begins it at another; a replica that is gone has
+   * taken the session with it: then the next try begins elsewhere.
+   */
+  async #placed<T>(call: (gateway: Gateway) => Promise<T>): Promise<T> {
+    const gateway = this.#gateway;
+    try {
+      return await call(gateway);
+    } catch (error) {
+      if (error instanceof ConnectionError) gateway.lost();
+      if (!isLeaving(error) || this.#answered.length > 0 || !gateway.hasOthers()) throw error;
+      if (this.#gateway === gateway) this.#moveFrom(gateway);
+    }
+    return await this.#placed(call);
+  }
+
+  #moveFrom(gateway: Gateway): void {
+    gateway.lost();
+    this.#gateway = this.#choice.pick();
+    this.#chat = this.#client();
+  }
+
   #client(apiKey?: string): ChatClient {
-    const { pool } = this.#gateway;
+    const { pool, reconnects } = this.#gateway;
     const baseUrl = this.#gateway.sessionUrl(this.#name);
-    return new ChatClient({ baseUrl, model: this.#model, pool, apiRetries: API_RETRIES, apiKey });
+    return new ChatClient({ baseUrl, model: this.#model, pool, apiRetries: API_RETRIES, reconnects, apiKey });
   }
 
   discard(): void {
     if (this.calls === undefined) this.#gateway.discard(this.#name);
   }
+}
+
+function isLeaving(error: unknown): boolean {
+  return error instanceof EpisodeError && error.code === "HANDED_BACK";
 }

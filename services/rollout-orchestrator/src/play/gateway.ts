@@ -3,8 +3,10 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { ChatMessage as WireMessage, ModelCall } from "@whetstone/proto/types/v1/types";
 import {
+  ConnectionError,
   type ConnectionPool,
   createChatPool,
+  type HttpAnswer,
   type HttpRequest,
   type ModelEndpoint,
   refusal,
@@ -14,7 +16,13 @@ import {
 const PROTOBUF = "application/x-protobuf";
 /** Calls in all; with the pauses between them half a minute, about what a gateway takes to be restarted and verified. */
 const ATTEMPTS = 10;
+/** Where others take its place: what it held is lost, so a try that waited for it would be waiting for nothing. */
+const ATTEMPTS_AMONG_OTHERS = 3;
+const LOOK_MS = 5_000;
+/** A replica that has said nothing for so long hangs, or its machine is gone: who waits there plays again elsewhere. */
+const HANGS_AFTER_MS = 15_000;
 const DISCARD_MS = 5_000;
+const LOSS_MS = 3_000;
 
 /** A conversation, and the tools that its template prints. */
 export interface GivenConversation {
@@ -40,9 +48,24 @@ export interface GatewayAccess {
   readonly publicUrl?: string | undefined;
 }
 
-/** The gateway's session interface, over the one pool that the agents' calls use, too. */
-export class Gateway implements AsyncDisposable {
+/** Says which replica of the gateway holds a new session. The session stays there. */
+export interface GatewayChoice {
+  /** @throws EpisodeError INFRASTRUCTURE where there is none */
+  pick(): Gateway;
+}
+
+/** The session interface of one replica, over the one pool that the agents' calls use, too. Alone it is its own choice. */
+export class Gateway implements GatewayChoice, AsyncDisposable {
   readonly pool: ConnectionPool;
+  /** False: it leaves, or does not answer; what it holds stays there. */
+  takesSessions = true;
+  /** Whether another replica would take a session now. */
+  hasOthers: () => boolean = () => false;
+  /** For looks at it: agents' calls may take all other connections. */
+  readonly #lookPool: ConnectionPool;
+  #answeredAt = performance.now();
+  #isAnswering = true;
+  #lostAt = Number.NEGATIVE_INFINITY;
   readonly #url: URL;
   readonly #access: GatewayAccess;
 
@@ -50,6 +73,54 @@ export class Gateway implements AsyncDisposable {
     this.#url = new URL(url);
     this.#access = access;
     this.pool = createChatPool(this.#url.origin, connections, access.connect);
+    this.#lookPool = createChatPool(this.#url.origin, 1, access.connect);
+  }
+
+  pick(): this {
+    return this;
+  }
+
+  /** How often a call is made in all before its connection counts as lost. */
+  readonly reconnects = (): number => {
+    if (!this.hasOthers()) return ATTEMPTS;
+    return this.#hangs ? 1 : ATTEMPTS_AMONG_OTHERS;
+  };
+
+  /** Asks whether it takes sessions: one that leaves says 503. Never throws. */
+  async look(): Promise<void> {
+    const path = `${this.#url.pathname.replace(/\/$/, "")}/healthz`;
+    const signal = AbortSignal.timeout(LOOK_MS);
+    const request: HttpRequest = { method: "GET", path, headers: {}, signal };
+    const answer = await sendWithRetry(this.#lookPool, request, 1).catch(() => undefined);
+    this.#isAnswering = answer !== undefined;
+    if (answer !== undefined) {
+      this.#answeredAt = performance.now();
+      this.seen(answer.status === 200);
+      return;
+    }
+    this.takesSessions = false;
+    if (this.#hangs && this.hasOthers()) this.pool.reset();
+  }
+
+  /** Whether it answered the last look. */
+  get isAnswering(): boolean {
+    return this.#isAnswering;
+  }
+
+  get #hangs(): boolean {
+    return performance.now() - this.#answeredAt > HANGS_AFTER_MS;
+  }
+
+  /** It is not there: no session is opened here until somebody sees it again. */
+  lost(): void {
+    this.#lostAt = performance.now();
+    this.takesSessions = false;
+  }
+
+  /** What a look at it said. Right after a loss it is not believed: the look may be older. */
+  seen(takes: boolean): void {
+    if (takes && performance.now() - this.#lostAt < LOSS_MS) return;
+    this.takesSessions = takes;
   }
 
   /** What an agent's client takes as its base URL. */
@@ -76,7 +147,7 @@ export class Gateway implements AsyncDisposable {
       body: JSON.stringify(terms),
       signal,
     };
-    const answer = await sendWithRetry(this.pool, request, ATTEMPTS);
+    const answer = await this.#send(request);
     if (answer.status !== 201) throw refusal(answer);
     return (JSON.parse(new TextDecoder().decode(answer.body)) as { key: string }).key;
   }
@@ -106,15 +177,22 @@ export class Gateway implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.pool.destroy();
+    await Promise.all([this.pool.destroy(), this.#lookPool.destroy()]);
   }
 
   #path(session: string): string {
     return `${this.#url.pathname.replace(/\/$/, "")}/s/${encodeURIComponent(session)}`;
   }
 
+  async #send(request: HttpRequest): Promise<HttpAnswer> {
+    return await sendWithRetry(this.pool, request, ATTEMPTS, this.reconnects).catch((error: unknown) => {
+      if (error instanceof ConnectionError) this.lost();
+      throw error;
+    });
+  }
+
   async #calls(request: HttpRequest): Promise<ModelCall[]> {
-    const answer = await sendWithRetry(this.pool, request, ATTEMPTS);
+    const answer = await this.#send(request);
     if (answer.status !== 200) throw refusal(answer);
     return fromBinary(CallTreeSchema, answer.body).calls;
   }

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Logger } from "@whetstone/telemetry";
 import type { OrchestratorConfig } from "../config.ts";
-import {
-  adaptLimit,
-  type EngineLoad,
-  initialLimit,
-  type LimitReason,
-  type LimitSettings,
-  type LimitState,
-} from "./adaptive-limit.ts";
+import { adaptLimit, initialLimit, type LimitReason, type LimitSettings, type LimitState } from "./adaptive-limit.ts";
+import { engineLoad } from "./engine-load.ts";
 import type { FairGate } from "./fair-gate.ts";
 
 export interface SlotControlDeps {
   readonly config: Pick<
     OrchestratorConfig,
-    "gatewayUrl" | "maxEpisodes" | "minEpisodes" | "loadIntervalMs" | "targetWaiting" | "targetKvUse"
+    "maxEpisodes" | "minEpisodes" | "loadIntervalMs" | "targetWaiting" | "targetKvUse"
   >;
+  /** URLs of the gateway's replicas, in plain text. */
+  readonly gateways: { readonly urls: readonly string[] };
   readonly gate: FairGate;
   /** Sessions that episodes here may have. Undefined: not known, or jobs play that need none. */
   readonly environmentSlots: () => Promise<number | undefined>;
   readonly onLimit: (state: LimitState) => void;
   readonly logger: Logger;
 }
-
-const ANSWER_MS = 2_000;
 
 /** Opens and closes slots as engines and environments have room. */
 export class SlotControl implements Disposable {
@@ -56,11 +50,8 @@ export class SlotControl implements Disposable {
   async #look(): Promise<void> {
     if (this.#asking) return;
     this.#asking = true;
-    const { config, gate, onLimit, logger } = this.#deps;
-    const [engines, environmentSlots] = await Promise.all([
-      engineLoad(config.gatewayUrl),
-      this.#deps.environmentSlots(),
-    ]);
+    const { gateways, gate, onLimit, logger } = this.#deps;
+    const [engines, environmentSlots] = await Promise.all([engineLoad(gateways.urls), this.#deps.environmentSlots()]);
     this.#asking = false;
     if (this.#disposed) return;
     const sample = { playing: gate.active, queued: gate.queued, engines, environmentSlots };
@@ -70,26 +61,5 @@ export class SlotControl implements Disposable {
     if (open === gate.limit) return;
     gate.limit = open;
     logger.debug("slots_open", { open, reason });
-  }
-}
-
-interface LoadAnswer {
-  readonly serving: number;
-  readonly running: number;
-  readonly waiting: number;
-  readonly kv_use: number | null;
-}
-
-/** Over a connection of its own: the agents' may all be busy, and then it matters most. */
-async function engineLoad(gatewayUrl: string): Promise<EngineLoad | undefined> {
-  try {
-    const answer = await fetch(`${gatewayUrl.replace(/\/$/, "")}/load`, { signal: AbortSignal.timeout(ANSWER_MS) });
-    if (!answer.ok) return undefined;
-    const { serving, running, waiting, kv_use: kvUse } = (await answer.json()) as LoadAnswer;
-    return Number.isFinite(serving + running + waiting)
-      ? { serving, running, waiting, kvUse: kvUse ?? undefined }
-      : undefined;
-  } catch {
-    return undefined;
   }
 }

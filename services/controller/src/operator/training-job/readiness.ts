@@ -8,7 +8,7 @@ import { RAY_CLUSTERS, rayClusterName, rayPodsOf, rayReadiness } from "../ray/ra
 import type { TrainingJob } from "./schema.ts";
 import type { JobFacts, Readiness } from "./facts.ts";
 import { needsRay } from "./suspend.ts";
-import type { FleetClient } from "../../fleet/fenced-fleet.ts";
+import type { Gateways } from "../../fleet/gateways/every-gateway.ts";
 
 /** Looking is cheap, but not for every write of a record. */
 const FRESH_MS = 2_000;
@@ -17,7 +17,7 @@ const DEFAULT_POOL = "default";
 
 interface Deps {
   readonly kube: Kube;
-  readonly fleetClient: Pick<FleetClient, "listEngines">;
+  readonly fleetClient: Pick<Gateways, "listEngines">;
   readonly trainerClient: Pick<RpcClient<typeof TrainerService>, "status">;
 }
 

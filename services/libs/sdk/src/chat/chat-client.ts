@@ -16,6 +16,8 @@ export interface ChatClientOptions {
   readonly pool?: ChatPool | undefined;
   /** Calls in all when the connection fails or the server is busy (429, 503). Default 4. */
   readonly apiRetries?: number | undefined;
+  /** Calls in all when the connection fails, asked at each failure. Default: as `apiRetries`. */
+  readonly reconnects?: (() => number) | undefined;
 }
 
 /** A waiting call holds a connection: fewer would bound the episodes at once, and ports of one address end at 28,000. */
@@ -39,6 +41,7 @@ export class ChatClient implements RolloutClient {
   readonly #model: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #attempts: number;
+  readonly #reconnects: (() => number) | undefined;
   #calls = 0;
 
   constructor(options: ChatClientOptions) {
@@ -54,10 +57,12 @@ export class ChatClient implements RolloutClient {
       ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
     };
     this.#attempts = options.apiRetries ?? 4;
+    this.#reconnects = options.reconnects;
   }
 
   async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
-    const answer = await sendWithRetry(this.#pool, this.#request(messages, options), this.#attempts);
+    const request = this.#request(messages, options);
+    const answer = await sendWithRetry(this.#pool, request, this.#attempts, this.#reconnects);
     if (answer.status === 200) return readAnswer(answer.body);
     throw refusal(answer);
   }
@@ -90,19 +95,36 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Repeats what cannot have had an effect the caller saw: a lost connection, 429 and 503. Waits inside the signal. */
-export async function sendWithRetry(pool: ChatPool, request: HttpRequest, attempts: number): Promise<HttpAnswer> {
+/**
+ * Repeats what cannot have had an effect the caller saw: a lost connection, 429 and 503. Waits inside the signal.
+ * @param reconnects  calls in all when connections are lost, asked at each loss; absent: `attempts`
+ */
+export async function sendWithRetry(
+  pool: ChatPool,
+  request: HttpRequest,
+  attempts: number,
+  reconnects: () => number = () => attempts,
+): Promise<HttpAnswer> {
   for (let attempt = 1; ; attempt += 1) {
     if (request.signal.aborted) throw abortReason(request.signal);
     const outcome = await exchange(pool, request).catch((error: unknown) => {
-      if (error instanceof ConnectionError && attempt < attempts) return undefined;
+      if (error instanceof ConnectionError && attempt < reconnects()) return undefined;
       throw error;
     });
     const busy = outcome?.status === 429 || outcome?.status === 503;
-    if (outcome && !(busy && attempt < attempts)) return outcome;
+    // A server that leaves is not waited for where others are.
+    const most = outcome !== undefined && isLeaving(outcome) && reconnects() < attempts ? 1 : attempts;
+    if (outcome && !(busy && attempt < most)) return outcome;
     await sleep(pauseMs(attempt, outcome), request.signal);
   }
 }
+
+function isLeaving({ status, body }: HttpAnswer): boolean {
+  return status === 503 && readError(body).code === LEAVING;
+}
+
+/** What a gateway answers that is about to end, to whoever would begin a session there. */
+const LEAVING = "gateway_leaving";
 
 function pauseMs(attempt: number, answer: HttpAnswer | undefined): number {
   const asked = Number(answer?.headers["retry-after"]) * 1000;
@@ -115,6 +137,7 @@ export function refusal({ status, body }: HttpAnswer): WhetstoneError {
   const { code, message } = readError(body);
   const text = `the model server answered ${status}: ${message}`;
   if (code === "context_length_exceeded") return new PromptTooLongError(text);
+  if (code === LEAVING) return new EpisodeError("INFRASTRUCTURE", text, { code: "HANDED_BACK" });
   if (status === 429) return new EpisodeError("INFRASTRUCTURE", text, { code: "RESOURCE_EXHAUSTED" });
   if (status === 504 || status === 408) return new EpisodeError("INFRASTRUCTURE", text, { code: "DEADLINE_EXCEEDED" });
   if (status >= 500)

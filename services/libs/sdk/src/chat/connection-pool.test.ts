@@ -71,6 +71,16 @@ describe("a pool of connections", () => {
     expect(pool.connections).toBe(3);
   });
 
+  it("ends what hangs when it is reset, and goes on with new connections", async () => {
+    answer = (body) => FAULTS[body] ?? JSON.stringify({ body });
+    const hanging = names(3).map(() => ask("hang").catch(() => "failed"));
+    const waiting = names(4).map((name) => ask(name));
+    pool.reset();
+    expect(await Promise.all(hanging)).toEqual(["failed", "failed", "failed"]);
+    expect(await Promise.all(waiting)).toEqual(names(4));
+    expect(pool.connections).toBe(3);
+  });
+
   it("refuses everything once closed", async () => {
     answer = () => HANG;
     const calls = names(5).map((name) => ask(name));

@@ -67,6 +67,13 @@ export class ConnectionPool {
     else this.#wait({ options, handler });
   }
 
+  /** Ends all connections, and with them what runs there. Requests that wait, and later ones, open new ones. */
+  reset(): void {
+    this.#free.length = 0;
+    const lost = new WhetstoneError("UNAVAILABLE", "the model server has not answered for too long");
+    for (const client of this.#all.splice(0)) void client.destroy(lost);
+  }
+
   /** Closes all connections at once; requests that run or wait are refused. */
   async destroy(): Promise<void> {
     this.#closed = true;
@@ -96,7 +103,9 @@ export class ConnectionPool {
     else waiting.handler.refuse(fullError(this.#limit, this.#maxWaiting));
   }
 
-  #passOn(client: Client): void {
+  #passOn(used: Client): void {
+    const client = used.destroyed && !this.#closed ? this.#open() : used;
+    if (client === undefined) return; // After a reset others have taken its place, and will pass on theirs.
     for (;;) {
       const next = this.#waiting[this.#nextWaiting];
       if (next === undefined) break;
