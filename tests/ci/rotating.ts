@@ -342,7 +342,7 @@ export const ROTATING: readonly Stage[] = [
     name: "one machine: trainer on verl and Ray",
     project: "pytest with verl",
     tests: ["python-trainer/tests/verl"],
-    minutes: 9,
+    minutes: 10,
     paths: [
       "deploy/local/setup-verl.sh",
       "python-trainer/verl-requirements.txt",

@@ -26,7 +26,7 @@ from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, StepB
 from whetstone_trainer.backends.ranked import RankedBackend
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.rules import with_defaults
-from whetstone_trainer.contract.settings import PublishedForm
+from whetstone_trainer.contract.settings import PublishedForm, Sharding
 
 CPU = torch.device("cpu")
 
@@ -79,6 +79,9 @@ class TestRanks(BesideOneProcess, LosesNothing):
         own = replace(SETTINGS, algorithm=replace(GRPO, custom=CustomAlgorithm(None, None)))
         with pytest.raises(TrainerError, match=r"^algorithm\.policyGradient\.module: the backend local with several"):
             ranked.configure(own, model_path, lambda _: None)
+        together = replace(SETTINGS, sharding=Sharding(sequence_parallel=2))
+        with pytest.raises(TrainerError, match=r"^sharding\.sequenceParallel: the backend local does not do it"):
+            ranked.configure(together, model_path, lambda _: None)
         with pytest.raises(TrainerError, match=r"^model\.path: .*the backend verl shards such models"):
             ranked.configure(SETTINGS, random_model("GPTNeoX", tmp_path / "other"), lambda _: None)
 
