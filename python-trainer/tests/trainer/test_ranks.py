@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from ranked_kit import BesideOneProcess, LosesNothing, after, far, of_loss, several_rows
+from ranked_kit import BesideOneProcess, LosesNothing, after, far, local, of_loss, several_rows
 from test_gradients import GRPO, SETTINGS
 from test_hugging_face import random_model
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -69,6 +69,21 @@ class TestRanks(BesideOneProcess, LosesNothing):
         adopted = ranked.log_probabilities(several_rows(), PolicyVersion(5, tmp_path / "v5"), lambda _: None)
         assert adopted is not None
         assert all((one == other).all() for one, other in zip(before, adopted, strict=True))
+
+    def test_a_file_of_a_rank_that_is_missing_is_told(
+        self, ranked: RankedBackend, model_path: Path, tmp_path: Path
+    ) -> None:
+        settings, state = of_loss("clipped"), tmp_path / "state"
+        after(ranked, model_path, settings, several_rows(), tmp_path / "v5")
+        state.mkdir()
+        ranked.save(state)
+        names = [f"optimizer-0000{index}-of-00002.pt" for index in (1, 2)]
+        assert sorted(one.name for one in state.iterdir()) == names
+        (state / names[1]).unlink()
+        alone = local()
+        alone.configure(settings, model_path, lambda _: None)
+        with pytest.raises(TrainerError, match=r"optimizer\.pt: cannot be read: .*1 of 2 files"):
+            alone.restore(Checkpoint(PolicyVersion(5, tmp_path / "v5"), state), lambda _: None)
 
     def test_what_it_cannot_do_is_refused_by_its_path(
         self, ranked: RankedBackend, model_path: Path, tmp_path: Path

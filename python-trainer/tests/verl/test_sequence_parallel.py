@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ class TestTogether(BesideOneProcess):
     def test_heads_of_keys_and_values_that_several_share(
         self, ranked: RankedBackend, tmp_path: Path, key_heads: int
     ) -> None:
-        shape = {"num_attention_heads": 4, "num_key_value_heads": key_heads, "intermediate_size": 64}
+        shape: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": key_heads, "intermediate_size": 64}
         init_model(tmp_path / "model", seed=4, hidden_size=32, num_hidden_layers=2, **shape)
         given = (tmp_path / "model", of_loss("clipped"), several_rows())
         assert far(after(local(), *given, tmp_path / "ours"), after(ranked, *given, tmp_path / "theirs")) <= CLOSE
@@ -77,7 +77,7 @@ class TestTogether(BesideOneProcess):
             )
 
     def test_a_model_whose_heads_cannot_be_divided_is_refused(self, ranked: RankedBackend, tmp_path: Path) -> None:
-        shape = {"num_attention_heads": 3, "num_key_value_heads": 3}
+        shape: dict[str, Any] = {"num_attention_heads": 3, "num_key_value_heads": 3}
         init_model(tmp_path / "model", seed=4, hidden_size=36, num_hidden_layers=1, **shape)
         with pytest.raises(TrainerError, match=r"^sharding\.sequenceParallel: is 2 and must divide the model's 3 att"):
             ranked.configure(SETTINGS, tmp_path / "model", lambda _: None)
