@@ -218,13 +218,16 @@ export const ROTATING: readonly Stage[] = [
     tests: [
       "tests/faults/damaged-checkpoint.test.ts",
       "tests/faults/full-disk.test.ts",
+      "tests/faults/full-engine-disk.test.ts",
       "tests/integration/eval-resume.test.ts",
     ],
-    minutes: 4,
+    minutes: 5,
     paths: [
       "tests/support",
+      `${CONTROLLER}/fleet`,
       `${CONTROLLER}/nats`,
       `${CONTROLLER}/loop`,
+      "python-trainer/src/whetstone_engine/weights",
       "python-trainer/src/whetstone_trainer/weights",
       "services/cli/src/commands/eval.ts",
       "services/cli/src/evaluation",
@@ -386,7 +389,7 @@ export const ROTATING: readonly Stage[] = [
     name: "one machine: trainer on verl and Ray",
     project: "pytest with verl",
     tests: ["python-trainer/tests/verl"],
-    minutes: 9,
+    minutes: 10,
     paths: [
       "deploy/local/setup-verl.sh",
       "python-trainer/verl-requirements.txt",

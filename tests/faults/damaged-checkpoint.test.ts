@@ -3,11 +3,11 @@
 import { closeSync, openSync, readdirSync, readSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { type JobStatus, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
-import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { atStep, endsWell, told } from "../support/watched-jobs.ts";
 
 const STEPS = 8;
 
@@ -32,7 +32,7 @@ describe("the newest checkpoint is damaged while the trainer is away", () => {
     async (name, _what, damage, fault) => {
       const spec = fromJson(JobSpecSchema, smallJob(name, runtime.model, { steps: STEPS, lag: 1 }));
       const { job } = await jobs.submitJob({ spec });
-      await waitFor(async () => ((await statusOf(jobs, name))?.step ?? 0) >= 3, { timeoutMs: 120_000 });
+      await atStep(jobs, name, 3);
       const checkpoints = join(runtime.data, "runs", job?.uid ?? "", "checkpoints");
       const trainer = runtime.services().find((service) => service.name === "trainer");
       const pid = trainer?.pid ?? 0;
@@ -41,21 +41,12 @@ describe("the newest checkpoint is damaged while the trainer is away", () => {
       damage(join(checkpoints, `step-${newest}`, "optimizer.pt"));
       process.kill(pid, "SIGKILL");
 
-      const told = await waitFor(
-        async () => {
-          const status = await statusOf(jobs, name);
-          return status?.reason === "CheckpointDamaged" && status;
-        },
-        { timeoutMs: 120_000, what: "the reason CheckpointDamaged" },
-      );
-      expect(told.message).toContain(`The checkpoint of step ${newest} is damaged`);
-      expect(told.message).toContain(`Training goes on from that of step ${newest - 1}`);
-      expect(told.message).toMatch(fault);
-      await waitFor(async () => (await statusOf(jobs, name))?.phase === JobPhase.SUCCEEDED, { timeoutMs: 120_000 });
-      expect(await statusOf(jobs, name)).toMatchObject({ step: STEPS, reason: "Finished", message: "" });
+      const { message } = await told(jobs, name, /^CheckpointDamaged: /);
+      expect(message).toContain(`The checkpoint of step ${newest} is damaged`);
+      expect(message).toContain(`Training goes on from that of step ${newest - 1}`);
+      expect(message).toMatch(fault);
+      await endsWell(runtime, jobs, name, STEPS);
       expect(readdirSync(checkpoints)).toContain(`damaged-step-${newest}`);
-      const audit = runtime.whet("jobs", "audit", name);
-      expect(audit.json, audit.output).toMatchObject({ lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 });
     },
     400_000,
   );
@@ -78,12 +69,4 @@ function flipByte(path: string): void {
   } finally {
     closeSync(file);
   }
-}
-
-/** Undefined where nobody answers; throws once the job has failed. */
-async function statusOf(jobs: RpcClient<typeof JobService>, name: string): Promise<JobStatus | undefined> {
-  const answer = await jobs.getJob({ name }).catch(() => undefined);
-  const status = answer?.job?.status;
-  if (status?.phase === JobPhase.FAILED) throw new Error(`the job failed: ${status.reason}: ${status.message}`);
-  return status;
 }

@@ -4,20 +4,20 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { fromJson, type JsonObject } from "@bufbuild/protobuf";
-import { type JobStatus, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { fromJson } from "@bufbuild/protobuf";
+import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { canMountVolumes, smallVolume, type SmallVolume, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type LocalRuntime, smallJob, startLocalRuntime } from "../support/local-runtime.ts";
+import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
 import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "../support/object-store.ts";
+import { atStep, changingJob, crashesOf, endsWell, statusOf, told } from "../support/watched-jobs.ts";
 
 /** Done in seconds each, and long enough for a fault in the middle. */
 const STEPS = 40;
 const AWAY_MS = 20_000;
 /** Well below the time that an episode has, well above what a step takes. */
 const STOPPED_MS = 8_000;
-const SOUND = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
 
 const built = objectStoreProgram();
 const skipped = "missing" in built ? built.missing : canMountVolumes() ? "" : "no file system can be mounted here";
@@ -43,29 +43,11 @@ describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skippe
   });
 
   async function submit(name: string): Promise<string> {
-    const { job } = await jobs.submitJob({ spec: fromJson(JobSpecSchema, changingJob(name, runtime.model)) });
-    await atStep(name, 2);
+    const { job } = await jobs.submitJob({
+      spec: fromJson(JobSpecSchema, changingJob(name, runtime.model, STEPS, { objectStore: {} })),
+    });
+    await atStep(jobs, name, 2);
     return job?.uid ?? "";
-  }
-
-  const atStep = (name: string, step: number): Promise<unknown> =>
-    waitFor(async () => ((await statusOf(jobs, name))?.step ?? 0) >= step, { timeoutMs: 120_000, intervalMs: 50 });
-
-  /** The status once its message fits. */
-  const told = (name: string, pattern: RegExp): Promise<JobStatus> =>
-    waitFor(
-      async () => {
-        const status = await statusOf(jobs, name);
-        return status && pattern.test(`${status.reason}: ${status.message}`) && status;
-      },
-      { timeoutMs: 60_000, intervalMs: 50, what: `a status like ${pattern}` },
-    );
-
-  async function endsWell(name: string): Promise<void> {
-    await waitFor(async () => (await statusOf(jobs, name))?.phase === JobPhase.SUCCEEDED, { timeoutMs: 180_000 });
-    expect(await statusOf(jobs, name)).toMatchObject({ step: STEPS, reason: "Finished", message: "" });
-    const audit = runtime.whet("jobs", "audit", name);
-    expect(audit.json, audit.output).toMatchObject({ ...SOUND, trained: STEPS * 32 });
   }
 
   it("a damaged shard is told by tensor and place, and the trainer writes it again", async () => {
@@ -76,35 +58,39 @@ describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skippe
     const shard = join(folder, `v${newest}`, "model.safetensors");
     flipByte(shard);
     process.kill(engine, "SIGCONT");
-    const status = await told("shard", /EnginesBehind/);
+    const status = await told(jobs, "shard", /EnginesBehind/);
     expect(status.message).toMatch(
       new RegExp(
         `content differs from the digest in manifest.json; s3://bucket/team/runs/${uid}/weights/v${newest}/model`,
       ),
     );
     // The trainer has it whole, and writes it again.
-    await endsWell("shard");
+    await endsWell(runtime, jobs, "shard", STEPS);
   }, 400_000);
 
   it("a full bucket is told, and training goes on once there is space", async () => {
     await submit("full");
     volume.fill();
-    const status = await told("full", /^ObjectStoreFull: No space left in the object store: s3:\/\/bucket\/team\/runs/);
+    const status = await told(
+      jobs,
+      "full",
+      /^ObjectStoreFull: No space left in the object store: s3:\/\/bucket\/team\/runs/,
+    );
     await delay(3_000);
     expect((await statusOf(jobs, "full"))?.step).toBeLessThanOrEqual(status.step + 1);
     volume.free();
-    await endsWell("full");
+    await endsWell(runtime, jobs, "full", STEPS);
   }, 400_000);
 
   it("a store that is away for 20 s is told, kills nobody, and training goes on", async () => {
     await submit("away");
-    const before = crashes(runtime);
+    const before = crashesOf(runtime);
     store.stop();
-    await told("away", /ObjectStoreFailing|EnginesBehind/);
+    await told(jobs, "away", /ObjectStoreFailing|EnginesBehind/);
     await delay(AWAY_MS);
     await store.start();
-    await endsWell("away");
-    expect(crashes(runtime)).toEqual(before);
+    await endsWell(runtime, jobs, "away", STEPS);
+    expect(crashesOf(runtime)).toEqual(before);
   }, 400_000);
 
   it("a trainer that is killed and loses its disk goes on from the store", async () => {
@@ -112,21 +98,12 @@ describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skippe
     const run = join(runtime.data, "runs", uid);
     process.kill(pidOf(runtime, "trainer"), "SIGKILL");
     rmSync(run, { recursive: true, force: true });
-    await endsWell("disk");
+    await endsWell(runtime, jobs, "disk", STEPS);
     // What came back is no older than what was in the store, and the store has the end of the job.
     expect(existsSync(join(run, "checkpoints/step-1"))).toBe(false);
     expect(existsSync(store.file(`runs/${uid}/checkpoints/step-${STEPS}/state.json`))).toBe(true);
   }, 400_000);
 });
-
-/** Its entropy bonus moves all weights at each step, whatever the rewards: every tensor of a version is fetched. */
-function changingJob(name: string, model: string): JsonObject {
-  const small = smallJob(name, model, { steps: STEPS, lag: 1 });
-  const algorithm = {
-    policyGradient: { groupSize: 4, entropyCoefficient: 0.01, optimizer: { learningRate: 0.001 } },
-  };
-  return { ...small, algorithm, weights: { transport: { objectStore: {} } } };
-}
 
 /**
  * A version that the engine, which is stopped now, has not read. One that is stopped in the middle of a batch holds up the
@@ -153,10 +130,6 @@ function pidOf(runtime: LocalRuntime, service: string): number {
   return runtime.services().find(({ name }) => name === service)?.pid ?? 0;
 }
 
-function crashes(runtime: LocalRuntime): Record<string, number> {
-  return Object.fromEntries(runtime.services().map(({ name, crashes }) => [name, crashes]));
-}
-
 function flipByte(path: string): void {
   const file = openSync(path, "r+");
   try {
@@ -167,12 +140,4 @@ function flipByte(path: string): void {
   } finally {
     closeSync(file);
   }
-}
-
-/** Undefined where nobody answers; throws once the job has failed. */
-async function statusOf(jobs: RpcClient<typeof JobService>, name: string): Promise<JobStatus | undefined> {
-  const answer = await jobs.getJob({ name }, { deadlineMs: 5_000 }).catch(() => undefined);
-  const status = answer?.job?.status;
-  if (status?.phase === JobPhase.FAILED) throw new Error(`the job failed: ${status.reason}: ${status.message}`);
-  return status;
 }

@@ -77,6 +77,11 @@ describe("values that go wrong are refused with 2, before anything is changed", 
   it.each([
     ["vLLM with the model that is made for another engine", ["--set", "engine.profile=vllm"], /model\.init: .*vllm/],
     ["several nodes for an engine of one", ["--set", "engine.nodesPerReplica=2"], /engine\.nodesPerReplica: .*vllm/],
+    [
+      "a volume for weights that nobody fetches",
+      ["--set", "engine.profile=vllm,model.init=null,engine.weightsVolume.emptyDir.sizeLimit=1Gi"],
+      /engine\.weightsVolume: .*pytorch/,
+    ],
     ["an unknown value", ["--set", "enigne.replicas=2"], /enigne/],
     ["a wrong type", ["--set", "engine.replicas=two"], /engine\.replicas: .*integer/],
     ["a file that is not there", ["--values", "/nope.yaml"], /nope\.yaml/],

@@ -201,6 +201,15 @@ async def test_a_full_disk_is_said_and_what_came_is_kept(run: RunFolder, volume:
         assert fetcher.counters.received_bytes - received < weight_bytes(run, 1)
 
 
+async def test_a_disk_that_is_full_before_anything_is_kept_is_said_too(run: RunFolder, volume: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,nr_inodes=1", volume], check=True)
+    async with serving(run) as url, fetching(volume / "store") as fetcher:
+        with pytest.raises(ModelError, match=r"weights-dir: No space left on device: .*/store, .* MiB free"):
+            await fetch(fetcher, url, run, 1)
+        subprocess.run(["mount", "-o", "remount,nr_inodes=0,size=64m", volume], check=True)
+        assert same_answers(await fetch(fetcher, url, run, 1), run.weights(1))
+
+
 async def test_whoever_stops_waiting_ends_the_transfer(run: RunFolder, tmp_path: Path) -> None:
     """Against a server that never answers."""
 

@@ -97,6 +97,9 @@ class BesideOneProcess:
                 assert other[one] == pytest.approx(mine[one], rel=1e-3, abs=1e-4), one
         assert far(published(folders[0], 5), load_file(model_path / "model.safetensors")) > 100 * CLOSE
         assert far(published(folders[0], 5), published(folders[1], 5)) <= CLOSE
+        # Each rank has written its part of the optimizer.
+        alone, held = (sorted((one / "checkpoints/step-5").glob("optimizer*.pt")) for one in folders)
+        assert max(one.stat().st_size for one in held) < 1.3 * alone[0].stat().st_size / len(held)
         # And each goes on from the other's checkpoint.
         for folder, backend in zip(folders, (ranked, local()), strict=True):
             again = run_of(spec, model_path, folder, backend)

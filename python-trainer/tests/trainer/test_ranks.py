@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from ranked_kit import BesideOneProcess, LosesNothing, after, far, of_loss, several_rows
+from ranked_kit import BesideOneProcess, LosesNothing, after, far, local, of_loss, several_rows
 from test_gradients import GRPO, SETTINGS
 from test_hugging_face import random_model
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -26,7 +26,7 @@ from whetstone_trainer.backends.protocol import Checkpoint, PolicyVersion, StepB
 from whetstone_trainer.backends.ranked import RankedBackend
 from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.rules import with_defaults
-from whetstone_trainer.contract.settings import PublishedForm
+from whetstone_trainer.contract.settings import PublishedForm, Sharding
 
 CPU = torch.device("cpu")
 
@@ -70,6 +70,21 @@ class TestRanks(BesideOneProcess, LosesNothing):
         assert adopted is not None
         assert all((one == other).all() for one, other in zip(before, adopted, strict=True))
 
+    def test_a_file_of_a_rank_that_is_missing_is_told(
+        self, ranked: RankedBackend, model_path: Path, tmp_path: Path
+    ) -> None:
+        settings, state = of_loss("clipped"), tmp_path / "state"
+        after(ranked, model_path, settings, several_rows(), tmp_path / "v5")
+        state.mkdir()
+        ranked.save(state)
+        names = [f"optimizer-0000{index}-of-00002.pt" for index in (1, 2)]
+        assert sorted(one.name for one in state.iterdir()) == names
+        (state / names[1]).unlink()
+        alone = local()
+        alone.configure(settings, model_path, lambda _: None)
+        with pytest.raises(TrainerError, match=r"optimizer\.pt: cannot be read: .*1 of 2 files"):
+            alone.restore(Checkpoint(PolicyVersion(5, tmp_path / "v5"), state), lambda _: None)
+
     def test_what_it_cannot_do_is_refused_by_its_path(
         self, ranked: RankedBackend, model_path: Path, tmp_path: Path
     ) -> None:
@@ -79,6 +94,9 @@ class TestRanks(BesideOneProcess, LosesNothing):
         own = replace(SETTINGS, algorithm=replace(GRPO, custom=CustomAlgorithm(None, None)))
         with pytest.raises(TrainerError, match=r"^algorithm\.policyGradient\.module: the backend local with several"):
             ranked.configure(own, model_path, lambda _: None)
+        together = replace(SETTINGS, sharding=Sharding(sequence_parallel=2))
+        with pytest.raises(TrainerError, match=r"^sharding\.sequenceParallel: the backend local does not do it"):
+            ranked.configure(together, model_path, lambda _: None)
         with pytest.raises(TrainerError, match=r"^model\.path: .*the backend verl shards such models"):
             ranked.configure(SETTINGS, random_model("GPTNeoX", tmp_path / "other"), lambda _: None)
 

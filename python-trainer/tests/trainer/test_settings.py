@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trainer_kit import grpo_spec, sft_spec
@@ -18,10 +19,11 @@ from whetstone.types.v1 import types_pb2 as types
 
 from whetstone_trainer.algorithms.estimates import estimate_advantages
 from whetstone_trainer.algorithms.estimator import member
+from whetstone_trainer.backends.local.backend import LocalBackend
 from whetstone_trainer.batch.ingest import parse_manifest
 from whetstone_trainer.contract.errors import ContractError, SettingsError
 from whetstone_trainer.contract.rules import with_defaults
-from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings, parse_settings
+from whetstone_trainer.contract.settings import AlgorithmSettings, RoleSettings, Sharding, parse_settings
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -34,6 +36,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert settings.batching == jobs.Batching(mini_batches=1, epochs=1, micro_batch_tokens=16384, whole_groups=False)
     assert (settings.max_policy_lag, settings.checkpoint_every, settings.checkpoints_kept) == (0, 1, 2)
     assert (settings.mismatch_bound, settings.stop_on_mismatch) == (1.0, True)
+    assert settings.sharding == Sharding(sequence_parallel=1, offload=False)
     algorithm, grpo = settings.algorithm, settings.algorithm.options
     assert (grpo.normalize_by_std, grpo.clip_low, grpo.clip_high, grpo.clip_dual) == (True, 0.2, 0.2, 3.0)
     assert (algorithm.aggregation, algorithm.min_group, grpo.correction.level) == (
@@ -41,6 +44,15 @@ def test_defaults_are_those_of_the_contract() -> None:
         2,
         jobs.CORRECTION_LEVEL_TOKEN,
     )
+
+
+@pytest.mark.parametrize(("setting", "value"), [("sequence_parallel", 2), ("offload", True)])
+def test_the_backend_local_refuses_what_only_verl_does(setting: str, value: object, model_path: Path) -> None:
+    spec = grpo_spec(model_path)
+    setattr(spec.sharding, setting, value)
+    path = {"sequence_parallel": "sharding.sequenceParallel"}.get(setting, "sharding.offload")
+    with pytest.raises(SettingsError, match=rf"^{path}: the backend local does not do it"):
+        LocalBackend(torch.device("cpu")).configure(parse_settings(spec), model_path, lambda _: None)
 
 
 def test_sft_has_no_group_statistics() -> None:

@@ -124,6 +124,10 @@ function runtimeOptions(target: Command): Command {
       "s3://bucket/prefix for jobs with weights.transport objectStore, see docs/object-store.md (default: none)",
     )
     .option(
+      "--weights-dir <folder>",
+      "where engines keep the weights that they fetched, a folder each, see docs/weights.md (default: in memory only)",
+    )
+    .option(
       "--python-env <module>",
       'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',
       (value: string, before: string[] = []): string[] => [...before, value],

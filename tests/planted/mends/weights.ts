@@ -62,7 +62,7 @@ export const WEIGHTS: readonly Mend[] = [
     row: "The disk on which an engine keeps fetched weights was full",
     without: "the words that say which, and what to do",
     file: "python-trainer/src/whetstone_engine/weights/fetcher.py",
-    find: "            raise _full(store.folder, error) from error\n",
+    find: "            raise _full(self._folder, error) from error\n",
     replace: "            raise\n",
     test: STREAM,
     only: "a_full_disk_is_said",
@@ -84,5 +84,14 @@ export const WEIGHTS: readonly Mend[] = [
     replace: "",
     test: "services/controller/src/fleet/fleet-roll.test.ts",
     only: "says what an engine says",
+  },
+  {
+    row: "The disk on which an engine keeps fetched weights was full",
+    without: "the words for a disk that is full before anything was kept there",
+    file: "python-trainer/src/whetstone_engine/weights/fetcher.py",
+    find: "            store = self._opened_store()\n            with transfer:\n",
+    replace: "            with transfer:\n                store = None\n",
+    test: STREAM,
+    only: "full_before_anything",
   },
 ];

@@ -42,11 +42,8 @@ class Fetcher:
 
         Whoever is cancelled while waiting ends the transfer; what came stays in the store.
         """
-        if self._store is None and self._folder is not None:
-            self._store = TensorStore(self._folder)
         transfer = Transfer(self._origin(published.url))
-        given = (transfer, self._store, published, place, served)
-        work = asyncio.ensure_future(asyncio.to_thread(self._fetch, *given))
+        work = asyncio.ensure_future(asyncio.to_thread(self._fetch, transfer, published, place, served))
         self._running = transfer, work
         try:
             return await asyncio.shield(work)
@@ -75,11 +72,10 @@ class Fetcher:
             transfer.stop()
             await asyncio.wait([work])
 
-    def _fetch(
-        self, transfer: Transfer, store: TensorStore | None, published: Published, place: Place, served: Held | None
-    ) -> Held:
+    def _fetch(self, transfer: Transfer, published: Published, place: Place, served: Held | None) -> Held:
         counters, started = self.counters, time.monotonic()
         try:
+            store = self._opened_store()
             with transfer:
                 offer = read_offer(transfer, published)
                 version = Version(offer.manifest.tensors, offer.blocks, parse_config(offer.config))
@@ -91,16 +87,23 @@ class Fetcher:
                 store.complete(offer.manifest_text, offer.blocks_text)
             return held
         except OSError as error:
-            if store is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if self._folder is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            raise _full(store.folder, error) from error
+            raise _full(self._folder, error) from error
         finally:
             counters.received_bytes += transfer.received
             counters.resumed += transfer.resumed
             counters.fetch_seconds += time.monotonic() - started
 
+    def _opened_store(self) -> TensorStore | None:
+        """A folder that could not be made is tried again each time: its disk may have been full."""
+        if self._store is None and self._folder is not None:
+            self._store = TensorStore(self._folder)
+        return self._store
+
 
 def _full(folder: Path, error: OSError) -> ModelError:
-    free = shutil.disk_usage(folder).free / 2**20
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free / 2**20
     reason = f"{error.strerror}: {folder}, where fetched weights are kept, has {free:.1f} MiB free"
     return ModelError("weights-dir", f"{reason}; free some, or name another with --weights-dir; it is tried again")

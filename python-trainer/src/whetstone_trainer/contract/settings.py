@@ -85,6 +85,16 @@ class PublishedForm:
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """How several ranks hold the models and compute their passes."""
+
+    # Ranks that compute a pass together.
+    sequence_parallel: int = 1
+    # Weights, gradients and optimizer state are in the host's memory.
+    offload: bool = False
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """Everything one training step needs to know about its job."""
 
@@ -118,6 +128,7 @@ class TrainSettings:
     # With every default. Absent: all weights of the policy are trained.
     lora: jobs.Lora | None = None
     published: PublishedForm = PublishedForm()
+    sharding: Sharding = Sharding()
 
     def trains_policy(self, step: int) -> bool:
         """False while only the critic is trained."""
@@ -156,6 +167,7 @@ def parse_settings(given: jobs.JobSpec) -> TrainSettings:
         critic_path=_critic_path(spec),
         lora=spec.model.lora if spec.model.HasField("lora") else None,
         published=_published(spec.weights),
+        sharding=Sharding(spec.sharding.sequence_parallel, spec.sharding.offload),
     )
 
 

@@ -7,6 +7,7 @@ import { ensureDefaultModel } from "../models/models-tool.ts";
 import type { Violation } from "../cli-error.ts";
 import { badInput } from "../cli-error.ts";
 import { dataDirectory, dataPaths } from "../runtime/layout.ts";
+import { checkWritable } from "../runtime/make-folder.ts";
 import { preflight } from "../runtime/preflight.ts";
 import { Runtime } from "../runtime/runtime.ts";
 import type { FixedPorts } from "../runtime/port-names.ts";
@@ -26,6 +27,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly trainerBackend?: string;
   readonly trainerRanks?: string;
   readonly objectStore?: string;
+  readonly weightsDir?: string;
   readonly pythonEnv?: readonly string[];
   readonly [port: `${string}Port`]: string | undefined;
 }
@@ -68,8 +70,23 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const ports = readPorts(flags, environment, violations);
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
   const objectStore = readObjectStore(flags, environment, violations);
+  const weights = readWeightsFolder(flags, environment, violations);
   if (violations.length > 0) throw badInput(violations);
-  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore };
+  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore, ...weights };
+}
+
+/** Made now, so that a place where nothing can be written is refused before anything starts. */
+function readWeightsFolder(
+  flags: RuntimeFlags,
+  environment: NodeJS.ProcessEnv,
+  violations: Violation[],
+): { weightsFolder?: string } {
+  const named = flags.weightsDir ?? environment["WHETSTONE_WEIGHTS_DIR"] ?? "";
+  if (named === "") return {};
+  const weightsFolder = resolve(named);
+  const refused = checkWritable(weightsFolder);
+  violations.push(...refused.map(({ path, reason }) => ({ path: "--weights-dir", reason: `${path} ${reason}` })));
+  return { weightsFolder };
 }
 
 /** What trainer and engines are told; they say themselves what they need beside it. */

@@ -40,3 +40,13 @@ it.runIf(existsSync("/proc/self"))(
     expect([code, said]).toEqual([2, expect.stringContaining("/proc/nope: cannot be written")]);
   },
 );
+
+it.runIf(existsSync("/proc/self"))(
+  "whet up --weights-dir where no folder can be made is refused",
+  { timeout: WITHIN_MS + 10_000 },
+  async () => {
+    const { code, said } = await whet("up", "--data", join(tmpdir(), "whet-up-never"), "--weights-dir", "/proc/nope");
+    expect([code, said]).toEqual([2, expect.stringMatching(/--weights-dir: \/proc\/nope cannot be written/)]);
+    expect(existsSync(join(tmpdir(), "whet-up-never"))).toBe(false);
+  },
+);

@@ -29,6 +29,8 @@ export interface TableOptions {
   readonly ports: FixedPorts;
   /** Variables by which trainer and engines know their object store; none: there is none. */
   readonly objectStore: Readonly<Record<string, string>>;
+  /** Engines keep there what they fetched, a folder each. Absent: in memory only. */
+  readonly weightsFolder?: string;
   /** Environments in Python, as `python -m whetstone_env` is told of them. Empty: none. */
   readonly pythonEnvironments: readonly string[];
 }
@@ -169,6 +171,7 @@ function nats(options: TableOptions, port: number, monitor: number): ServiceSpec
 }
 
 function engine(options: TableOptions, index: number, port: number): ServiceSpec {
+  const name = `engine-${index}`;
   const command = python("whetstone_engine", [
     "--model",
     options.model,
@@ -178,9 +181,10 @@ function engine(options: TableOptions, index: number, port: number): ServiceSpec
     String(port),
     "--served-model-name",
     "policy",
+    ...(options.weightsFolder === undefined ? [] : ["--weights-dir", join(options.weightsFolder, name)]),
   ]);
   return {
-    name: `engine-${index}`,
+    name,
     needs: [],
     command,
     environment: { ...baseEnvironment(), ...pythonEnvironment(), ...logLevel(), ...options.objectStore },

@@ -98,6 +98,7 @@ class LocalBackend:
 
     def configure(self, settings: TrainSettings, model: Path, on_bytes: OnBytes) -> LoadedModel:
         self._job = None
+        self._models.arrange(settings.sharding)
         try:
             policy = self._models.policy(model, on_bytes)
         except ModelError as error:

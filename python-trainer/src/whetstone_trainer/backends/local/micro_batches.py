@@ -30,6 +30,13 @@ class Supports:
     token_E: Tensor
     id_E: Tensor
 
+    def of(self, tokens_C: Tensor, count: int) -> Supports:
+        """Those of some of the `count` trained tokens, which are counted anew."""
+        index_M = torch.full((count,), -1, device=tokens_C.device)
+        index_M[tokens_C] = torch.arange(len(tokens_C), device=tokens_C.device)
+        token_E = index_M[self.token_E]
+        return Supports(token_E[token_E >= 0], self.id_E[token_E >= 0])
+
     def outside(self, start: int, count: int, vocabulary: int) -> Tensor:
         """[count, vocabulary] bool: ids that tokens start … start + count - 1 could not be."""
         chosen_E = (self.token_E >= start) & (self.token_E < start + count)

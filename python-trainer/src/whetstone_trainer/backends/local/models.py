@@ -14,7 +14,8 @@ from whetstone_trainer.backends.local.critic import Critic, LocalCritic
 from whetstone_trainer.backends.local.lora import Adapter
 from whetstone_trainer.backends.local.policy import Policy, WithBody, load_policy
 from whetstone_trainer.backends.local.ranks import Ranks
-from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.contract.errors import SettingsError
+from whetstone_trainer.contract.settings import Sharding, TrainSettings
 
 
 class Models(Protocol):
@@ -25,6 +26,10 @@ class Models(Protocol):
 
     @property
     def ranks(self) -> Ranks: ...
+
+    def arrange(self, sharding: Sharding) -> None:
+        """How models that are loaded from now on are held, and `ranks` compute. Raises SettingsError if they cannot."""
+        ...
 
     def policy(self, folder: Path, on_bytes: OnBytes = unheard) -> Policy:
         """With float32 weights. Raises ModelError if it cannot be trained, TrainerError for weights not finite."""
@@ -48,6 +53,9 @@ class LocalModels:
         """`compute`: the type of matrix products."""
         self.device, self._compute = device, compute
 
+    def arrange(self, sharding: Sharding) -> None:
+        refuse_sharding(sharding)
+
     def policy(self, folder: Path, on_bytes: OnBytes = unheard) -> WithBody:
         return load_policy(folder, self._compute, self.device, on_bytes)
 
@@ -58,3 +66,11 @@ class LocalModels:
         assert settings.lora is not None, "the job asks for one"
         body = cast(WithBody, policy).body
         policy.adapter = Adapter(policy.module, body, settings.lora, settings.seed, folder)
+
+
+def refuse_sharding(sharding: Sharding) -> None:
+    """By the backend local. Raises SettingsError for anything but the defaults."""
+    for setting, is_asked in (("sequenceParallel", sharding.sequence_parallel > 1), ("offload", sharding.offload)):
+        if is_asked:
+            why = "the backend local does not do it; leave it out, or start the trainer with --backend verl"
+            raise SettingsError(f"sharding.{setting}", why)

@@ -24,34 +24,43 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process is `index` of `count`; several are the default group of torch.distributed."""
+    """This process is `index` of `count`; several are the default group of torch.distributed.
+
+    `together`: so many neighbours compute each of their passes together, and find the same numbers.
+    """
 
     index: int = 0
     count: int = 1
+    together: int = 1
+
+    @property
+    def _teams(self) -> int:
+        return self.count // self.together
 
     def tokens_of_pass(self, rows_tokens: int, budget: int) -> int:
         """Most ids of a pass, so that there is one for everybody."""
-        return min(budget, -(-rows_tokens // self.count)) if self.count > 1 else budget
+        return min(budget, -(-rows_tokens // self._teams)) if self._teams > 1 else budget
 
     def own(self, micros: Iterable[MicroBatch]) -> Iterator[MicroBatch]:
         """Those that this rank computes: as many as each other rank, since a sharded model computes on all at once.
 
         A rank that has one less repeats a pass as a filler, which counts for nothing.
         """
-        if self.count == 1:
+        teams, own = self._teams, self.index // self.together
+        if teams == 1:
             yield from micros
             return
         number, held = -1, None
         for number, micro in enumerate(micros):
-            if number % self.count == self.index:
+            if number % teams == own:
                 yield micro
-            if held is None or number % self.count == self.index:
+            if held is None or number % teams == own:
                 held = micro
-        if held is not None and number % self.count < self.index:
+        if held is not None and number % teams < own:
             yield replace(held, is_filler=True)
 
     def joined(self, found: Mapping[int, T]) -> dict[int, T]:
-        """What each rank found, by a key that only one of them has."""
+        """What each rank found, by a key that only one of them has, or those that compute together."""
         if self.count == 1:
             return dict(found)
         everybody: list[Any] = [None] * self.count
@@ -62,7 +71,8 @@ class Ranks:
         """A dataclass of numbers, these fields of it summed over the ranks, and those their largest."""
         if self.count == 1:
             return tally
-        everybody = self.joined({self.index: tally}).values()
+        # Of those that computed together all have counted the same.
+        everybody = [one for index, one in self.joined({self.index: tally}).items() if index % self.together == 0]
         sums = {name: sum(getattr(one, name) for one in everybody) for name in summed}
         maxima = {name: max(getattr(one, name) for one in everybody) for name in largest}
         return replace(tally, **sums, **maxima)  # type: ignore

@@ -27,11 +27,12 @@ from whetstone_models.reading import OnBytes, unheard
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.critic import Critic, zero_head
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.models import refuse_sharding
 from whetstone_trainer.backends.local.policy import UNUSABLE, Policy, TransformerPolicy, require_finite
 from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, own_shard, whole_tensors
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError
-from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.contract.settings import Sharding, TrainSettings
 
 T = TypeVar("T")
 
@@ -108,6 +109,9 @@ class ShardedModels:
         """`compute`: the type of matrix products."""
         self.device, self.ranks, self._compute = device, ranks, compute
         self._mesh = DeviceMesh(device.type, list(range(ranks.count)))
+
+    def arrange(self, sharding: Sharding) -> None:
+        refuse_sharding(sharding)
 
     def policy(self, folder: Path, on_bytes: OnBytes = unheard) -> Policy:
         module = self._empty(folder)

@@ -7,6 +7,7 @@ Import it after the platform is registered. Source: verl 0.9 `verl.workers.engin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +18,65 @@ from torch.distributed.fsdp import FSDPModule
 from transformers.modeling_outputs import TokenClassifierOutput
 from verl.trainer.config import CheckpointConfig
 from verl.utils import tensordict_utils as tu
+from verl.utils.ulysses import get_ulysses_sequence_parallel_group, set_ulysses_sequence_parallel_group
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.engine.fsdp.utils import create_device_mesh
 
 from whetstone_trainer.backends.local.critic import zero_head
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.verl.sequence_parallel import (
+    attention_on_cpu,
+    of_own_predictors,
+    require_parallel,
+    teams,
+)
+from whetstone_trainer.contract.settings import Sharding
 
 # What an engine's forward pass gives.
 OUTPUT = "whetstone"
 
 
 class PolicyEngine(FSDPEngineWithLMHead):
-    """A language model. Its pass gives the logits of all T ids of a micro-batch, [T, V]."""
+    """A language model. Its pass gives the logits of this rank's ids of a micro-batch, [T, V]."""
+
+    def _init_device_mesh(self) -> None:
+        """As verl's, with the same groups of ranks for all engines of a process: they are never closed."""
+        count, together = torch.distributed.get_world_size(), self.engine_config.ulysses_sequence_parallel_size
+        self.device_mesh = create_device_mesh(count, self.engine_config.fsdp_size)
+        self.ulysses_sequence_parallel_size, self.use_ulysses_sp = together, together > 1
+        mesh = teams(count, together) if together > 1 else None
+        self.ulysses_device_mesh, self.ulysses_parallel_group = mesh, mesh and mesh["sp"].get_group()
 
     def prepare_model_outputs(
         self, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any
     ) -> dict[str, Tensor]:
         return {OUTPUT: output.logits.squeeze(0)}
 
-    def forward(self, batch: MicroBatch) -> Tensor:
-        """Of all T ids, with a gradient where one is being taken."""
+    def of_predictors(self, batch: MicroBatch, compute: Callable[[Tensor, MicroBatch], Tensor]) -> Tensor:
+        """`compute` of what the pass gives for the token before each trained one, [M, V], and of their batch.
+
+        Of ranks that compute together each does it for some of the M, and all have the result, [M, ...].
+        """
+        output_TV = self._forward(batch)
+        if self.ulysses_parallel_group is None:
+            return compute(output_TV[batch.predictors_M], batch)
+        return of_own_predictors(output_TV, batch, self.ulysses_parallel_group, compute)
+
+    def _forward(self, batch: MicroBatch) -> Tensor:
+        """With a gradient where one is being taken."""
         kept: dict[str, Tensor] = {}
 
         def keep(model_output: dict[str, Tensor], **_: Any) -> tuple[Tensor, dict[str, Any]]:
             kept.update(model_output)
             return torch.zeros(()), {}
 
-        self.forward_step(_packed(batch), keep, forward_only=not torch.is_grad_enabled())
+        before = get_ulysses_sequence_parallel_group()
+        set_ulysses_sequence_parallel_group(self.ulysses_parallel_group)
+        try:
+            self.forward_step(_packed(batch), keep, forward_only=not torch.is_grad_enabled())
+        finally:
+            set_ulysses_sequence_parallel_group(before)
         return kept[OUTPUT]
 
 
@@ -70,23 +103,32 @@ class ValueEngine(PolicyEngine):
         return ValueModel(super()._build_module())
 
 
-def start_engine(kind: type[PolicyEngine], folder: Path, compute: torch.dtype) -> PolicyEngine:
+def start_engine(kind: type[PolicyEngine], folder: Path, compute: torch.dtype, sharding: Sharding) -> PolicyEngine:
     """Weights are float32, sharded over all ranks; `compute` is the type of matrix products. All ranks must call.
 
-    Raises what transformers raises for a folder that it cannot load.
+    Raises SettingsError for a sharding that the model cannot have, and what transformers raises for a folder that it
+    cannot load.
     """
+    together = sharding.sequence_parallel
     dtypes = {"param_dtype": _name(compute), "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     model = HFModelConfig(
         path=str(folder),
         load_tokenizer=False,
         use_remove_padding=True,
         enable_gradient_checkpointing=False,
-        override_config={} if torch.cuda.is_available() else {"attn_implementation": "sdpa"},
+        override_config={} if torch.cuda.is_available() else {"attn_implementation": attention_on_cpu(together)},
     )
-    sharding = FSDPEngineConfig(strategy="fsdp2", use_torch_compile=False, mixed_precision=dtypes)
+    require_parallel(model.hf_config.get_text_config(), together)
+    held = FSDPEngineConfig(
+        strategy="fsdp2",
+        use_torch_compile=False,
+        mixed_precision=dtypes,
+        ulysses_sequence_parallel_size=together,
+        offload_policy=sharding.offload,
+    )
     # Never stepped: the optimizer is ours, whose settings change from step to step.
     optimizer = FSDPOptimizerConfig(lr=0.0, total_training_steps=1, lr_warmup_steps=0)
-    engine = kind(model, sharding, optimizer, CheckpointConfig())
+    engine = kind(model, held, optimizer, CheckpointConfig())
     engine.initialize()
     for module in engine.module.modules():
         if isinstance(module, FSDPModule):

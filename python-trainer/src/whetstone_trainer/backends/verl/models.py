@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from whetstone_trainer.backends.local.policy import UNUSABLE, Policy, require_fi
 from whetstone_trainer.backends.local.ranks import Ranks, copy_whole, whole_tensors
 from whetstone_trainer.backends.local.scoring import predict_logits, score_logits
 from whetstone_trainer.backends.verl.engine import PolicyEngine, ValueEngine, start_engine
+from whetstone_trainer.backends.verl.sequence_parallel import TOGETHER
 from whetstone_trainer.batch.rows import Row
 from whetstone_trainer.contract.errors import SettingsError
-from whetstone_trainer.contract.settings import TrainSettings
+from whetstone_trainer.contract.settings import Sharding, TrainSettings
 
 
 class EnginePolicy:
@@ -55,13 +57,16 @@ class EnginePolicy:
         return micro_batches(rows, token_budget, self._device, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
-        return score_logits(self._logits(batch), batch, 0, entropy_gradient)
+        def scored(logits_MV: Tensor, own: MicroBatch) -> Tensor:
+            return torch.stack(score_logits(logits_MV, own, 0, entropy_gradient), dim=1)
+
+        logprobs_M, entropies_M = self._engine.of_predictors(batch, scored).unbind(1)
+        return logprobs_M, entropies_M if entropy_gradient else entropies_M.detach()
 
     def predict(self, batch: MicroBatch) -> Tensor:
-        return predict_logits(self._logits(batch), batch.targets_M, batch.temperatures_M)
-
-    def _logits(self, batch: MicroBatch) -> Tensor:
-        return self._engine.forward(batch)[batch.predictors_M]
+        return self._engine.of_predictors(
+            batch, lambda logits_MV, own: predict_logits(logits_MV, own.targets_M, own.temperatures_M)
+        )
 
     def frozen(self) -> None:
         """Its folder is read when it is asked for, sharded like the present one."""
@@ -94,7 +99,7 @@ class EngineCritic(Critic):
         return micro_batches(rows, token_budget, self._device, packed=False)
 
     def values(self, micro: MicroBatch) -> Tensor:
-        return self._engine.forward(micro)[micro.predictors_M].squeeze(1)
+        return self._engine.of_predictors(micro, lambda values_M1, _: values_M1.squeeze(1))
 
 
 class EngineModels:
@@ -102,6 +107,16 @@ class EngineModels:
 
     def __init__(self, device: torch.device, compute: torch.dtype, ranks: Ranks) -> None:
         self.device, self.ranks, self._compute = device, ranks, compute
+        self._sharding = Sharding()
+
+    def arrange(self, sharding: Sharding) -> None:
+        together = sharding.sequence_parallel
+        if self.ranks.count % together:
+            raise SettingsError(TOGETHER, f"is {together} and must divide the trainer's {self.ranks.count} ranks")
+        if sharding.offload and self.device.type == "cpu":
+            why = "the ranks have no GPU: all they hold is in the host's memory already; leave it out"
+            raise SettingsError("sharding.offload", why)
+        self.ranks, self._sharding = replace(self.ranks, together=together), sharding
 
     def policy(self, folder: Path, on_bytes: OnBytes = unheard) -> Policy:
         policy = EnginePolicy(self._start(PolicyEngine, folder), self.device, self.ranks)
@@ -118,7 +133,7 @@ class EngineModels:
 
     def _start(self, kind: type[PolicyEngine], folder: Path) -> PolicyEngine:
         try:
-            return start_engine(kind, folder, self._compute)
+            return start_engine(kind, folder, self._compute, self._sharding)
         except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
             raise ConfigError("config.json", f"verl cannot load {folder}: {error}") from error
 

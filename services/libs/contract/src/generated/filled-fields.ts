@@ -2,7 +2,7 @@
 // Generated from the contract by `make gen`. Do not edit.
 /** By message, the fields that have a default. */
 export interface FilledFields {
-  "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight" | "weights";
+  "whetstone.jobs.v1.JobSpec": "sampling" | "limits" | "seed" | "weight" | "weights" | "sharding";
   "whetstone.jobs.v1.Lora": "rank";
   "whetstone.jobs.v1.AgentSpec": "clientSampling";
   "whetstone.jobs.v1.EnvironmentSpec": "pool";
@@ -55,4 +55,5 @@ export interface FilledFields {
     | "accumulateThinking"
     | "disableThinking";
   "whetstone.jobs.v1.PublishedWeights": "dtype" | "shardMib";
+  "whetstone.jobs.v1.Sharding": "sequenceParallel" | "offload";
 }

@@ -132,6 +132,7 @@ describe("defineJob", () => {
       ],
       weight: 3,
       weights: { dtype: "bfloat16", shardMib: 512, transport: "stream" },
+      sharding: { sequenceParallel: 2, offload: true },
       sandbox: { backend: "process", network: ["judge:443"] },
     };
     expect(await asSpec(job)).toEqual({
@@ -209,6 +210,7 @@ describe("defineJob", () => {
       ],
       weight: 3,
       weights: { dtype: "WEIGHTS_DTYPE_BFLOAT16", shardMib: 512, transport: { stream: {} } },
+      sharding: { sequenceParallel: 2, offload: true },
     });
   });
 

@@ -556,8 +556,16 @@ class PublishedWeights(_message.Message):
     transport: WeightTransport
     def __init__(self, dtype: _Optional[_Union[WeightsDtype, str]] = ..., shard_mib: _Optional[int] = ..., transport: _Optional[_Union[WeightTransport, _Mapping]] = ...) -> None: ...
 
+class Sharding(_message.Message):
+    __slots__ = ("sequence_parallel", "offload")
+    SEQUENCE_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    OFFLOAD_FIELD_NUMBER: _ClassVar[int]
+    sequence_parallel: int
+    offload: bool
+    def __init__(self, sequence_parallel: _Optional[int] = ..., offload: _Optional[bool] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight", "weights")
+    __slots__ = ("name", "model", "agent", "environment", "train", "validation", "algorithm", "loop", "sampling", "limits", "seed", "timeout", "module", "roles", "weight", "weights", "sharding")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -574,6 +582,7 @@ class JobSpec(_message.Message):
     ROLES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    SHARDING_FIELD_NUMBER: _ClassVar[int]
     name: str
     model: ModelSource
     agent: AgentSpec
@@ -590,7 +599,8 @@ class JobSpec(_message.Message):
     roles: _containers.RepeatedCompositeFieldContainer[_types_pb2.Role]
     weight: int
     weights: PublishedWeights
-    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ..., weights: _Optional[_Union[PublishedWeights, _Mapping]] = ...) -> None: ...
+    sharding: Sharding
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[_Union[ModelSource, _Mapping]] = ..., agent: _Optional[_Union[AgentSpec, _Mapping]] = ..., environment: _Optional[_Union[EnvironmentSpec, _Mapping]] = ..., train: _Optional[_Union[Dataset, _Mapping]] = ..., validation: _Optional[_Union[Validation, _Mapping]] = ..., algorithm: _Optional[_Union[Algorithm, _Mapping]] = ..., loop: _Optional[_Union[Loop, _Mapping]] = ..., sampling: _Optional[_Union[_types_pb2.Sampling, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.RolloutLimits, _Mapping]] = ..., seed: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., module: _Optional[_Union[_types_pb2.Module, _Mapping]] = ..., roles: _Optional[_Iterable[_Union[_types_pb2.Role, _Mapping]]] = ..., weight: _Optional[int] = ..., weights: _Optional[_Union[PublishedWeights, _Mapping]] = ..., sharding: _Optional[_Union[Sharding, _Mapping]] = ...) -> None: ...
 
 class DesiredState(_message.Message):
     __slots__ = ("run", "suspend", "end")

@@ -1256,6 +1256,36 @@ export declare type PublishedWeights = Message<"whetstone.jobs.v1.PublishedWeigh
 export declare const PublishedWeightsSchema: GenMessage<PublishedWeights>;
 
 /**
+ * How a trainer with several ranks holds the job's models and computes their passes. Anything but the defaults needs a trainer
+ * with the backend verl.
+ *
+ * @generated from message whetstone.jobs.v1.Sharding
+ */
+export declare type Sharding = Message<"whetstone.jobs.v1.Sharding"> & {
+  /**
+   * Ranks that compute a pass together, each some of its tokens, and in attention all of them for some of the heads (Ulysses).
+   * It divides the trainer's ranks and the heads of each of the job's models.
+   *
+   * @generated from field: optional uint32 sequence_parallel = 1;
+   */
+  sequenceParallel?: number | undefined;
+
+  /**
+   * Weights, gradients and optimizer state lie in the host's memory, and optimizer steps are computed there; a layer's weights
+   * are on the GPU while it computes.
+   *
+   * @generated from field: optional bool offload = 2;
+   */
+  offload?: boolean | undefined;
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.Sharding.
+ * Use `create(ShardingSchema)` to create a new message.
+ */
+export declare const ShardingSchema: GenMessage<Sharding>;
+
+/**
  * All a user says. Immutable after submission except where UpdateJob says otherwise.
  *
  * @generated from message whetstone.jobs.v1.JobSpec
@@ -1359,6 +1389,11 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
    * @generated from field: whetstone.jobs.v1.PublishedWeights weights = 16;
    */
   weights?: PublishedWeights | undefined;
+
+  /**
+   * @generated from field: whetstone.jobs.v1.Sharding sharding = 17;
+   */
+  sharding?: Sharding | undefined;
 };
 
 /**

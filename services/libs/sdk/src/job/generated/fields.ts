@@ -26,6 +26,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       roles: { type: "message", message: "Role", isList: true },
       weight: { type: "uint32", range: { min: 1, max: 1000 } },
       weights: { type: "message", message: "PublishedWeights" },
+      sharding: { type: "message", message: "Sharding" },
     },
   },
   ModelSource: {
@@ -398,4 +399,5 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
   Folder: { fields: {} },
   Stream: { fields: {} },
   ObjectStore: { fields: {} },
+  Sharding: { fields: { sequenceParallel: { type: "uint32", range: { min: 1, max: 64 } }, offload: { type: "bool" } } },
 };

@@ -88,6 +88,8 @@ export interface JobSettings {
   readonly weight?: number | undefined;
   /** How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself. */
   readonly weights?: PublishedWeightsSettings | undefined;
+  /** How a trainer with several ranks holds the job's models and computes their passes. Anything but the defaults needs a trainer with the backend verl. */
+  readonly sharding?: ShardingSettings | undefined;
 }
 
 /** A low-rank adapter beside linear layers, trained in place of the model's weights: W + alpha / rank * B * A, with B zero at first. Source: Hu et al., arXiv 2106.09685; names and initialisation are those of the package peft. */
@@ -430,3 +432,11 @@ export interface PublishedWeightsSettings {
 
 /** How engines come by published weights. Absent: folder. */
 export type WeightTransport = "folder" | "stream" | "objectStore";
+
+/** How a trainer with several ranks holds the job's models and computes their passes. Anything but the defaults needs a trainer with the backend verl. */
+export interface ShardingSettings {
+  /** Ranks that compute a pass together, each some of its tokens, and in attention all of them for some of the heads (Ulysses). It divides the trainer's ranks and the heads of each of the job's models. From 1 to 64. Default 1. */
+  readonly sequenceParallel?: number | undefined;
+  /** Weights, gradients and optimizer state lie in the host's memory, and optimizer steps are computed there; a layer's weights are on the GPU while it computes. Default false. */
+  readonly offload?: boolean | undefined;
+}
