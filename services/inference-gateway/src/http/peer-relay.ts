@@ -56,7 +56,7 @@ export class PeerRelay implements AsyncDisposable {
     const hasBody = method === "POST";
     const said = await this.#agent
       .request({
-        ...{ origin: new URL(issuer).origin, path: url, method: method as "GET", signal: left.signal },
+        ...{ origin: new URL(issuer).origin, path: url, method, signal: left.signal },
         ...{ headers: { ...withoutHop(headers), [RELAYED]: "1" }, body: hasBody ? raw : null },
       })
       .catch((cause: unknown) => {

@@ -111,16 +111,19 @@ export async function sendWithRetry(
       if (error instanceof ConnectionError && attempt < reconnects()) return undefined;
       throw error;
     });
-    const busy = outcome?.status === 429 || outcome?.status === 503;
     // A server that leaves is not waited for where others are.
-    const most = outcome !== undefined && isLeaving(outcome) && reconnects() < attempts ? 1 : attempts;
-    if (outcome && !(busy && attempt < most)) return outcome;
+    const most = reconnects() < attempts && isLeaving(outcome) ? 1 : attempts;
+    if (outcome && !(isBusy(outcome) && attempt < most)) return outcome;
     await sleep(pauseMs(attempt, outcome), request.signal);
   }
 }
 
-function isLeaving({ status, body }: HttpAnswer): boolean {
-  return status === 503 && readError(body).code === LEAVING;
+function isBusy({ status }: HttpAnswer): boolean {
+  return status === 429 || status === 503;
+}
+
+function isLeaving(answer: HttpAnswer | undefined): boolean {
+  return answer?.status === 503 && readError(answer.body).code === LEAVING;
 }
 
 /** What a gateway answers that is about to end, to whoever would begin a session there. */
