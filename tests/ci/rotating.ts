@@ -265,13 +265,15 @@ export const ROTATING: readonly Stage[] = [
     project: "unit",
     tests: ["tests/faults/sandboxed-episodes.test.ts"],
     environment: { WHETSTONE_SANDBOXED_EPISODES: "128" },
-    minutes: 8,
+    minutes: 10,
     paths: [
+      "services/libs/browser/src/pool",
       "services/libs/mcp/src",
       "services/libs/sandbox/src",
       "services/libs/swe/src",
       "python-trainer/src/whetstone_tasks",
       "tests/support/scripted-episodes.ts",
+      "tests/support/unsteady-retriever.ts",
     ],
   },
   {

@@ -96,10 +96,10 @@ describe.runIf(canHaveBrowsers)("the environment browser", { timeout: 120_000 },
   });
 
   it.each<[JsonObject, string, RegExp]>([
-    [{}, "miniwob", /give miniwob/u],
+    [{}, "miniwob", /give one of miniwob/u],
     [{ miniwob: "click-buton" }, "miniwob", /did you mean "click-button"/u],
     [{ miniwob: "click-button", goal: "g" }, "goal", /belongs to url/u],
-    [{ miniwob: "click-button", url: "http://a" }, "miniwob", /give miniwob/u],
+    [{ miniwob: "click-button", url: "http://a" }, "miniwob", /give one of miniwob/u],
     [{ url: "http://a" }, "goal", /what is to be done/u],
     [{ url: "http://a", goal: "g" }, "check", /what has to hold/u],
     [{ url: "http://a", goal: "g", check: {} }, "check", /what has to hold/u],
@@ -107,7 +107,7 @@ describe.runIf(canHaveBrowsers)("the environment browser", { timeout: 120_000 },
     [{ url: "file:///etc/passwd", goal: "g", check: { url: "a" } }, "url", /url/iu],
     [{ url: "http://a", goal: "g", check: { url: "a" }, network: ["a"] }, "network[0]", /host:port/u],
     [{ miniwob: "click-button", actionSubsets: [] }, "actionSubsets", /1/u],
-    [{ miniwob: "click-button", seed: 1 }, "seed", /unknown/u],
+    [{ miniwob: "click-button", seed: -1 }, "seed", /0/u],
   ])("refuses %j at %s", async (args, path, message) => {
     const { failed, field, message: said } = await open(args).reset();
     expect([failed, field, said]).toEqual(["TASK", `args.${path}`, expect.stringMatching(message)]);

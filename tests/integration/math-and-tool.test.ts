@@ -95,7 +95,7 @@ describe("math and tool agents", () => {
     const status = await train("form", {
       model: { path: runtime.model },
       train: { jsonl: file("demonstrations.jsonl", lines(tasks)) },
-      algorithm: { sft: { optimizer, batching: { miniBatches: 8, epochs: 12 } } },
+      algorithm: { sft: { optimizer, batching: { miniBatches: 8, epochs: 20 } } },
       loop: { steps: 1, batchGroups: 128 },
     });
     taught = status?.modelPath ?? "";
