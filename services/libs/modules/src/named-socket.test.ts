@@ -24,7 +24,10 @@ afterEach(() => {
 /** Says its name and what it was sent. */
 async function serverCalled(name: string): Promise<number> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    void text(socket).then((sent) => socket.end(`${name}: ${sent}`));
+    // Not read as a whole by iteration: that would end both directions.
+    const sent: Buffer[] = [];
+    socket.on("data", (part: Buffer) => sent.push(part));
+    socket.once("end", () => socket.end(`${name}: ${Buffer.concat(sent).toString()}`));
   });
   servers.push(server);
   server.listen(0, "127.0.0.1");

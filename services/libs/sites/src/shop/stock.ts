@@ -27,6 +27,7 @@ const KINDS = ["Amber", "Coastal", "Northern", "Golden", "Quiet", "Village", "Wi
 const AUTHORS = ["Ada Finch", "Bo Larsen", "Cleo Marsh", "Dov Adler", "Esme Okoro", "Finn Reyes", "Gus Petrov"];
 const OPINIONS = ["arrived late", "as described", "would buy again", "too small", "a fine gift", "broke at once"];
 const ORDERS = 5;
+const FIRST_ORDER = 1007;
 
 export function fillShop(db: DatabaseSync, rng: Rng): void {
   for (const category of CATEGORIES)
@@ -46,21 +47,27 @@ export function fillShop(db: DatabaseSync, rng: Rng): void {
       const values = [id, author, 1 + rng.integer(5), rng.choice(OPINIONS)];
       write(db, "INSERT INTO reviews (product, author, stars, text) VALUES (?, ?, ?, ?)", ...values);
     }
-  for (let order = 1; order <= ORDERS; order += 1) fillOrder(db, rng, { order: 1000 + order * 7, products });
+  // One can always be cancelled: it has a product that no other order has.
+  const [waiting, ...others] = rng.shuffle(products);
+  fillOrder(db, rng, { order: FIRST_ORDER, status: "processing", bought: waiting === undefined ? [] : [waiting] });
+  for (let i = 1; i < ORDERS; i += 1) {
+    const bought = rng.shuffle(others).slice(0, 1 + rng.integer(3));
+    fillOrder(db, rng, { order: FIRST_ORDER + i * 7, status: rng.choice(STATUSES), bought });
+  }
 }
 
 interface OrderToFill {
   readonly order: number;
-  readonly products: readonly { readonly id: number; readonly cents: number }[];
+  readonly status: (typeof STATUSES)[number];
+  readonly bought: readonly { readonly id: number; readonly cents: number }[];
 }
 
-function fillOrder(db: DatabaseSync, rng: Rng, { order, products }: OrderToFill): void {
-  const bought = rng.shuffle(products).slice(0, 1 + rng.integer(3));
+function fillOrder(db: DatabaseSync, rng: Rng, { order, status, bought }: OrderToFill): void {
   const items = bought.map(({ id, cents }) => ({ id, cents, quantity: 1 + rng.integer(3) }));
   for (const { id, cents, quantity } of items)
     write(db, "INSERT INTO items (purchase, product, quantity, cents) VALUES (?, ?, ?, ?)", order, id, quantity, cents);
   const total = items.reduce((sum, { cents, quantity }) => sum + cents * quantity, 0);
-  const values = [order, rng.choice(STATUSES), rng.choice(ADDRESSES), total];
+  const values = [order, status, rng.choice(ADDRESSES), total];
   write(db, "INSERT INTO orders (id, status, address, cents) VALUES (?, ?, ?, ?)", ...values);
 }
 
