@@ -365,13 +365,6 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
-    name: "e2e: browsers in pods",
-    parts: ["browsers"],
-    images: ["env-runner-browser"],
-    minutes: 6,
-    paths: ["tests/e2e/browsers.ts", "services/env-runner/browser.Dockerfile", "services/libs/browser/src/chromium"],
-  },
-  {
     name: "one machine: several gateways",
     project: "unit",
     tests: ["tests/faults/gateways.test.ts", "tests/faults/gateways-under-load.test.ts"],
