@@ -14,8 +14,6 @@ export interface E2eStage extends Turn {
   readonly parts: readonly string[];
   /** A regular expression. */
   readonly faults?: string;
-  /** What it needs beside those that `make images` builds. */
-  readonly images?: readonly string[];
 }
 
 /** Test files of a vitest project, or of pytest; of pytest with verl and Ray, which such a stage installs first. */
