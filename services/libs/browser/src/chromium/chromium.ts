@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Readable } from "node:stream";
 import { raceSignal, sleep, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { ProcessBackend, SocketFolder } from "@whetstone/sandbox";
 import { type Browser, chromium, type CDPSession } from "playwright-core";
@@ -28,16 +29,16 @@ export class Chromium implements AsyncDisposable {
   readonly reach: Reach;
   readonly #process: ChromiumProcess;
   readonly #session: CDPSession;
+  readonly #words: LastWords;
   readonly #ended = new AbortController();
-  #said = "";
   #closing: Promise<void> | undefined;
 
-  private constructor(own: { browser: Browser; session: CDPSession; process: ChromiumProcess; reach: Reach }) {
+  private constructor(own: Own) {
     this.browser = own.browser;
     this.reach = own.reach;
     this.#process = own.process;
     this.#session = own.session;
-    own.process.stderr.on("data", (data: Buffer) => this.#hear(data));
+    this.#words = own.words;
     own.browser.once("disconnected", () => void this.#notice());
     void own.process.result.then(() => this.#notice());
   }
@@ -53,15 +54,16 @@ export class Chromium implements AsyncDisposable {
     undo.defer(() => process.close());
     const transport = new PipeTransport(process.channel);
     undo.defer(() => transport.close());
+    const words = new LastWords(process.stderr);
     const gone = process.result.then(() => {
-      throw new WhetstoneError("UNAVAILABLE", "Chromium ended at once");
+      throw new WhetstoneError("UNAVAILABLE", `Chromium ended at once; ${words.text}`);
     });
     gone.catch(() => undefined);
     const browser = await Promise.race([connect(transport, startTimeoutMs), gone]);
     const session = await browser.newBrowserCDPSession();
     const reach = new Reach(process.sandbox, folder);
     undo.move();
-    return new Chromium({ browser, session, process, reach });
+    return new Chromium({ browser, session, process, reach, words });
   }
 
   /** Aborts when it has ended, with what is known of that. */
@@ -105,17 +107,36 @@ export class Chromium implements AsyncDisposable {
     if (this.#ended.signal.aborted) return;
     await Promise.race([this.#process.result, sleep(LAST_WORDS_MS)]);
     const outOfMemory = this.#process.sandbox?.hasRunOutOfMemory === true ? "its memory was used up; " : "";
-    this.#end(`it ended by itself; ${outOfMemory}${this.#said.trim() || "it said nothing"}`);
+    this.#end(`it ended by itself; ${outOfMemory}${this.#words.text}`);
   }
 
   #end(why: string): void {
     if (!this.#ended.signal.aborted) this.#ended.abort(new WhetstoneError("UNAVAILABLE", why));
   }
+}
 
-  #hear(data: Buffer): void {
-    const lines = data.toString("utf8").split("\n");
-    const told = lines.filter((line) => !NOISE.test(line)).join("\n");
-    this.#said = `${this.#said}\n${told}`.slice(-MAX_SAID);
+interface Own {
+  readonly browser: Browser;
+  readonly session: CDPSession;
+  readonly process: ChromiumProcess;
+  readonly reach: Reach;
+  readonly words: LastWords;
+}
+
+/** What Chromium said last on stderr, without what it says of every start. */
+class LastWords {
+  #said = "";
+
+  constructor(stderr: Readable) {
+    stderr.on("data", (data: Buffer) => {
+      const lines = data.toString("utf8").split("\n");
+      const told = lines.filter((line) => !NOISE.test(line)).join("\n");
+      this.#said = `${this.#said}\n${told}`.slice(-MAX_SAID);
+    });
+  }
+
+  get text(): string {
+    return this.#said.trim() || "it said nothing";
   }
 }
 

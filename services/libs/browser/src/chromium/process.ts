@@ -91,6 +91,7 @@ export async function launchInSandbox(
     network: "loopback",
     ttlMs: DAY_MS,
     sockets,
+    needsProc: true,
   });
   try {
     const program = sandbox.launch(["sh", "-c", START, executable, ...FLAGS, "--user-data-dir=/tmp/profile"], {

@@ -100,8 +100,9 @@ export interface CommandArguments {
   readonly sockets: string | undefined;
   /** The last descriptor that the command gets from us. */
   readonly lastFd: number;
-  /** A container whose /proc is masked may mount no other: then commands see none. */
+  /** A container whose /proc is masked may mount no other: then commands see none, or the container's. */
   readonly ownProc: boolean;
+  readonly needsProc: boolean;
   /** Of the sandbox's time to live. */
   readonly leftMs: number;
   readonly without: Without;
@@ -153,15 +154,16 @@ const LATE_MS = 2_000;
 const closeAbove = (last: number): string =>
   `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${last} ] || eval "exec $fd>&-"; done`;
 
-function mounts({ mountPoint, readable, sockets, ownProc, without }: CommandArguments): string[] {
+function mounts({ mountPoint, readable, sockets, ownProc, needsProc, without }: CommandArguments): string[] {
   const own = [
     ...["--bind", `${mountPoint}/workspace`, WORKSPACE],
     ...["--bind", `${mountPoint}/tmp`, "/tmp"],
     ...["--bind", `${mountPoint}/shm`, "/dev/shm"],
   ];
-  // Without a process namespace of its own, the kernel refuses a new /proc.
-  const isolated = ownProc ? ["--proc", "/proc"] : ["--dir", "/proc"];
-  const proc = without.has("process namespace") ? ["--ro-bind", "/proc", "/proc"] : isolated;
+  const shared = ["--ro-bind", "/proc", "/proc"];
+  // Outside of the keeper's process namespace the kernel refuses a new /proc.
+  const isolated = ownProc ? ["--proc", "/proc"] : needsProc ? shared : ["--dir", "/proc"];
+  const proc = without.has("process namespace") ? shared : isolated;
   const readOnly = only(!without.has("read-only"), "--remount-ro", "/dev", "--remount-ro", "/");
   return [
     ...systemFolders(),

@@ -37,6 +37,19 @@ const PROGRAM = `
   seen.orphansLeft = await noneLeft();
   seen.deadline = (await sandbox.exec("${LONG}".split(" "), { deadlineMs: 300 }).result).failure;
   seen.deadlineLeft = await noneLeft();
+  await using seeing = await backend.openWalled({ needsProc: true });
+  const shell = async (script) => (await seeing.exec(["sh", "-c", script]).result).stdout;
+  seen.self = await shell("cat /proc/self/comm");
+  const other = long(sandbox);
+  while (left() === 0) await delay(20);
+  const theirs = readdirSync("/proc").filter((name) => commandOf(name).startsWith("${LONG}"));
+  seen.named = await shell("head -c 200 /proc/" + process.pid + "/cmdline");
+  const entries = [process.pid, ...theirs].flatMap((pid) => ["environ", "mem", "maps", "root", "cwd", "exe", "fd/0"].map((name) => "/proc/" + pid + "/" + name));
+  seen.tried = entries.length;
+  seen.entered = await shell("for entry in " + entries.join(" ") + "; do (head -c 1 $entry || readlink $entry) 2>/dev/null; done; true");
+  seen.written = await shell("for file in sys/vm/swappiness sysrq-trigger " + process.pid + "/oom_score_adj; do (echo 1 >/proc/$file) 2>/dev/null && echo $file; done; true");
+  other.kill();
+  await other.result.catch(() => undefined);
   const closing = long(sandbox);
   while (left() === 0) await delay(20);
   seen.running = left();
@@ -72,6 +85,12 @@ describe.runIf(canHaveSandboxes && process.getuid?.() === 0)("a sandbox where /p
   it("runs any number of commands, which see no process", () => {
     expect(seen["exits"]).toEqual(Array.from({ length: COMMANDS }, () => 0));
     expect(seen["proc"]).toEqual([]);
+  });
+
+  it("shows a program that needs /proc the container's, and lets it into no other process", () => {
+    expect(seen["self"]).toBe("cat\n");
+    expect(seen["named"]).toContain("--input-type=module");
+    expect(seen).toMatchObject({ tried: 14, entered: "", written: "" });
   });
 
   it("ends what a command has started with the command, and with its deadline", () => {

@@ -46,6 +46,12 @@ export interface ProcessOpenOptions extends OpenOptions {
   readonly readable?: readonly string[] | undefined;
   /** A folder with the sockets that can be connected to, `/run/sockets` inside. */
   readonly sockets?: string | undefined;
+  /**
+   * Nothing that runs inside can do without /proc. In a container whose /proc is masked no sandbox may have its own: then the
+   * container's is seen, read-only: the names, command lines and figures of its processes, not their variables, memory or files.
+   * Default: false.
+   */
+  readonly needsProc?: boolean | undefined;
 }
 
 /** What does not work here, and why. */
@@ -121,8 +127,8 @@ export class ProcessBackend implements SandboxBackend {
   }
 
   /** One with namespaces of its own, at level A or B: only there can more be seen than the system's folders. */
-  async openWalled({ readable, sockets, ...options }: ProcessOpenOptions = {}): Promise<ProcessSandbox> {
-    const settings = { ...openSettings(options), readable, sockets };
+  async openWalled({ readable, sockets, needsProc, ...options }: ProcessOpenOptions = {}): Promise<ProcessSandbox> {
+    const settings = { ...openSettings(options), readable, sockets, needsProc };
     const level = this.#levelFor(options.level ?? (this.level === "C" ? "B" : this.level));
     return await this.#counted(() => this.#startWalled(level, settings), options.signal);
   }
@@ -217,8 +223,9 @@ export class ProcessBackend implements SandboxBackend {
     undo.defer(() => keeper.close());
     const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
-    const given = { readable, sockets, env, endsWithIt, ownProc: this.#ownProc, without, onClose };
-    const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...given });
+    const proc = { ownProc: this.#ownProc, needsProc: settings.needsProc ?? false };
+    const given = { readable, sockets, env, endsWithIt, without, onClose };
+    const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...proc, ...given });
     await sandbox.upload(files, signal);
     undo.move();
     return sandbox;
@@ -244,7 +251,7 @@ export class ProcessBackend implements SandboxBackend {
 }
 
 type Settings = ReturnType<typeof openSettings> &
-  Pick<ProcessOpenOptions, "sockets" | "readable"> &
+  Pick<ProcessOpenOptions, "sockets" | "readable" | "needsProc"> &
   Partial<Pick<ProcessSandboxOptions, "env" | "endsWithIt">>;
 
 interface Found {

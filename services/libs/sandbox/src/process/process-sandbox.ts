@@ -34,6 +34,7 @@ export interface ProcessSandboxOptions {
   /** What is there for this sandbox alone. */
   readonly endsWithIt?: AsyncDisposable | undefined;
   readonly ownProc: boolean;
+  readonly needsProc: boolean;
   readonly without: Without;
   readonly onClose: () => void;
 }
