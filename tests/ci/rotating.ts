@@ -14,6 +14,8 @@ export interface E2eStage extends Turn {
   readonly parts: readonly string[];
   /** A regular expression. */
   readonly faults?: string;
+  /** What it needs beside those that `make images` builds. */
+  readonly images?: readonly string[];
 }
 
 /** Test files of a vitest project, or of pytest; of pytest with verl and Ray, which such a stage installs first. */
@@ -361,6 +363,13 @@ export const ROTATING: readonly Stage[] = [
       "python-trainer/src/whetstone_trainer/algorithms",
       "python-trainer/src/whetstone_trainer/backends",
     ],
+  },
+  {
+    name: "e2e: browsers in pods",
+    parts: ["browsers"],
+    images: ["env-runner-browser"],
+    minutes: 8,
+    paths: ["tests/e2e/browsers.ts", "services/env-runner/browser.Dockerfile", "services/libs/browser/src/chromium"],
   },
   {
     name: "one machine: several gateways",
