@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-other-environments quickstart learn repair arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -76,6 +76,12 @@ humaneval: setup ## Write HumanEval's problems as tasks of the environment `code
 
 repair: setup ## A random-weight model learns to repair functions with one wrong operator, judged in sandboxes (REPAIR="--set loop.steps=5")
 	@node examples/repair/run.ts $(REPAIR)
+
+clicks: setup ## A random-weight model learns to click what MiniWoB++ asks for, in browsers (CLICKS="--set loop.steps=5")
+	@node examples/clicks/run.ts $(CLICKS)
+
+multi-hop: setup ## A random-weight model learns to search for answers that stand two passages away (MULTI_HOP="--set loop.steps=5")
+	@node examples/multi-hop/run.ts $(MULTI_HOP)
 
 arithmetic: setup ## A pretrained model of 135 M parameters learns sums of two-digit numbers (ARITHMETIC="--set loop.steps=10")
 	@node examples/arithmetic/run.ts $(ARITHMETIC)
