@@ -64,6 +64,17 @@ it("a sub-agent has tools, another task and other instructions", async () => {
   expect(await rolesOf([{ ...CODER, said: ["Mend it."] }, scout])).toEqual(["agent", "subagent"]);
 });
 
+it("a sub-agent with the same tools and instructions begins while the rollout goes on", async () => {
+  const on = { ...CODER, said: ["Mend it.", "Good.", "Go on."] };
+  const clone = { ...CODER, said: ["Where is it?"] };
+  expect(await rolesOf([{ ...CODER, said: ["Mend it."] }, clone, on])).toEqual(["agent", "subagent", "agent"]);
+  expect(await rolesOf([{ said: ["Mend it."] }, { said: ["Where?"] }, { said: on.said }])).toEqual([
+    "agent",
+    "subagent",
+    "agent",
+  ]);
+});
+
 it("a summary of the rollout is beside it, and what goes on from it is not", async () => {
   const summary = { system: CODER.system, said: ["Mend it.", "Good.", "Sum it up."] };
   const shorter = { ...CODER, said: ["So far: good."] };

@@ -4,13 +4,22 @@
 import type { CallRecord } from "./session.ts";
 import type { Topic } from "./topic.ts";
 
-interface Conversation {
+/** Calls, of which one or more were asked in the course of the same work. */
+interface Calls {
   readonly topic: Topic;
-  calls: number;
+  /** Indices of its first and last call. */
+  readonly begins: number;
+  ends: number;
+  count: number;
 }
 
-/** Roles of the rollout itself, of conversations beside it that have tools, and of those that have none. */
-const ROLES = { own: "agent", withTools: "subagent", plain: "side" } as const;
+/** Calls that go on from one another. */
+interface Thread extends Calls {
+  conversation: Calls | undefined;
+}
+
+/** Roles of the rollout itself, of what works beside it with tools or as it does, and of the rest. */
+const ROLES = { own: "agent", working: "subagent", plain: "side" } as const;
 
 /**
  * The roles of calls for which the client named none. The rollout is the first conversation that has tools; where none has, the
@@ -18,37 +27,57 @@ const ROLES = { own: "agent", withTools: "subagent", plain: "side" } as const;
  * @param calls  of one session, in their order of arrival
  */
 export function rolesOf(calls: readonly CallRecord[]): ReadonlyMap<CallRecord, string> {
-  const all: Conversation[] = [];
-  const found = new Map<CallRecord, Conversation>();
+  const threads = threadsOf(calls);
+  const conversations = joined([...new Set(threads.values())]);
+  const own = conversations.find(hasTools) ?? conversations.toSorted((a, b) => b.count - a.count)[0];
+  const roleOf = (one: Calls | undefined): string => {
+    if (one === undefined || own === undefined || one === own) return ROLES.own;
+    return hasTools(one) || isSame(one.topic, own.topic) ? ROLES.working : ROLES.plain;
+  };
+  return new Map([...threads].map(([call, { conversation }]) => [call, roleOf(conversation)]));
+}
+
+function threadsOf(calls: readonly CallRecord[]): Map<CallRecord, Thread> {
+  const threads = new Map<CallRecord, Thread>();
   for (const call of calls) {
-    const conversation = conversationOf(call, all, found);
-    if (conversation === undefined) continue;
-    conversation.calls++;
-    found.set(call, conversation);
+    const thread = threadOf(call, threads);
+    if (thread === undefined) continue;
+    thread.ends = call.index;
+    thread.count++;
+    threads.set(call, thread);
   }
-  const own = all.find(hasTools) ?? all.toSorted((a, b) => b.calls - a.calls)[0];
-  const roleOf = (one: Conversation): string =>
-    one === own ? ROLES.own : hasTools(one) ? ROLES.withTools : ROLES.plain;
-  return new Map([...found].map(([call, conversation]) => [call, roleOf(conversation)]));
+  return threads;
 }
 
 /** Undefined: the call has a role of its own. */
-function conversationOf(
-  { topic, parent, echoes }: CallRecord,
-  all: Conversation[],
-  found: ReadonlyMap<CallRecord, Conversation>,
-): Conversation | undefined {
-  if (topic === undefined) return parent && found.get(parent);
-  const echoed = echoes && found.get(echoes);
+function threadOf(
+  { index, topic, parent, echoes }: CallRecord,
+  threads: ReadonlyMap<CallRecord, Thread>,
+): Thread | undefined {
+  if (topic === undefined) return parent && threads.get(parent);
+  const echoed = echoes && threads.get(echoes);
   if (echoed !== undefined && sharesTools(echoed.topic, topic)) return echoed;
-  const known = all.find((one) => isSame(one.topic, topic));
-  if (known !== undefined) return known;
-  const begun = { topic, calls: 0 };
-  all.push(begun);
-  return begun;
+  return { topic, begins: index, ends: index, count: 0, conversation: undefined };
 }
 
-function hasTools({ topic }: Conversation): boolean {
+/** Threads that take turns are one conversation; one that begins while another goes on is another agent. */
+function joined(threads: readonly Thread[]): Calls[] {
+  const all: Calls[] = [];
+  for (const thread of threads) {
+    const { topic, begins, ends, count } = thread;
+    let conversation = all.find((one) => isSame(one.topic, topic) && one.ends < begins);
+    if (conversation === undefined) {
+      conversation = { topic, begins, ends, count: 0 };
+      all.push(conversation);
+    }
+    conversation.ends = ends;
+    conversation.count += count;
+    thread.conversation = conversation;
+  }
+  return all;
+}
+
+function hasTools({ topic }: Calls): boolean {
   return topic.tools.length > 0;
 }
 
@@ -57,7 +86,7 @@ function sharesTools(a: Topic, b: Topic): boolean {
   return isSameList(a.tools, b.tools) || a.tools.some((name) => b.tools.includes(name));
 }
 
-/** Compaction keeps the instructions, instructions with the time in them keep the question; a sub-agent keeps neither. */
+/** Compaction keeps the instructions, instructions with the time in them keep the question. */
 function isSame(a: Topic, b: Topic): boolean {
   return isSameList(a.tools, b.tools) && (a.system === b.system || a.question === b.question);
 }
