@@ -1,88 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coding command lines from their packages play an episode of ten tool calls of their own, which really happen in a folder:
-// one chain of exact ids, and what they ask the model beside it is told apart. `make setup-coding-clis` installs them; without
-// them nothing runs here, unless WHETSTONE_CODING_CLIS is "required".
+// Coding command lines from their packages play episodes, ten tool calls of their own that really happen: one chain of exact
+// ids, and what they ask the model beside it is told apart. `make setup-coding-clis` installs them; without them nothing runs
+// here, unless WHETSTONE_CODING_CLIS is "required".
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { codingCliAgentIn } from "@whetstone/sdk";
+import { codingCliAgentIn, type RunSandboxed } from "@whetstone/sdk";
+import { canHaveSandboxes } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { CommandSandboxes } from "../../../services/rollout-orchestrator/src/agents/command-sandboxes.ts";
 import { ANSWER, type Endpoint, openRoom, QUESTION, type Room, TURNS } from "../any-agent/ten-turns.ts";
-import { CLIS, type Cli, INSTALLED } from "./clis.ts";
+import { type Cli, CLIS, INSTALLED, readable, SCOUTS, VARIABLES } from "./clis.ts";
+import { ASIDE, chainsOf, hasTools, oneChain, saidCall, sayCommands, sorted, turnOf } from "./script.ts";
 
 const LIMIT_MS = 180_000;
-const ASIDE = "The lost key";
+const numbers = Array.from({ length: TURNS }, (_, n) => n);
 
 const isLeftOut = !existsSync(join(INSTALLED, ".done")) && process.env["WHETSTONE_CODING_CLIS"] !== "required";
 
-describe.skipIf(isLeftOut)("coding command lines", () => {
-  let room: Room;
-  beforeAll(async () => {
-    room = await openRoom();
-  });
-  afterAll(() => room?.[Symbol.asyncDispose]());
-
-  let folder: string;
-  const clues = Array.from({ length: TURNS }, (_, n) => `clue ${n}: ${randomUUID()}`);
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "whetstone-coding-cli-"));
-    for (const [n, clue] of clues.entries()) writeFileSync(join(folder, `clue-${n}.txt`), clue);
-  });
-  afterEach(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
-
-  it.each(CLIS)("$cli", { timeout: LIMIT_MS }, async (cli) => {
-    const prompts: string[] = [];
-    const { text, trained, sampled, tree } = await room.play(
-      (endpoint) => start(cli, endpoint, folder),
-      (_, prompt) => {
-        prompts.push(prompt());
-        return sayAt(cli, prompt());
-      },
-    );
-    expect(text).toContain(ANSWER);
-    expect(readFileSync(join(folder, "notes.txt"), "utf8")).toBe(clues.map((_, n) => `${n}\n`).join(""));
-    const last = prompts.findLast((prompt) => isOwn(cli, prompt)) ?? "";
-    expect(clues.filter((clue) => !last.includes(clue))).toEqual([]);
-    expect(sorted(trained)).toEqual(sorted(sampled));
-
-    const own = tree.calls.filter(({ role }) => role === "agent");
-    expect(own.map(({ parentId }) => parentId)).toEqual(["", ...own.slice(0, -1).map(({ id }) => id)]);
-    expect(own.length).toBe(TURNS + 1);
-    const aside = tree.calls.filter(({ role }) => role !== "agent");
-    expect(aside.map(({ role, text: said }) => ({ role, said }))).toEqual(
-      cli.aside.map((role) => ({ role, said: ASIDE })),
-    );
-    expect(aside.every(({ parentId }) => parentId === "")).toBe(true);
-  });
+let room: Room;
+let folder: string;
+beforeAll(async () => {
+  room = await openRoom();
 });
+afterAll(() => room?.[Symbol.asyncDispose]());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "whetstone-coding-cli-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 
-/** As a job's episode does it. */
-async function start({ cli, program, variables }: Cli, endpoint: Endpoint, folder: string): Promise<string> {
-  const play = codingCliAgentIn().create({ cli, program, cwd: folder, env: variables });
+/** As an episode of a job does it. @param run  absent: it works in `folder` */
+async function start({ cli, program }: Cli, endpoint: Endpoint, run?: RunSandboxed): Promise<string> {
+  const where = run === undefined ? { cwd: folder } : { sandbox: { readable: readable() } };
+  const play = codingCliAgentIn(run).create({ cli, program, env: VARIABLES, ...where });
   const now = { seed: 1, try: 1, signal: AbortSignal.timeout(LIMIT_MS), deadline: Date.now() + LIMIT_MS };
   const task = { id: "t", payload: { question: QUESTION } };
   const result = await play({ ...endpoint, ...now, task, args: {}, episodeId: "e" });
-  return JSON.stringify(result);
+  return (result as { output: string }).output;
 }
 
-/** Its own tools are in the prompt of its rollout alone. */
-function isOwn({ call }: Cli, prompt: string): boolean {
-  return prompt.includes("<tools>") && prompt.includes(`"name": "${call("").name}"`);
+/** Plays one that is made to run these commands; the prompt of its last call. */
+async function playCommands(cli: Cli, commands: readonly string[], run?: RunSandboxed): Promise<string> {
+  let last = "";
+  const { text, trained, sampled, tree } = await room.play(
+    (endpoint) => start(cli, endpoint, run),
+    (_, read) => {
+      const prompt = read();
+      if (hasTools(cli, prompt)) last = prompt;
+      return sayCommands(cli, prompt, commands);
+    },
+  );
+  expect(text.trimEnd().endsWith(ANSWER), text).toBe(true);
+  const asides = Object.fromEntries(cli.aside.map((role) => [role, [-1]]));
+  expect(chainsOf(tree)).toEqual({ agent: oneChain(TURNS + 1), ...asides });
+  const beside = tree.calls.filter(({ role }) => role !== "agent");
+  expect(beside.map(({ text: said }) => said)).toEqual(cli.aside.map(() => ASIDE));
+  expect(sorted(trained)).toEqual(sorted(sampled));
+  return last;
 }
 
-function sayAt(cli: Cli, prompt: string): string {
-  if (!isOwn(cli, prompt)) return ASIDE;
-  const turn = prompt.split("\n<tool_response>").length - 1;
-  if (turn < TURNS) return `Looking, ${turn}.\n${called(cli, `echo ${turn} >> notes.txt; cat clue-${turn}.txt`)}`;
-  return cli.end === undefined ? ANSWER : `${ANSWER}\n${called(cli, cli.end)}`;
-}
+describe.skipIf(isLeftOut)("coding command lines", () => {
+  it.each(CLIS)("$cli reads ten files of a folder", { timeout: LIMIT_MS }, async (cli) => {
+    const clues = numbers.map((n) => `clue ${n}: ${randomUUID()}`);
+    for (const [n, clue] of clues.entries()) writeFileSync(join(folder, `clue-${n}.txt`), clue);
+    const last = await playCommands(
+      cli,
+      numbers.map((n) => `echo ${n} >> notes.txt; cat clue-${n}.txt`),
+    );
+    expect(readFileSync(join(folder, "notes.txt"), "utf8")).toBe(numbers.map((n) => `${n}\n`).join(""));
+    expect(clues.filter((clue) => !last.includes(clue))).toEqual([]);
+  });
 
-function called({ call }: Cli, command: string): string {
-  return `<tool_call>\n${JSON.stringify(call(command))}\n</tool_call>`;
-}
+  it.each(SCOUTS)("$cli.cli sends a sub-agent out", { timeout: LIMIT_MS }, async ({ cli, sends }) => {
+    const task = `Scout ${randomUUID()}`;
+    const { text, trained, sampled, tree } = await room.play(
+      (endpoint) => start(cli, endpoint),
+      (_, read) => {
+        const prompt = read();
+        if (!prompt.includes(QUESTION)) return sayCommands(cli, prompt, ["echo found > scout.txt"]);
+        const send = sends[turnOf(prompt)];
+        return send === undefined ? ANSWER : saidCall(send(task, prompt));
+      },
+    );
+    expect(text.trimEnd()).toBe(ANSWER);
+    expect(readFileSync(join(folder, "scout.txt"), "utf8")).toBe("found\n");
+    expect(chainsOf(tree)).toEqual({ agent: oneChain(sends.length + 1), subagent: oneChain(2) });
+    expect(sorted(trained)).toEqual(sorted(sampled));
+  });
+});
 
-/** Those that run at once may reach gateway and engine in another order. */
-function sorted(chains: readonly number[][]): string[] {
-  return chains.map((ids) => ids.join(" ")).toSorted();
-}
+describe.skipIf(isLeftOut || !canHaveSandboxes)("coding command lines in sandboxes", () => {
+  let commands: CommandSandboxes;
+  beforeAll(() => {
+    const { hostname: host, port } = new URL(room.gateway.httpUrl);
+    const connectGateway = () => connect({ host, port: Number(port), allowHalfOpen: true });
+    commands = new CommandSandboxes({ connectGateway, programFolders: readable(), memoryMiB: 512 });
+  });
+  afterAll(() => commands?.[Symbol.asyncDispose]());
+
+  it.each(CLIS)("$cli computes ten numbers", { timeout: LIMIT_MS }, async (cli) => {
+    const shell = numbers.map((n) => `pwd; echo $((7919 * ${n + 1}))`);
+    const last = await playCommands(cli, shell, commands.run);
+    expect(last).toContain("/workspace");
+    expect(numbers.filter((n) => !last.includes(String(7919 * (n + 1))))).toEqual([]);
+  });
+});

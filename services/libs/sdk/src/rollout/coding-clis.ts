@@ -22,8 +22,11 @@ exec "$0" --auth-type openai -y -p "$1"`,
 "options":{"baseURL":"{env:OPENAI_BASE_URL}","apiKey":"{env:OPENAI_API_KEY}"}}}}'
 exec "$0" run "$1"`,
 
+  // It says much on its way; what it submitted is in its record.
   "mini-swe-agent": `export OPENAI_API_BASE="$OPENAI_BASE_URL" MSWEA_CONFIGURED=true MSWEA_COST_TRACKING=ignore_errors LITELLM_LOCAL_MODEL_COST_MAP=True
-exec "$0" -m "openai/$WHETSTONE_MODEL" -t "$1" -y --exit-immediately -l 0`,
+record="\${TMPDIR:-/tmp}/mini-swe-agent.json"
+"$0" -m "openai/$WHETSTONE_MODEL" -t "$1" -y --exit-immediately -l 0 -o "$record" >&2 || exit
+exec "\${0%/*}/python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["info"]["submission"])' "$record"`,
 } as const;
 
 export type CodingCli = keyof typeof CODING_CLIS;
