@@ -57,6 +57,7 @@ const TITLE = { system: "Write a title.", said: ["Mend it."] };
 it("a title asked for before the rollout is beside it", async () => {
   const again = { ...CODER, said: ["Mend it.", "Good.", "Go on."] };
   expect(await rolesOf([TITLE, { ...CODER, said: ["Mend it."] }, again])).toEqual(["side", "agent", "agent"]);
+  expect(await rolesOf([TITLE, { ...CODER, said: ["Mend it."] }])).toEqual(["side", "agent"]);
 });
 
 it("a sub-agent has tools, another task and other instructions", async () => {
