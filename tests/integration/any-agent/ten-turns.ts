@@ -53,7 +53,13 @@ export async function openRoom(): Promise<Room> {
   const play: Room["play"] = async (agent, say = sayAt) => {
     const log: number[][] = [];
     engine.script = ({ token_ids: prompt }) => {
-      const ids = [...idsOf(FAMILY, say(log.length, () => textOf(FAMILY, prompt))), FIRST_MARK];
+      const ids = [
+        ...idsOf(
+          FAMILY,
+          say(log.length, () => textOf(FAMILY, prompt)),
+        ),
+        FIRST_MARK,
+      ];
       log.push([...prompt, ...ids]);
       return ids;
     };
