@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -57,6 +57,9 @@ setup-verl: setup ## Install verl and Ray into .whetstone/verl, for whet up --tr
 
 setup-python-agents: setup ## Install the agents' libraries that tests/integration/any-agent/python-agents.test.ts plays, into .whetstone/python-agents
 	@bash deploy/local/setup-python-packages.sh .whetstone/python-agents tests/integration/any-agent/python/requirements.txt
+
+setup-coding-clis: setup ## Install the coding command lines that tests/integration/coding-clis plays, into .whetstone/coding-clis (1.8 GB)
+	@bash deploy/local/setup-coding-clis.sh
 
 setup-other-environments: setup ## Install other people's environments that tests/integration/other-environments plays, into .whetstone/other-environments
 	@bash deploy/local/setup-python-packages.sh .whetstone/other-environments tests/integration/other-environments/requirements.txt

@@ -329,6 +329,23 @@ export const ROTATING: readonly Stage[] = [
     paths: ["deploy/local/setup-python-packages.sh", "services/inference-gateway/src", "tests/integration/any-agent"],
   },
   {
+    name: "one machine: coding CLIs",
+    project: "unit",
+    tests: ["tests/integration/coding-clis/coding-clis.test.ts"],
+    setup: [["make", "setup-coding-clis"]],
+    environment: { WHETSTONE_CODING_CLIS: "required" },
+    minutes: 4,
+    paths: [
+      "deploy/local/setup-coding-clis.sh",
+      "deploy/local/setup-python-packages.sh",
+      "services/inference-gateway/src/dialects",
+      "services/inference-gateway/src/sessions",
+      "services/libs/sdk/src/rollout",
+      "tests/integration/any-agent/ten-turns.ts",
+      "tests/integration/coding-clis",
+    ],
+  },
+  {
     name: "kube: verl on KubeRay",
     project: "kube",
     tests: ["tests/kube/verl.kube.test.ts"],

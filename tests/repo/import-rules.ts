@@ -194,7 +194,7 @@ export const PURE: readonly string[] = [
   "rollout-orchestrator/src/slots/{adaptive-limit,fair-gate,merge-loads}.ts",
   "rollout-orchestrator/src/tasks/{delivery,needs-module}.ts",
   "inference-gateway/src/{completion,formats,dialects/**}/*.ts",
-  "inference-gateway/src/sessions/{continuation,demonstration,raw-prompt,session,session-table}.ts",
+  "inference-gateway/src/sessions/{continuation,conversations,demonstration,raw-prompt,session,session-table,topic}.ts",
   "inference-gateway/src/fleet/{engine-metrics,epoch-fence,fleet}.ts",
   "libs/swe/src/{edits,library,library-pins,source-change,task,tool-command,verdict}.ts",
   "libs/swe/src/factory/{choose,statement}.ts",

@@ -63,3 +63,17 @@ export function idsOf(name: keyof typeof FAMILIES, text: string): number[] {
     return at >= 0 ? [FIRST_MARK + at] : [...Buffer.from(part)];
   });
 }
+
+/** The text of such ids, marks included. */
+export function textOf(name: keyof typeof FAMILIES, ids: readonly number[]): string {
+  const { special, added = [] }: Family = FAMILIES[name];
+  const marks = [...special, ...added];
+  const parts: Buffer[] = [];
+  let start = 0;
+  for (const [i, id] of ids.entries()) {
+    if (id < FIRST_MARK) continue;
+    parts.push(Buffer.from(ids.slice(start, i)), Buffer.from(marks[id - FIRST_MARK] ?? ""));
+    start = i + 1;
+  }
+  return Buffer.concat([...parts, Buffer.from(ids.slice(start))]).toString("utf8");
+}

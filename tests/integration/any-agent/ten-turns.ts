@@ -3,9 +3,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { CallTree } from "@whetstone/proto/inference/v1/inference";
 import { FakeEngine } from "../../../services/inference-gateway/test/fake-engine.ts";
 import { calls, type Gateway, serve, startGateway } from "../../../services/inference-gateway/test/harness.ts";
-import { FIRST_MARK, idsOf, templatedModel } from "../../../services/inference-gateway/test/templated-model.ts";
+import { FIRST_MARK, idsOf, templatedModel, textOf } from "../../../services/inference-gateway/test/templated-model.ts";
 
 const FAMILY = "qwen2.5";
 export const TURNS = 10;
@@ -22,9 +23,12 @@ export interface Endpoint {
 export interface Room extends AsyncDisposable {
   readonly gateway: Gateway;
   readonly engine: FakeEngine;
-  /** Plays one episode under a key of its own. `say`: what the model says in each turn; default: ten calls and the answer. */
-  readonly play: (agent: (endpoint: Endpoint) => Promise<string>, say?: (turn: number) => string) => Promise<Played>;
+  /** Plays one episode under a key of its own. `say`: default: ten calls and the answer. */
+  readonly play: (agent: (endpoint: Endpoint) => Promise<string>, say?: Say) => Promise<Played>;
 }
+
+/** What the model says in each turn. @param prompt  as text. */
+export type Say = (turn: number, prompt: () => string) => string;
 
 export interface Played {
   readonly text: string;
@@ -34,6 +38,7 @@ export interface Played {
   readonly sampled: number[][];
   /** Of every call, the one that it continues. */
   readonly parents: string[];
+  readonly tree: CallTree;
 }
 
 export async function openRoom(): Promise<Room> {
@@ -48,13 +53,20 @@ export async function openRoom(): Promise<Room> {
   const play: Room["play"] = async (agent, say = sayAt) => {
     const log: number[][] = [];
     engine.script = ({ token_ids: prompt }) => {
-      const ids = [...idsOf(FAMILY, say(log.length)), FIRST_MARK];
+      const ids = [
+        ...idsOf(
+          FAMILY,
+          say(log.length, () => textOf(FAMILY, prompt)),
+        ),
+        FIRST_MARK,
+      ];
       log.push([...prompt, ...ids]);
       return ids;
     };
     const apiKey = await gateway.openKey(`episode-${episodes++}`);
     const text = await agent({ baseUrl: `${gateway.httpUrl}/v1`, apiKey: apiKey.key, model: "policy" });
-    return { text, ...chainsOf(await calls(gateway, apiKey.session)), sampled: log };
+    const tree = await calls(gateway, apiKey.session);
+    return { text, ...chainsOf(tree), sampled: log, tree };
   };
   return {
     gateway,
@@ -73,7 +85,7 @@ function sayAt(turn: number): string {
   return `Looking, ${turn}.\n<tool_call>\n{"name":"look",  "arguments":{"place":"drawer <${turn}> é","n":${turn}}}\n</tool_call>`;
 }
 
-function chainsOf(tree: Awaited<ReturnType<typeof calls>>): Pick<Played, "trained" | "parents"> {
+function chainsOf(tree: CallTree): Pick<Played, "trained" | "parents"> {
   const whole = new Map<string, number[]>();
   for (const { id, parentId, promptIds, completionIds } of tree.calls)
     whole.set(id, [...(whole.get(parentId) ?? []), ...promptIds, ...completionIds]);

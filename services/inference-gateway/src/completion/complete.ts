@@ -16,6 +16,7 @@ import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
 import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
+import { topicOf } from "../sessions/topic.ts";
 
 /** Text and ids of one policy, both ways. */
 export interface Codec extends PromptCodec {
@@ -45,7 +46,8 @@ export interface CompletionCall<Request extends CompletionRequest = CompletionRe
   readonly request: Request;
   /** Absent: an anonymous single-use session, of which nothing is kept. */
   readonly session?: Session | undefined;
-  readonly role: string;
+  /** As the client named it. */
+  readonly role: string | undefined;
   readonly requestId: string;
   /** What makes its distribution another one than the job's, by the names of the fields. */
   readonly alteredBy: readonly string[];
@@ -160,6 +162,16 @@ function readerOptions({ request, requestId }: CompletionCall, promptText: strin
   return { tools: wanted, isRaw: prompt !== undefined, parallelCalls, promptText, requestId };
 }
 
+/** Its role, or what its role is found by. */
+function whoseCall(
+  { messages, tools }: CompletionRequest,
+  named: string | undefined,
+  parent: CallRecord | undefined,
+): Pick<CallRecord, "role" | "topic"> {
+  const role = named ?? parent?.role;
+  return { role, topic: role === undefined && parent === undefined ? topicOf(messages, tools) : undefined };
+}
+
 interface Answered {
   readonly plan: PromptPlan;
   readonly generation: Generation;
@@ -187,7 +199,7 @@ function record(
     policy: request.model,
     sampling: request.sampling,
     alteredBy,
-    role,
+    ...whoseCall(request, role, plan.parent),
     children: 0,
     demonstrationMask: [],
   };

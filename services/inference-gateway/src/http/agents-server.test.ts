@@ -107,6 +107,12 @@ describe("with the key of an episode and no certificate", () => {
     expect((await asAgent("/v1/models/job", headers)).status).toBe(200);
   });
 
+  it("says that it is there to who has no key yet, as claude-code asks first", async () => {
+    const options = { dispatcher: stranger, method: "HEAD" as const };
+    expect(await ask(agentsUrl("/"), options)).toEqual({ status: 200, text: "" });
+    expect((await ask(agentsUrl("/v1/models"), options)).status).not.toBe(200);
+  });
+
   it("takes no more of it once the episode has ended", async () => {
     const headers = { authorization: `Bearer ${await keyOf("ended")}` };
     const [path, body] = DIALECTS[0]!;

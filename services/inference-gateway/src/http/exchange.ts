@@ -92,7 +92,7 @@ export class Exchange {
       request: { ...parsed, sampling },
       alteredBy,
       session,
-      role: typeof role === "string" && role !== "" ? role : "agent",
+      role: typeof role === "string" && role !== "" ? role : undefined,
       requestId: `${this.#idPrefix}${this.#count++}`,
     };
   }
@@ -129,7 +129,7 @@ export class Exchange {
     const shared = this.#shared.get(call.session) ?? new SharedCalls();
     this.#shared.set(call.session, shared);
     // Clients number their calls, and the roles of one session have a client each.
-    const ownKey = `${call.role}/${key}`;
+    const ownKey = `${call.role ?? ""}/${key}`;
     // A joined stream gets its text at the end, in one piece: the first one's pieces are gone.
     return shared.run(ownKey, request.body as string, scope, (own) => complete(chat, call, own));
   }

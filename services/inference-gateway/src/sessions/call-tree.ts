@@ -5,6 +5,7 @@ import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { CallTree } from "@whetstone/proto/inference/v1/inference";
 import { ForkReason as WireForkReason, ModelCallSchema } from "@whetstone/proto/types/v1/types";
 import type { ModelCall, Sampling } from "@whetstone/proto/types/v1/types";
+import { rolesOf } from "./conversations.ts";
 import type { CallRecord, ForkReason } from "./session.ts";
 
 const WIRE_FORK_REASON = {
@@ -30,10 +31,12 @@ export function encodeCallTree(session: string, calls: readonly CallRecord[], ac
 
 function callTree(session: string, calls: readonly CallRecord[]): CallTree {
   const inOrder = calls.toSorted((a, b) => a.index - b.index);
-  return create(CallTreeSchema, { session, calls: inOrder.map(modelCall) });
+  const roles = rolesOf(inOrder);
+  const wired = inOrder.map((call) => modelCall(call, call.role ?? roles.get(call) ?? ""));
+  return create(CallTreeSchema, { session, calls: wired });
 }
 
-function modelCall(call: CallRecord): ModelCall {
+function modelCall(call: CallRecord, role: string): ModelCall {
   const { seed, logits: _, ...sampling } = call.sampling;
   return create(ModelCallSchema, {
     id: callId(call),
@@ -47,7 +50,7 @@ function modelCall(call: CallRecord): ModelCall {
     finishReason: call.finishReason,
     sampling: sampling as Sampling,
     ...(seed === undefined ? {} : { seed: BigInt(seed) }),
-    role: call.role,
+    role,
     text: call.text,
     forkReason: WIRE_FORK_REASON[call.forkReason],
     startedAt: timestampFromMs(call.startedAtMs),

@@ -34,6 +34,8 @@ export interface Conversation {
 /** Where a request stands in its session's tree. */
 export interface PromptPlace {
   readonly parent: CallRecord | undefined;
+  /** See CallRecord. */
+  readonly echoes: CallRecord | undefined;
   readonly forkReason: ForkReason;
   readonly promptText: string;
   /** The part of `promptText` that no call has tokenised yet. */
@@ -62,15 +64,16 @@ export async function placePrompt(
   const position = messages.length;
   const asked = codec.render(messages, tools, variables);
   const askedText = asked instanceof Promise ? await asked : asked;
-  for (const parent of (session?.candidates(messages) ?? []).slice(0, MAX_PARENTS)) {
-    if (parent.policy !== policy) continue;
+  const earlier = (session?.candidates(messages) ?? []).slice(0, MAX_PARENTS).filter((call) => call.policy === policy);
+  const echoes = earlier[0];
+  for (const parent of earlier) {
     const promptText = await textWithAnswers(parent, conversation, askedText, codec);
     const freshText = promptText === undefined ? undefined : textAfter(parent, promptText, codec);
     if (promptText === undefined || freshText === undefined) continue;
-    return { parent, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText, position };
+    return { parent, echoes, forkReason: parent.children > 0 ? "branch" : "none", promptText, freshText, position };
   }
   const forkReason = session && session.calls.length > 0 ? "no_prefix" : "none";
-  return { parent: undefined, forkReason, promptText: askedText, freshText: askedText, position };
+  return { parent: undefined, echoes, forkReason, promptText: askedText, freshText: askedText, position };
 }
 
 /** Where a template rewrites history none of them fits, and each may cost a rendering. */
@@ -121,8 +124,8 @@ function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
 }
 
 /** What a call's record says of its prompt. */
-export function promptOf({ parent, forkReason, promptText, position, deltaIds }: PromptPlan) {
-  return { parent, forkReason, promptText, position, promptIds: deltaIds };
+export function promptOf({ parent, echoes, forkReason, promptText, position, deltaIds }: PromptPlan) {
+  return { parent, echoes, forkReason, promptText, position, promptIds: deltaIds };
 }
 
 /**

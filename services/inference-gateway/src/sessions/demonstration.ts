@@ -59,6 +59,7 @@ async function demonstrated(
     sampling: {},
     alteredBy: [],
     role: "agent",
+    topic: undefined,
     children: 0,
     resubmissions: 0,
     cachedTokens: 0,

@@ -8,7 +8,7 @@ export function placeRaw(session: Session | undefined, policy: string, prompt: R
   const own = (session?.calls ?? []).filter((call) => call.policy === policy && call.position === 0);
   const fits = own.map((call) => ({ call, size: prefixSize(call, prompt) })).filter(({ size }) => size > 0);
   const best = fits.toSorted((a, b) => b.size - a.size || b.call.index - a.call.index)[0];
-  const place = { parent: best?.call, forkReason: forkReasonOf(best?.call, session), position: 0 };
+  const place = { parent: best?.call, echoes: best?.call, forkReason: forkReasonOf(best?.call, session), position: 0 };
   const rest = prompt.slice(best?.size ?? 0);
   if (typeof prompt === "string") return { ...place, promptText: prompt, freshText: rest as string };
   return { ...place, promptText: "", freshText: "", freshIds: rest as readonly number[] };

@@ -5,6 +5,7 @@ import type { TemplateMessage } from "../completion/message.ts";
 import type { SamplingTerms } from "../completion/client-sampling.ts";
 import type { SamplingAsked } from "../completion/request.ts";
 import type { TokenSpan } from "../completion/token-span.ts";
+import type { Topic } from "./topic.ts";
 
 export type ForkReason = "none" | "no_prefix" | "branch";
 
@@ -27,7 +28,12 @@ export interface CallRecord {
   readonly sampling: SamplingAsked;
   /** See ModelCall. */
   readonly alteredBy: readonly string[];
-  readonly role: string;
+  /** As the client named it; undefined: see rolesOf. */
+  readonly role: string | undefined;
+  /** Of a call without role and parent. */
+  readonly topic: Topic | undefined;
+  /** The latest call whose answer its messages repeat: its parent, or one whose ids the template did not let it go on from. */
+  readonly echoes: CallRecord | undefined;
   /** What the model wrote, with its marks of thoughts and calls. */
   readonly text: string;
   /** How many messages it was asked with: its answer stands at this place of a conversation that goes on from it. */

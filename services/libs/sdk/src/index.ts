@@ -112,6 +112,7 @@ export { createRegistry, type Registry } from "./registry.ts";
 export { RecordedClient, type RecordedAnswer, recordedAnswers } from "./replay/recorded-client.ts";
 export { computeMcReturns, computeTrajectoryReward } from "./rewards.ts";
 export { commandAgent, commandAgentIn, type RunSandboxed, type SandboxedCommand } from "./rollout/command.ts";
+export { codingCliAgentIn } from "./rollout/coding-cli.ts";
 export { defineHarness, type Harness, type HarnessDefinition } from "./rollout/harness.ts";
 export { httpAgent } from "./rollout/http.ts";
 export type { Launch, ProgramEnd } from "./rollout/run-program.ts";

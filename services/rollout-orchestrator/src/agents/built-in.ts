@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { commandAgentIn, frozenLakeAgent, httpAgent, type RegisteredActor, type RunSandboxed } from "@whetstone/sdk";
+import {
+  codingCliAgentIn,
+  commandAgentIn,
+  frozenLakeAgent,
+  httpAgent,
+  type RegisteredActor,
+  type RunSandboxed,
+} from "@whetstone/sdk";
 import { codeAgent, mathAgent } from "./question.ts";
 import { searchAgent } from "./search.ts";
 import { sweAgent } from "./swe.ts";
@@ -23,6 +30,7 @@ export function builtInActors(callbacks?: CallbackOptions, runSandboxed?: RunSan
     sweAgent,
     webAgent,
     commandAgentIn(runSandboxed),
+    codingCliAgentIn(runSandboxed),
     httpAgent(callbacks),
   ];
 }

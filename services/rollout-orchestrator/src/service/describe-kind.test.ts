@@ -17,6 +17,7 @@ it("kinds are described with their form and a schema of their arguments", () => 
     ["swe", "AGENT"],
     ["web", "AGENT"],
     ["command", "ROLLOUT"],
+    ["coding-cli", "ROLLOUT"],
     ["http", "ROLLOUT"],
     ["simple", "WORKFLOW"],
   ]);

@@ -3,6 +3,7 @@ import type { Answer, ToolCall } from "../../completion/answer.ts";
 import type { Completion } from "../../completion/complete.ts";
 import { itemId } from "./items.ts";
 import type { ResponsesRequest } from "./parse.ts";
+import type { NamedFunction } from "./tools.ts";
 
 /** The body of an answer that is not streamed. */
 export function responseBody(request: ResponsesRequest, [completion]: readonly Completion[]): string {
@@ -17,7 +18,7 @@ export function responseOf(request: ResponsesRequest, completion: Completion): o
     ...responseHead(request, requestId, createdMs),
     status: isCut ? "incomplete" : "completed",
     incomplete_details: isCut ? { reason: "max_output_tokens" } : null,
-    output: outputOf(answer, requestId),
+    output: outputOf(request, answer, requestId),
     usage: usageOf(completion),
     call_id: callId,
   };
@@ -39,11 +40,11 @@ export function responseHead(request: ResponsesRequest, id: string, createdMs: n
   };
 }
 
-function outputOf({ reasoning, content, calls }: Answer, id: string): object[] {
+function outputOf(request: ResponsesRequest, { reasoning, content, calls }: Answer, id: string): object[] {
   return [
     ...(reasoning === "" ? [] : [thoughtsItem(id, reasoning)]),
     ...(content === "" && calls.length > 0 ? [] : [messageItem(id, content)]),
-    ...calls.map((call, i) => callItem(id, call, i)),
+    ...calls.map((call, i) => callItem(id, namedByClient(request, call), i)),
   ];
 }
 
@@ -66,13 +67,22 @@ export function textPart(text: string): object {
   return { type: "output_text", text, annotations: [], logprobs: [] };
 }
 
-export function callItem(response: string, { id, name, arguments: args }: ToolCall, number: number): object {
+/** A call as the client knows its function. */
+export type NamedCall = ToolCall & NamedFunction;
+
+export function namedByClient({ namespaced }: ResponsesRequest, call: ToolCall): NamedCall {
+  return { ...call, ...namespaced.get(call.name) };
+}
+
+export function callItem(response: string, call: NamedCall, number: number): object {
+  const { id, name, namespace, arguments: args } = call;
   return {
     id: itemId("fc", response, number),
     type: "function_call",
     status: "completed",
     call_id: id,
     name,
+    ...(namespace === undefined ? {} : { namespace }),
     arguments: args,
   };
 }

@@ -6,6 +6,7 @@ import type { EarlierAnswers } from "../../completion/earlier-answers.ts";
 import type { TemplateMessage } from "../../completion/message.ts";
 import { parseArguments } from "../read-tools.ts";
 import type { Fields } from "../read-fields.ts";
+import { templateName } from "./tools.ts";
 
 /** A message that is being put together from items. */
 interface Draft {
@@ -57,13 +58,13 @@ function addMessage(drafts: Draft[], { role, content }: Fields, path: string): v
   else drafts.push({ role: role === "developer" ? "system" : role, content: text });
 }
 
-function addCall(drafts: Draft[], { call_id: id, name, arguments: args }: Fields, path: string): void {
+function addCall(drafts: Draft[], { call_id: id, name, namespace, arguments: args }: Fields, path: string): void {
   if (typeof name !== "string") throw badField(`${path}.name`, "must be a string");
   if (typeof id !== "string") throw badField(`${path}.call_id`, "must be a string");
   const draft = answerDraft(drafts, () => false);
   draft.tool_calls = [
     ...(draft.tool_calls ?? []),
-    { id, type: "function", function: { name, arguments: parseArguments(args) } },
+    { id, type: "function", function: { name: templateName(namespace, name), arguments: parseArguments(args) } },
   ];
 }
 

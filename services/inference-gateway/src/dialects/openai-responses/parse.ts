@@ -6,22 +6,24 @@ import type { TemplateMessage } from "../../completion/message.ts";
 import type { CompletionRequest, TemplateVariables, ToolChoice, Tools } from "../../completion/request.ts";
 import { refuseUnsupported } from "../field-rules.ts";
 import { parseForm, parseLogits } from "../read-logits.ts";
-import { parseTools } from "../read-tools.ts";
-import { type Fields, flag, integer, parseDrawing, parseFields, parseModel, requireTool } from "../read-fields.ts";
+import { type Fields, flag, integer, parseDrawing, parseFields, parseModel } from "../read-fields.ts";
 import { REQUEST_FIELDS } from "./fields.ts";
 import { parseInput } from "./items.ts";
+import { type NamedFunction, parseResponseTools, parseToolChoice } from "./tools.ts";
 
 /** A response as asked for. */
 export interface ResponsesRequest extends CompletionRequest {
   /** What the answer repeats of the request. */
   readonly repeated: Fields;
+  /** The functions of namespaces, by their names in the template. */
+  readonly namespaced: ReadonlyMap<string, NamedFunction>;
 }
 
 /** Parses a request body. @throws ApiError 400 with the path of the bad field; fields.ts says which are refused. */
 export function parseResponsesRequest(body: unknown, earlier: EarlierAnswers): ResponsesRequest {
   const fields = parseFields(body);
   refuseUnsupported(fields, REQUEST_FIELDS);
-  const tools = parseFunctions(fields["tools"]);
+  const { tools, namespaced } = parseResponseTools(fields["tools"]);
   const { previous, before } = parsePrevious(fields["previous_response_id"], earlier);
   const messages = parseInput(fields["input"], earlier);
   const toolChoice = parseToolChoice(fields["tool_choice"], tools);
@@ -41,6 +43,7 @@ export function parseResponsesRequest(body: unknown, earlier: EarlierAnswers): R
     stream: flag(fields, "stream"),
     remember: fields["store"] === false ? undefined : { previous, messages },
     repeated: repeatedOf(fields),
+    namespaced,
   };
 }
 
@@ -61,22 +64,6 @@ function parsePrevious(
   if (before !== undefined) return { previous: value, before };
   const message = `previous_response_id: no response "${value}" in this session; answers are kept by key, unless store is false`;
   throw new ApiError("INVALID_ARGUMENT", "previous_response_not_found", message, { param: "previous_response_id" });
-}
-
-/** Functions as chat templates know them. */
-function parseFunctions(value: unknown): Tools {
-  return (parseTools(value) as Fields[] | undefined)?.map(({ type, name, description, parameters }, i) => {
-    if (type !== "function") throw badField(`tools.${i}.type`, "only functions are supported");
-    if (typeof name !== "string") throw badField(`tools.${i}.name`, "must be a string");
-    const described = description === undefined || description === null ? {} : { description };
-    return { type, function: { name, ...described, parameters: parameters ?? {} } };
-  });
-}
-
-function parseToolChoice(value: unknown, tools: Tools): ToolChoice {
-  if (value === undefined || value === null || value === "auto") return "auto";
-  if (value === "none" || (value === "required" && tools !== undefined)) return value;
-  return requireTool("tool_choice", (value as { name?: unknown }).name, tools);
 }
 
 /** How verbose an answer is, is the model's own matter. */

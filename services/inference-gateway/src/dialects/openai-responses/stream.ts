@@ -5,7 +5,7 @@ import type { ApiError } from "../../completion/api-error.ts";
 import type { Completion, CompletionCall } from "../../completion/complete.ts";
 import { type AnswerStream, STREAM_HEADERS } from "../dialect.ts";
 import { wireError } from "../openai-error.ts";
-import { callItem, messageItem, responseHead, responseOf, textPart, thoughtsItem } from "./answer.ts";
+import { callItem, messageItem, namedByClient, responseHead, responseOf, textPart, thoughtsItem } from "./answer.ts";
 import { itemId } from "./items.ts";
 import type { ResponsesRequest } from "./parse.ts";
 
@@ -118,8 +118,9 @@ export class ResponsesStream implements AnswerStream {
     this.#open = undefined;
   }
 
-  #sendCall(call: ToolCall): void {
+  #sendCall(sampled: ToolCall): void {
     this.#closeItem();
+    const call = namedByClient(this.#call.request, sampled);
     const number = this.#calls++;
     const item = callItem(this.#call.requestId, call, number);
     const place = { item_id: itemId("fc", this.#call.requestId, number), output_index: this.#items };

@@ -9,7 +9,7 @@ import { bareEnvironment, exitFailure, type Harness, runHarness } from "./harnes
 import type { RolloutInput, RolloutResult } from "./rollout.ts";
 import type { ProgramEnd } from "./run-program.ts";
 
-const CommandArgs = z.strictObject({
+export const CommandArgs = z.strictObject({
   command: z.array(z.string()).min(1).describe("Program and arguments; no shell reads them"),
   cwd: z.string().optional().describe("Working directory. Absent: the try's own folder, removed afterwards"),
   env: z.record(z.string(), z.string()).default({}).describe("Added to the environment"),
@@ -118,6 +118,12 @@ async function runSandboxed(run: RunSandboxed, input: RolloutInput<Args>): Promi
   return result === undefined ? { output: end.stdout.trim() } : parseResult(result);
 }
 
+/** @param run  absent: there are no sandboxes here */
+export function playCommand(run: RunSandboxed | undefined, input: RolloutInput<Args>): Promise<RolloutResult> {
+  const isOpen = run === undefined || input.args.sandbox.backend === "none";
+  return isOpen ? runHarness(plain, input) : runSandboxed(run, input);
+}
+
 /** The built-in kind "command". What the agent gets and gives: docs/agents.md. @param run  absent: there are no sandboxes here */
 export function commandAgentIn(run?: RunSandboxed): RegisteredRollout {
   return defineRollout<Args>({
@@ -126,8 +132,7 @@ export function commandAgentIn(run?: RunSandboxed): RegisteredRollout {
       "Any program that talks to an OpenAI-compatible server: base URL, key and task come by environment variables.",
     parseArgs: (args) => parseOrThrow(CommandArgs, args, ""),
     argsSchema: z.toJSONSchema(CommandArgs, { io: "input" }),
-    run: (input) =>
-      run === undefined || input.args.sandbox.backend === "none" ? runHarness(plain, input) : runSandboxed(run, input),
+    run: (input) => playCommand(run, input),
   });
 }
 

@@ -608,7 +608,7 @@ export declare type ModelCall = Message<"whetstone.types.v1.ModelCall"> & {
   seed?: bigint | undefined;
 
   /**
-   * The agent's role that made the call ("agent" unless a workflow says otherwise).
+   * The role that made the call. Where its client named none: "agent" for the rollout, "subagent" or "side" beside it.
    *
    * @generated from field: string role = 10;
    */
