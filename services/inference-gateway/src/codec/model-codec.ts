@@ -9,10 +9,10 @@ import { type AnswerFormat, marksOf } from "../formats/format.ts";
 import { formatOf, PLAIN } from "../formats/index.ts";
 import { Lru } from "../lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
+import { encoderOf } from "./word-encoder.ts";
 
 /** The part we use: the package's own types import without file extensions, which strict module resolution refuses. */
 interface Tokenizer {
-  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
   decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
   id_to_token(id: number): string | undefined;
   token_to_id(token: string): number | undefined;
@@ -35,6 +35,7 @@ export class ModelCodec implements PromptCodec {
   /** How the model writes thoughts and calls of tools. */
   readonly format: AnswerFormat;
   readonly #tokenizer: Tokenizer;
+  readonly #encode: (text: string) => number[];
   readonly #template: ChatTemplate;
   readonly #rendered = new Lru<string, string>(CACHE_ENTRIES);
   readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES);
@@ -50,6 +51,7 @@ export class ModelCodec implements PromptCodec {
     { generationEos, answerFormat }: { generationEos?: unknown; answerFormat?: string | undefined } = {},
   ) {
     this.#tokenizer = new Tokenizer(tokenizer, config);
+    this.#encode = encoderOf(this.#tokenizer);
     const special = specialTokens(config);
     this.#template = new ChatTemplate(template, special);
     this.eosIds = this.#eosIds(special["eos_token"], generationEos);
@@ -94,7 +96,7 @@ export class ModelCodec implements PromptCodec {
   encode(text: string): readonly number[] {
     const known = this.#encoded.get(text);
     if (known !== undefined) return known;
-    const { ids } = this.#tokenizer.encode(text, { add_special_tokens: false });
+    const ids = this.#encode(text);
     if (text.length <= CACHE_MAX_CHARS) this.#encoded.set(text, ids);
     return ids;
   }
