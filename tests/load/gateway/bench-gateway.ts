@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the gateway costs, one JSON line: real gateway processes before an engine that answers at once, load from a process of its
 // own. Prompts of 2 kB, identical and distinct; growing conversations; a fixed rate beside the engine asked directly.
-//   node tests/load/gateway/bench-gateway.ts [--seconds 8] [--only throughput,rate] [--beside FOLDER] [--prof FOLDER]
+//   node tests/load/gateway/bench-gateway.ts [--seconds 8] [--only throughput,rate] [--beside] [--prof FOLDER]
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "8" },
     only: { type: "string", default: "throughput,rate,conversations,turns" },
-    beside: { type: "string" },
+    beside: { type: "boolean", default: false },
     prof: { type: "string" },
   },
 });
@@ -26,6 +26,8 @@ const has = (part: string): boolean => parts.includes(part);
 const ANSWER_TOKENS = 16;
 const CONCURRENCY = 64;
 const PER_SECOND = 500;
+/** See deploy/local/setup-model-gateways.sh. */
+const OTHERS = join(import.meta.dirname, "../../../.whetstone/model-gateways");
 const PROMPTS: readonly Prompt[] = ["identical", "distinct"];
 const [EARLY_TURN, LATE_TURN] = [2, 50];
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
@@ -71,7 +73,7 @@ async function conversations(target: Target, sessions: number) {
 }
 
 async function turns(target: Target) {
-  const work = { kind: "turns", target, sessions: 64, rounds: 8, early: EARLY_TURN, late: LATE_TURN } as const;
+  const work = { kind: "turns", target, sessions: 64, rounds: 3, early: EARLY_TURN, late: LATE_TURN } as const;
   const [early, late] = await generate<TurnCost[]>(work);
   if (early === undefined || late === undefined) throw new Error("the generator told of no turns");
   return { early, late, cpuRatio: round(late.cpuMs / early.cpuMs), p50Ratio: round(late.p50Ms / early.p50Ms) };
@@ -96,16 +98,16 @@ async function replicas(count: number, options: { engineUrl: string; modelPath: 
 type Starter = (folder: string, engineUrl: string) => Promise<Gateways>;
 
 /** The same calls through other people's gateways, which neither render nor tokenise. */
-async function beside(folder: string, engineUrl: string) {
+async function beside(engineUrl: string) {
   const others: readonly [name: string, start: Starter][] = [
     ["portkey", startPortkey],
     ["rllm", startRllm],
   ];
   const found: Record<string, object | string> = {};
   for (const [name, startOne] of others) {
-    const place = join(folder, name);
+    const place = join(OTHERS, name);
     if (!existsSync(place)) {
-      found[name] = `not there: ${place}`;
+      found[name] = "not installed: deploy/local/setup-model-gateways.sh";
       continue;
     }
     await using gateway = await startOne(place, engineUrl);
@@ -136,7 +138,7 @@ async function main(): Promise<void> {
     const one = await replicas(1, options);
     const two =
       values.prof === undefined && (has("throughput") || has("conversations")) ? await replicas(2, options) : {};
-    const others = values.beside === undefined ? "not asked for (--beside)" : await beside(values.beside, engine.found);
+    const others = values.beside ? await beside(engine.found) : "not asked for (--beside)";
     const machine = { cpu: cpus()[0]?.model, cores: availableParallelism(), node: process.version, loadBefore: load };
     const engineCpuS = round(cpuMs(engine.pid) / 1000);
     const line = { bench: "gateway", seconds, machine, one, two, ...ratios(one, two), beside: others, engineCpuS };

@@ -24,6 +24,7 @@ const { Tokenizer } = huggingface as unknown as { Tokenizer: new (tokenizer: obj
 const CACHE_ENTRIES = 4096;
 /** Longer texts are not cached: they hardly repeat, and they would make the caches' memory unbounded. */
 const CACHE_MAX_CHARS = 4096;
+const CACHE_MAX_MESSAGES = 64;
 
 /** Text and ids of one model: exactly what Hugging Face transformers makes of the same folder. */
 export class ModelCodec implements PromptCodec {
@@ -79,11 +80,14 @@ export class ModelCodec implements PromptCodec {
   }
 
   render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string {
+    const print = (): string => this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
+    // Long conversations are not written down only to find that they are too long to be kept.
+    if (messages.length > CACHE_MAX_MESSAGES || lengthOf(messages) > CACHE_MAX_CHARS) return print();
     const plain = tools === undefined && variables === undefined;
     const key = JSON.stringify(plain ? messages : [messages, tools, variables]);
     const known = this.#rendered.get(key);
     if (known !== undefined) return known;
-    const text = this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
+    const text = print();
     if (key.length <= CACHE_MAX_CHARS) this.#rendered.set(key, text);
     return text;
   }
@@ -141,6 +145,10 @@ export class ModelCodec implements PromptCodec {
       return "";
     }
   }
+}
+
+function lengthOf(messages: readonly TemplateMessage[]): number {
+  return messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
 }
 
 /** Ids that tokenizer.json calls special. */

@@ -62,7 +62,7 @@ export async function placePrompt(
   const position = messages.length;
   const asked = codec.render(messages, tools, variables);
   const askedText = asked instanceof Promise ? await asked : asked;
-  for (const parent of (session?.candidates(messages) ?? []).slice(0, MAX_PARENTS)) {
+  for (const parent of session?.candidates(messages, MAX_PARENTS) ?? []) {
     if (parent.policy !== policy) continue;
     const promptText = await textWithAnswers(parent, conversation, askedText, codec);
     const freshText = promptText === undefined ? undefined : textAfter(parent, promptText, codec);
