@@ -29,7 +29,8 @@ const { values } = parseArgs({
 });
 const [requests, bytes, seed] = [Number(values.requests), Number(values.bytes), Number(values.seed)];
 const CONCURRENCY = 16;
-const TURNS = 12;
+const SHOWN = 3;
+const TURNS = 8;
 const MAX_BODY_BYTES = 65_536;
 /** Of these, caches are filled: what grows after them is lost memory. */
 const WARM_UP = { requests: 5_000, seed: seed + 1_000_000 };
@@ -96,6 +97,7 @@ async function everyEndpoint(
     const { requests: count, seed: from } = options;
     const tally = await fuzzEndpoint(gateway, endpoint, { seed: from, count, concurrency: CONCURRENCY });
     tallies[endpoint.path] = tally;
+    for (const fault of tally.faults.slice(0, SHOWN)) say(fault);
     say(
       `${endpoint.path}: ${tally.requests} requests, ${tally.faults.length} faults, ${JSON.stringify(tally.byStatus)}`,
     );
@@ -115,7 +117,7 @@ async function main(): Promise<void> {
     const gateway = await startGateway(engine.found, templatedModel(folder, "qwen3"));
     await using service = gateway.service;
     const undisturbed = await converse(gateway.httpUrl, "bystander", TURNS);
-    await everyEndpoint(gateway, WARM_UP);
+    const first = await everyEndpoint(gateway, WARM_UP);
     const before = await heapOf(service);
     const work = (async () => ({
       endpoints: await everyEndpoint(gateway, { requests, seed }),
@@ -124,7 +126,9 @@ async function main(): Promise<void> {
     const bystander = await besideIt(gateway.httpUrl, undisturbed, work);
     const done = await work;
     const after = await heapOf(service);
-    const faults = [...Object.values(done.endpoints), ...done.bytes].flatMap((tally) => tally.faults);
+    const faults = [...Object.values(first), ...Object.values(done.endpoints), ...done.bytes].flatMap(
+      (tally) => tally.faults,
+    );
     const summary = ({ requests: count, byStatus, slowestMs, faults: { length } }: Tally): object => ({
       requests: count,
       byStatus,

@@ -106,10 +106,10 @@ export function mutated(rng: Rng, { method, path, bodies }: Endpoint): Asked {
   let value: unknown = body;
   let text: string | Buffer | undefined;
   for (let left = 1 + rng.integer(3); left > 0; left--) {
-    const where = body === undefined ? 9 + rng.integer(4) : rng.integer(13);
-    if (where < 8) value = withChange(rng, value);
-    else if (where < 9) text = withBrokenText(rng, text ?? JSON.stringify(value));
-    else asked = where < 11 ? withHeader(rng, asked) : withPath(rng, asked);
+    const where = body === undefined ? 17 + rng.integer(4) : rng.integer(20);
+    if (where < 16) value = withChange(rng, value);
+    else if (where < 17) text = withBrokenText(rng, text ?? JSON.stringify(value));
+    else asked = where < 19 ? withHeader(rng, asked) : withPath(rng, asked);
   }
   if (body === undefined) return asked;
   return { ...asked, body: text ?? JSON.stringify(value) };
@@ -117,7 +117,11 @@ export function mutated(rng: Rng, { method, path, bodies }: Endpoint): Asked {
 
 /** Something at a random place of a value is something else. */
 function withChange(rng: Rng, value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return rng.choice(ODD);
+  if (typeof value !== "object" || value === null) {
+    // Half of the time what may well be right.
+    const alike = ODD.filter((odd) => typeof odd === typeof value);
+    return rng.choice(rng.integer(2) === 0 && alike.length > 0 ? alike : ODD);
+  }
   const keys = Object.keys(value);
   const inner = rng.integer(4) > 0 && keys.length > 0;
   if (!inner) return changedHere(rng, value as Record<string, unknown>);
