@@ -124,7 +124,8 @@ function byLikelihood(echo: TemplateMessage): (a: CallRecord, b: CallRecord) => 
 }
 
 function callNames({ tool_calls: calls }: TemplateMessage): string {
-  return Array.isArray(calls) ? calls.map((call: { id?: unknown }) => String(call.id)).join(" ") : "";
+  const nameOf = ({ id }: { id?: unknown }): string => (typeof id === "string" ? id : "");
+  return Array.isArray(calls) ? calls.map(nameOf).join(" ") : "";
 }
 
 function newNode(): MessageNode {
