@@ -32,12 +32,13 @@ it.each(requests)("is no reason to fail: %s", async (_name, path, body, status) 
 
 it("is no reason to fail: the name of an echoed call, where two answers are the same", () => {
   const session = new Session("s", 0);
+  const asked = { role: "user", content: "x" };
   const echo = {
     role: "assistant",
     content: null,
     tool_calls: [{ id: ODD, function: { name: "f", arguments: "{}" } }],
   };
   for (const index of [0, 1])
-    session.add({ index, message: echo, children: 0 } as unknown as CallRecord, [user("x")], messageKey(echo));
-  expect(session.candidates([user("x"), echo, user("y")], 8)).toHaveLength(2);
+    session.add({ index, message: echo, children: 0 } as unknown as CallRecord, [asked], messageKey(echo));
+  expect(session.candidates([asked, echo, asked], 8)).toHaveLength(2);
 });
