@@ -33,7 +33,7 @@ const SHOWN = 3;
 const TURNS = 8;
 const MAX_BODY_BYTES = 65_536;
 /** Of these, caches are filled: what grows after them is lost memory. */
-const WARM_UP = { requests: 5_000, seed: seed + 1_000_000 };
+const WARM_UP = { requests: 2_500, seed: seed + 1_000_000 };
 /** Of the heap after the warm-up, at most. */
 const MAX_GROWTH = 1.1;
 const MAIN = join(import.meta.dirname, "../../../services/inference-gateway/src/main.ts");
@@ -48,6 +48,7 @@ interface Gateway {
 
 async function startGateway(engineUrl: string, modelPath: string): Promise<Gateway> {
   const env = {
+    WHETSTONE_SUPERVISED: "1", // It ends with this process, however that ends.
     ...{ WHETSTONE_HTTP_PORT: "0", WHETSTONE_GRPC_PORT: "0", WHETSTONE_AGENT_PORT: "0" },
     ...{ WHETSTONE_ENGINES: `e0=${engineUrl}`, WHETSTONE_MAX_BODY_BYTES: String(MAX_BODY_BYTES) },
   };

@@ -34,6 +34,7 @@ export async function startOurs({ engineUrl, modelPath, count, flags = [] }: Opt
   for (let index = 0; index < count; index++) {
     const env = {
       WHETSTONE_HOST: "127.0.0.1",
+      WHETSTONE_SUPERVISED: "1", // It ends with this process, however that ends.
       ...{ WHETSTONE_HTTP_PORT: "0", WHETSTONE_GRPC_PORT: "0", WHETSTONE_AGENT_PORT: "0" },
       WHETSTONE_ENGINES: `e0=${engineUrl}`,
     };

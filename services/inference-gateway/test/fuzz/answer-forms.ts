@@ -14,13 +14,18 @@ type Json = Record<string, unknown>;
 export function faultOf({ path, form }: Pick<Endpoint, "path" | "form">, said: Said): string | undefined {
   const { status, contentType, text } = said;
   if (status === 204 || (status >= 200 && status < 300 && contentType.includes("protobuf"))) return undefined;
-  const isStream = contentType.startsWith("text/event-stream");
-  if (status === 200 && isStream) return streamFault(path, text);
+  if (status === 200 && contentType.startsWith("text/event-stream")) return streamFault(path, text);
   const body = parsed(text);
-  if (body === undefined) return `HTTP ${status}, and no JSON: ${text.slice(0, 200)}`;
-  if (status === 200) return isAnswer(path, body) ? undefined : `no answer of ${path}: ${text.slice(0, 300)}`;
-  if (status < 400 || status >= 500) return `HTTP ${status}: ${text.slice(0, 300)}`;
-  return isError(form, body) ? undefined : `HTTP ${status} in another form: ${text.slice(0, 300)}`;
+  if (body === undefined) return `HTTP ${status}, and no JSON: ${text.slice(0, MAX_SHOWN)}`;
+  if (status === 200 ? isAnswer(path, body) : isRefusal(status) && isError(form, body)) return undefined;
+  return `HTTP ${status}, or in another form: ${text.slice(0, MAX_SHOWN)}`;
+}
+
+const MAX_SHOWN = 300;
+
+/** Anything else would say that it is the gateway's fault. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500;
 }
 
 function isError(form: Endpoint["form"], body: Json): boolean {
