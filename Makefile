@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-gateway fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -162,6 +162,10 @@ bench-mcp: setup ## Calls of MCP tools a second over stdio and HTTP, beside the 
 bench-search: setup ## An index of a million made passages: bytes, memory, queries a second, p50 and p99, one JSON line (BENCH="--passages 100000")
 	@node tests/load/search/bench-search.ts $(BENCH)
 
+bench-gateway: setup ## Requests a second, CPU and added latency of the gateway, conversations, one and two replicas, one JSON line (BENCH="--seconds 3 --beside")
+	@case " $(BENCH) " in *" --beside "*) bash deploy/local/setup-model-gateways.sh .whetstone/model-gateways;; esac
+	@node tests/load/gateway/bench-gateway.ts $(BENCH)
+
 bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost the controller, one JSON line (BENCH="--jobs 50 --pods 500")
 	@node tests/load/kube-scale.ts $(BENCH)
 
@@ -170,6 +174,9 @@ bench-batches: setup ## What large evaluations and batches cost the controller, 
 
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
 	@node tests/load/generated-jobs.ts $(FUZZ)
+
+fuzz-gateway: setup ## A hundred thousand mutated requests to each endpoint of the gateway, and a million random bytes, one JSON line (FUZZ="--requests 5000 --seed 2")
+	@node tests/load/gateway/fuzz-gateway.ts $(FUZZ)
 
 kill-trainer: setup ## kill -9 of the trainer at random moments, GRPO and PPO, a JSON line each (KILLS=50 SEED=1)
 	@cd python-trainer && WHETSTONE_KILLS=$(KILLS) WHETSTONE_SEED=$(SEED) OMP_NUM_THREADS=1 python -m pytest -q -s tests/trainer/test_kills.py

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The edges of the HTTP interface and of FleetService: bad input, bounds, idempotency, models, sessions.
+import { once } from "node:events";
+import { connect } from "node:net";
 import { fromJson } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
 import { CallTreeSchema, EngineState } from "@whetstone/proto/inference/v1/inference";
@@ -76,6 +78,23 @@ describe("bad requests", () => {
     expect(answer.status).toBe(400);
     expect(answer.body.error).toMatchObject({ type: "invalid_request_error", param });
     expect(answer.body.error?.message).toMatch(reason);
+  });
+
+  it("says so when there is no body at all", async () => {
+    const { port, hostname } = new URL(gateway.httpUrl);
+    const socket = connect(Number(port), hostname);
+    socket.write("POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    socket.destroy();
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 400 [^]*"type":"error".*the body is not JSON/);
+  });
+
+  it("tells of a large body as Anthropic's clients expect it", async () => {
+    const message = { role: "user", content: "y".repeat(5000) };
+    expect(await post(gateway, "/v1/messages", { model: "job", max_tokens: 1, messages: [message] })).toMatchObject({
+      status: 413,
+      body: { type: "error", error: { type: "request_too_large" } },
+    });
   });
 
   it("keeps OpenAI's shape for unknown models, routes and large bodies", async () => {

@@ -101,7 +101,7 @@ describe("a long prompt that fits", () => {
   it("is rendered in a thread too, also when it is long by its many messages", async () => {
     await ready(1_000_000);
     const codec = await new ModelFolders().load(TINY);
-    const odd = [{ role: "user", content: "x".repeat(40_000), tool_calls: [] }] as never;
+    const odd = [{ role: "user", content: "x".repeat(300_000), tool_calls: [] }] as never;
     expect(codec.render(odd)).toBeInstanceOf(Promise);
     const many = Array.from({ length: 2_000 }, (_, i) => ({ ...user(String(i)) }));
     expect(await codec.render(many)).toBe(buildCodec(await filesOf(TINY)).render(many));

@@ -53,6 +53,8 @@ export class FakeEngine implements AsyncDisposable {
   tellsVersions = false;
   holdAfter = 1;
   maxModelLen = 1024;
+  /** Ids beyond it are refused. */
+  vocabularySize = Infinity;
   healthy = true;
   /** Requests said to wait; null: no metrics. */
   waiting: number | null = null;
@@ -129,7 +131,8 @@ export class FakeEngine implements AsyncDisposable {
 
   #generate(request: FakeRequest, response: ServerResponse): void {
     this.requests.push(request);
-    const fault = this.faults.shift();
+    const isKnown = request.token_ids.every((id) => id < this.vocabularySize);
+    const fault: Fault | undefined = isKnown ? this.faults.shift() : { kind: "status", status: 400 };
     if (this.header !== null) response.setHeader("x-weight-version", this.header);
     if (fault?.kind === "status") {
       const error = { message: fault.message ?? "scripted", type: "t", param: null, code: fault.status };

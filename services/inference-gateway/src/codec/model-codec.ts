@@ -9,10 +9,10 @@ import { type AnswerFormat, marksOf } from "../formats/format.ts";
 import { formatOf, PLAIN } from "../formats/index.ts";
 import { Lru } from "../lru.ts";
 import { ChatTemplate } from "./chat-template.ts";
+import { encoderOf } from "./word-encoder.ts";
 
 /** The part we use: the package's own types import without file extensions, which strict module resolution refuses. */
 interface Tokenizer {
-  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
   decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
   id_to_token(id: number): string | undefined;
   token_to_id(token: string): number | undefined;
@@ -24,6 +24,7 @@ const { Tokenizer } = huggingface as unknown as { Tokenizer: new (tokenizer: obj
 const CACHE_ENTRIES = 4096;
 /** Longer texts are not cached: they hardly repeat, and they would make the caches' memory unbounded. */
 const CACHE_MAX_CHARS = 4096;
+const CACHE_MAX_MESSAGES = 64;
 
 /** Text and ids of one model: exactly what Hugging Face transformers makes of the same folder. */
 export class ModelCodec implements PromptCodec {
@@ -35,6 +36,7 @@ export class ModelCodec implements PromptCodec {
   /** How the model writes thoughts and calls of tools. */
   readonly format: AnswerFormat;
   readonly #tokenizer: Tokenizer;
+  readonly #encode: (text: string) => number[];
   readonly #template: ChatTemplate;
   readonly #rendered = new Lru<string, string>(CACHE_ENTRIES);
   readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES);
@@ -50,6 +52,7 @@ export class ModelCodec implements PromptCodec {
     { generationEos, answerFormat }: { generationEos?: unknown; answerFormat?: string | undefined } = {},
   ) {
     this.#tokenizer = new Tokenizer(tokenizer, config);
+    this.#encode = encoderOf(this.#tokenizer);
     const special = specialTokens(config);
     this.#template = new ChatTemplate(template, special);
     this.eosIds = this.#eosIds(special["eos_token"], generationEos);
@@ -77,11 +80,14 @@ export class ModelCodec implements PromptCodec {
   }
 
   render(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): string {
+    const print = (): string => this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
+    // Long conversations are not written down only to find that they are too long to be kept.
+    if (messages.length > CACHE_MAX_MESSAGES || lengthOf(messages) > CACHE_MAX_CHARS) return print();
     const plain = tools === undefined && variables === undefined;
     const key = JSON.stringify(plain ? messages : [messages, tools, variables]);
     const known = this.#rendered.get(key);
     if (known !== undefined) return known;
-    const text = this.#template.render(messages, tools, { ...variables, add_generation_prompt: true });
+    const text = print();
     if (key.length <= CACHE_MAX_CHARS) this.#rendered.set(key, text);
     return text;
   }
@@ -94,7 +100,7 @@ export class ModelCodec implements PromptCodec {
   encode(text: string): readonly number[] {
     const known = this.#encoded.get(text);
     if (known !== undefined) return known;
-    const { ids } = this.#tokenizer.encode(text, { add_special_tokens: false });
+    const ids = this.#encode(text);
     if (text.length <= CACHE_MAX_CHARS) this.#encoded.set(text, ids);
     return ids;
   }
@@ -139,6 +145,10 @@ export class ModelCodec implements PromptCodec {
       return "";
     }
   }
+}
+
+function lengthOf(messages: readonly TemplateMessage[]): number {
+  return messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
 }
 
 /** Ids that tokenizer.json calls special. */

@@ -8,8 +8,11 @@ import type { CodecThread } from "./codec-thread.ts";
 import type { RenderTask } from "./codec-thread-main.ts";
 import type { ModelCodec } from "./model-codec.ts";
 
-/** About 30 ms of tokenising: below that a thread is not worth its way, above it other requests would wait. */
-const LONG_CHARS = 16_384;
+/** At most 30 ms of tokenising: below that a thread is not worth its way, above it other requests would wait. */
+const LONG_TEXT_CHARS = 16_384;
+/** What a template prints costs by its messages, 15 to 30 µs each, and hardly by their length. */
+const MANY_MESSAGES = 512;
+const LONG_CONVERSATION_CHARS = 262_144;
 
 /** Works on short texts at once and on long ones in a thread: tokenising takes a second for every 600,000 characters. */
 export class OffloadingCodec implements Codec {
@@ -52,7 +55,7 @@ export class OffloadingCodec implements Codec {
   }
 
   encode(text: string): readonly number[] | Promise<readonly number[]> {
-    return text.length <= LONG_CHARS ? this.#codec.encode(text) : this.#encoded(text);
+    return text.length <= LONG_TEXT_CHARS ? this.#codec.encode(text) : this.#encoded(text);
   }
 
   decode(ids: readonly number[]): string {
@@ -87,16 +90,14 @@ export async function numbersOf(ids: Uint32Array): Promise<number[]> {
   return numbers;
 }
 
-/** What a message costs a template beside its text, in characters. */
-const MESSAGE_CHARS = 32;
-
 /** Adds up no further than it must. */
 function isLong(messages: readonly TemplateMessage[], tools?: Tools, variables?: TemplateVariables): boolean {
+  if (messages.length > MANY_MESSAGES) return true;
   let chars = tools === undefined && variables === undefined ? 0 : JSON.stringify([tools, variables]).length;
   for (const message of messages) {
-    chars += MESSAGE_CHARS + (message.content?.length ?? 0);
+    chars += message.content?.length ?? 0;
     if (message["tool_calls"] !== undefined) chars += JSON.stringify(message["tool_calls"]).length;
-    if (chars > LONG_CHARS) return true;
+    if (chars > LONG_CONVERSATION_CHARS) return true;
   }
-  return chars > LONG_CHARS;
+  return chars > LONG_CONVERSATION_CHARS;
 }

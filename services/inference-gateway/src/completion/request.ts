@@ -32,7 +32,8 @@ export type Tools = readonly unknown[] | undefined;
 export function schemasOf(tools: Tools): ReadonlyMap<string, unknown> | undefined {
   if (tools === undefined) return undefined;
   type Tool = { function?: { name?: unknown; parameters?: unknown } };
-  return new Map((tools as Tool[]).map(({ function: f }) => [String(f?.name), f?.parameters]));
+  const named = (tools as Tool[]).filter(({ function: f }) => typeof f?.name === "string");
+  return new Map(named.map(({ function: f }) => [f?.name as string, f?.parameters]));
 }
 
 /** Whether the model may call tools, must call one, or a certain one. */

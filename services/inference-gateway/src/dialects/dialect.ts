@@ -23,8 +23,10 @@ export interface Dialect<Request extends CompletionRequest = CompletionRequest> 
   /** @param nowMs  since the epoch. Nothing is sent before the first piece. */
   stream(response: ServerResponse, call: CompletionCall<Request>, codec: Codec, nowMs: number): AnswerStream;
   /** The error in the client's words. */
-  readonly error: (error: ApiError) => WireError;
+  readonly error: ErrorForm;
 }
+
+export type ErrorForm = (error: ApiError) => WireError;
 
 /** Of every streamed answer. */
 export const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache" };

@@ -180,7 +180,7 @@ describe("bounds", () => {
     const headers = { authorization: `Bearer ${await keyOf("long")}` };
     const body = { model: "job", messages: [{ role: "user", content: "x".repeat(MAX_BODY) }] };
     expect((await asAgent("/v1/chat/completions", headers, body)).status).toBe(413);
-    expect((await asAgent("/v1/models", { ...headers, x: "x".repeat(20_000) })).status).toBe(400);
+    expect((await asAgent("/v1/models", { ...headers, x: "x".repeat(20_000) })).status).toBe(431);
   });
 
   it("drops who does not send a whole request, and connections beyond the most", async () => {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
-import type { ApiError } from "../completion/api-error.ts";
-import type { WireError } from "../dialects/dialect.ts";
+import type { ErrorForm } from "../dialects/dialect.ts";
 import { wireError } from "../dialects/openai-error.ts";
-import type { Exchange } from "./exchange.ts";
+import { errorFormAt, type Exchange } from "./exchange.ts";
 import { type HttpContext, keyOf, openKeyed } from "./http-context.ts";
 import type { HttpServerOptions } from "./http-server.ts";
 import { serverOnly } from "./https.ts";
@@ -20,7 +19,7 @@ export function createAgentsServer(
   exchanges: readonly Exchange[],
   { tls, ...bounds }: HttpServerOptions,
 ): FastifyInstance {
-  const server = createListener(bounds, tls && serverOnly(tls), context.logError);
+  const server = createListener(bounds, tls && serverOnly(tls), { ...context, formOf: errorFormAt(exchanges) });
   for (const exchange of exchanges) {
     const onRequest = keyFirst(context, exchange.error);
     server.post(exchange.path, { onRequest }, (request, reply) => exchange.handle(request, reply, openKeyed));
@@ -32,7 +31,7 @@ export function createAgentsServer(
 }
 
 /** Before the body is read: strangers cannot make us hold one. */
-function keyFirst(context: HttpContext, form: (error: ApiError) => WireError): onRequestHookHandler {
+function keyFirst(context: HttpContext, form: ErrorForm): onRequestHookHandler {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     try {
       openKeyed(context, request);

@@ -8,7 +8,8 @@ import { completeMany } from "../completion/complete-many.ts";
 import type { Codec, Completion, CompletionCall, OnPiece } from "../completion/complete.ts";
 import { NOTHING_EARLIER } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
-import type { Dialect } from "../dialects/dialect.ts";
+import type { Dialect, ErrorForm } from "../dialects/dialect.ts";
+import { wireError } from "../dialects/openai-error.ts";
 import type { Session } from "../sessions/session.ts";
 import { SharedCalls } from "../sessions/shared-calls.ts";
 import { codecOf, parseJsonBody } from "./http-context.ts";
@@ -41,7 +42,7 @@ export class Exchange {
     return this.#dialect.path;
   }
 
-  get error(): Dialect["error"] {
+  get error(): ErrorForm {
     return this.#dialect.error;
   }
 
@@ -133,6 +134,11 @@ export class Exchange {
     // A joined stream gets its text at the end, in one piece: the first one's pieces are gone.
     return shared.run(ownKey, request.body as string, scope, (own) => complete(chat, call, own));
   }
+}
+
+/** The error form of the dialect that is spoken at a path; elsewhere OpenAI's. */
+export function errorFormAt(exchanges: readonly Exchange[]): (path: string) => ErrorForm {
+  return (path) => exchanges.find((exchange) => path.endsWith(exchange.path))?.error ?? wireError;
 }
 
 const CLIENT_LEFT = new ApiError("CANCELLED", "client_closed_request", "the client closed the connection");

@@ -86,7 +86,7 @@ const MAX_DEPTH = 64;
 
 /** The body as JSON. @throws ApiError 400. */
 export function parseJsonBody({ chat }: HttpContext, request: FastifyRequest): unknown {
-  const text = request.body as string;
+  const text = (request.body ?? "") as string; // None came, and no content type.
   refuseLongBody(text.length, chat.fleet.longestContext());
   const body = parse(text);
   refuseDeep(body, MAX_DEPTH);

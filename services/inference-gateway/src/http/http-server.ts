@@ -9,7 +9,7 @@ import { parseTools } from "../dialects/read-tools.ts";
 import { parseFields, parseModel } from "../dialects/read-fields.ts";
 import { renderDemonstration } from "../sessions/demonstration.ts";
 import { encodeCallTree } from "../sessions/call-tree.ts";
-import type { Exchange } from "./exchange.ts";
+import { errorFormAt, type Exchange } from "./exchange.ts";
 import { codecOf, openNamed, openSession, parseJsonBody } from "./http-context.ts";
 import type { HttpContext, SessionParams } from "./http-context.ts";
 import { createListener, type ListenerBounds } from "./listener.ts";
@@ -29,7 +29,7 @@ export function createHttpServer(
   exchanges: readonly Exchange[],
   { tls, ...bounds }: HttpServerOptions,
 ): FastifyInstance {
-  const server = createListener(bounds, tls && rolesOnly(tls, CALLERS), context.logError);
+  const server = createListener(bounds, tls && rolesOnly(tls, CALLERS), { ...context, formOf: errorFormAt(exchanges) });
   addAgentRoutes(server, context, exchanges);
   addSessionRoutes(server, context);
   addServiceRoutes(server, context);

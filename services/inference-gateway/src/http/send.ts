@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ServerResponse } from "node:http";
 import { ApiError } from "../completion/api-error.ts";
-import type { WireError } from "../dialects/dialect.ts";
+import type { ErrorForm } from "../dialects/dialect.ts";
 import { wireError } from "../dialects/openai-error.ts";
 
 /** Sends a JSON text. */
@@ -11,11 +11,7 @@ export function sendJson(response: ServerResponse, status: number, body: string)
 }
 
 /** Sends an error; what is not an ApiError leaves as "internal error". @returns the status. */
-export function sendError(
-  response: ServerResponse,
-  error: unknown,
-  form: (error: ApiError) => WireError = wireError,
-): number {
+export function sendError(response: ServerResponse, error: unknown, form: ErrorForm = wireError): number {
   const known = toApiError(error);
   const { status, body } = form(known);
   if (response.destroyed || response.headersSent) return status;

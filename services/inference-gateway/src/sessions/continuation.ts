@@ -64,7 +64,7 @@ export async function placePrompt(
   const position = messages.length;
   const asked = codec.render(messages, tools, variables);
   const askedText = asked instanceof Promise ? await asked : asked;
-  const earlier = (session?.candidates(messages) ?? []).slice(0, MAX_PARENTS).filter((call) => call.policy === policy);
+  const earlier = (session?.candidates(messages, MAX_PARENTS) ?? []).filter((call) => call.policy === policy);
   const echoes = earlier[0];
   for (const parent of earlier) {
     const promptText = await textWithAnswers(parent, conversation, askedText, codec);

@@ -63,6 +63,8 @@ export class Session {
   readonly calls: CallRecord[] = [];
   readonly earlier = new RememberedAnswers();
   readonly #root: MessageNode = newNode();
+  /** Where the answer of each call stands. */
+  readonly #nodes = new WeakMap<CallRecord, MessageNode>();
   /** The policies it used; ForgetPolicy drops it by them. */
   readonly policies = new Set<string>();
   /** Calls running now; such a session is never idle. */
@@ -90,24 +92,33 @@ export class Session {
 
   /** Adds an answered call; `messages` are those it was asked with, `key` that of the message by which a client echoes it. */
   add(call: CallRecord, messages: readonly TemplateMessage[], key: string): void {
-    let node = this.#root;
-    for (const message of messages) node = childOf(node, messageKey(message));
-    childOf(node, key).answers.push(call);
+    const { parent } = call;
+    // What the parent was asked with stands in the tree already, and its answer behind it.
+    const known = parent && parent.position < messages.length ? this.#nodes.get(parent) : undefined;
+    let node = known ?? this.#root;
+    for (let at = known && parent ? parent.position + 1 : 0; at < messages.length; at++)
+      node = childOf(node, messageKey(messages[at] as TemplateMessage));
+    const own = childOf(node, key);
+    own.answers.push(call);
+    this.#nodes.set(call, own);
     this.calls.push(call);
     shareText(call);
   }
 
-  /** Earlier calls whose messages and answer are a prefix of `messages`, longest first, the likeliest parent first. */
-  candidates(messages: readonly TemplateMessage[]): CallRecord[] {
-    const found: CallRecord[] = [];
+  /** Earlier calls whose messages and answer are a prefix of `messages`, longest first, the likeliest parent first; at most so many. */
+  candidates(messages: readonly TemplateMessage[], limit: number): CallRecord[] {
+    const answered: { node: MessageNode; message: TemplateMessage }[] = [];
     let node: MessageNode | undefined = this.#root;
     for (const message of messages) {
       node = node.children.get(messageKey(message));
       if (node === undefined) break;
-      // Equal answers to equal prompts differ in nothing the agent can see; the newest that was not continued is its own.
-      if (node.answers.length > 0) found.unshift(...node.answers.toSorted(byLikelihood(message)));
+      if (node.answers.length > 0) answered.push({ node, message });
     }
-    return found;
+    const found: CallRecord[] = [];
+    // Equal answers to equal prompts differ in nothing the agent can see; the newest that was not continued is its own.
+    for (let last = answered.pop(); last && found.length < limit; last = answered.pop())
+      found.push(...last.node.answers.toSorted(byLikelihood(last.message)));
+    return found.slice(0, limit);
   }
 }
 
@@ -119,7 +130,8 @@ function byLikelihood(echo: TemplateMessage): (a: CallRecord, b: CallRecord) => 
 }
 
 function callNames({ tool_calls: calls }: TemplateMessage): string {
-  return Array.isArray(calls) ? calls.map((call: { id?: unknown }) => String(call.id)).join(" ") : "";
+  const nameOf = ({ id }: { id?: unknown }): string => (typeof id === "string" ? id : "");
+  return Array.isArray(calls) ? calls.map(nameOf).join(" ") : "";
 }
 
 function newNode(): MessageNode {

@@ -7,6 +7,7 @@ export {
   answerBySeed,
   type LeanAnswer,
   leanChat,
+  leanGenerate,
   type LeanEngine,
   type LeanEngineOptions,
   type LeanRequest,

@@ -136,6 +136,7 @@ function readRequests(socket: Socket, onRequest: (request: LeanRequest) => void)
 }
 
 function lengthIn(text: string, headEnd: number): number {
-  const at = text.indexOf("content-length: ");
+  const lower = text.indexOf("content-length: ");
+  const at = lower < 0 ? text.indexOf("Content-Length: ") : lower;
   return at < 0 || at > headEnd ? 0 : Number.parseInt(text.slice(at + 16, at + 26), 10);
 }

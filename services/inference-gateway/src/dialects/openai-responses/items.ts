@@ -81,9 +81,10 @@ function addThoughts(drafts: Draft[], text: string): void {
 
 /** Names of items hold the name of their response and, for a call, its number: see itemId. */
 function addReference(drafts: Draft[], { id }: Fields, { path, earlier }: Where): void {
-  const [, kind = "", response = "", number = ""] = /^(rs|msg|fc)_(.+?)(?:\.(\d+))?$/.exec(String(id)) ?? [];
+  if (typeof id !== "string") throw badField(`${path}.id`, "must be a string");
+  const [, kind = "", response = "", number = ""] = /^(rs|msg|fc)_(.+?)(?:\.(\d+))?$/.exec(id) ?? [];
   const answer = earlier.answer(response);
-  if (answer === undefined) throw badField(`${path}.id`, `no answer of this session has an item "${String(id)}"`);
+  if (answer === undefined) throw badField(`${path}.id`, `no answer of this session has an item "${id}"`);
   if (kind === "rs") addThoughts(drafts, answer.reasoning);
   else if (kind === "msg") addMessage(drafts, { role: "assistant", content: answer.content }, path);
   else {
@@ -115,7 +116,8 @@ const TEXT_PARTS = ["input_text", "output_text", "text", "reasoning_text", "summ
 
 function partText(part: unknown, path: string): string {
   const { type, text } = (typeof part === "object" && part !== null ? part : {}) as Fields;
-  if (!TEXT_PARTS.includes(String(type))) throw badField(`${path}.type`, "only parts of text are supported");
+  if (typeof type !== "string" || !TEXT_PARTS.includes(type))
+    throw badField(`${path}.type`, "only parts of text are supported");
   if (typeof text !== "string") throw badField(`${path}.text`, "must be a string");
   return text;
 }
