@@ -8,9 +8,9 @@ const FAMILY = "qwen3";
 const ANSWERS = [
   "yes",
   "<think>\nhm\n</think>\n\nno",
-  '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
-  '<tool_call>\n{"name": "weather", "arguments": {"city"\n</tool_call>',
-  '<tool_call>\n{"name": "weather"',
+  '<tool_call>\n{"name": "forecast", "arguments": {"city": "Oslo"}}\n</tool_call>',
+  '<tool_call>\n{"name": "forecast", "arguments": {"city"\n</tool_call>',
+  '<tool_call>\n{"name": "forecast"',
   "a\n\nb END c ä🙂",
   "",
 ].map((text) => [...idsOf(FAMILY, text), FIRST_MARK]);

@@ -45,7 +45,7 @@ const ODD: readonly unknown[] = [
     "system",
     "tool",
     "developer",
-    "weather",
+    "forecast",
     "job",
     "__proto__",
     "constructor",
@@ -84,7 +84,7 @@ const ODD: readonly unknown[] = [
     { length: -1 },
   ],
   ...[
-    { role: "assistant", tool_calls: [{ function: { name: "weather", arguments: "[1" } }] },
+    { role: "assistant", tool_calls: [{ function: { name: "forecast", arguments: "[1" } }] },
     { $ref: "#" },
     deepList(60),
     deepList(70),

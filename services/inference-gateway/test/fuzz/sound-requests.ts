@@ -11,7 +11,7 @@ export interface Endpoint {
 
 const MODEL = "job";
 const PARAMETERS = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
-const FUNCTION = { name: "weather", description: "tells the weather", parameters: PARAMETERS };
+const FUNCTION = { name: "forecast", description: "tells the forecast", parameters: PARAMETERS };
 const ARGUMENTS = '{"city":"Oslo"}';
 const user = (content: unknown): object => ({ role: "user", content });
 const drawing = { temperature: 0.7, top_p: 0.9 };
@@ -37,10 +37,10 @@ const chat: Endpoint = {
         min_p: 0.1,
       },
       messages: [
-        user("weather?"),
+        user("forecast?"),
         {
           ...{ role: "assistant", content: null },
-          tool_calls: [{ id: "c1", type: "function", function: { name: "weather", arguments: ARGUMENTS } }],
+          tool_calls: [{ id: "c1", type: "function", function: { name: "forecast", arguments: ARGUMENTS } }],
         },
         { role: "tool", tool_call_id: "c1", content: "rain" },
       ],
@@ -52,7 +52,7 @@ const chat: Endpoint = {
     },
     {
       ...{ model: MODEL, messages: [user("call")], tools: [{ type: "function", function: FUNCTION }] },
-      ...{ tool_choice: { type: "function", function: { name: "weather" } }, parallel_tool_calls: false },
+      ...{ tool_choice: { type: "function", function: { name: "forecast" } }, parallel_tool_calls: false },
     },
   ],
 };
@@ -67,9 +67,9 @@ const responses: Endpoint = {
     {
       ...{ model: MODEL, instructions: "be short", max_output_tokens: 30, ...drawing, stream: true },
       input: [
-        user("weather?"),
+        user("forecast?"),
         { type: "reasoning", content: [{ type: "reasoning_text", text: "hm" }], summary: [] },
-        { type: "function_call", call_id: "c1", name: "weather", arguments: ARGUMENTS },
+        { type: "function_call", call_id: "c1", name: "forecast", arguments: ARGUMENTS },
         { type: "function_call_output", call_id: "c1", output: "rain" },
       ],
       tools: [{ type: "function", ...FUNCTION }],
@@ -95,15 +95,15 @@ const messages: Endpoint = {
     },
     {
       ...{ model: MODEL, max_tokens: 60, stream: true, tool_choice: { type: "auto", disable_parallel_tool_use: true } },
-      tools: [{ name: "weather", description: "tells the weather", input_schema: PARAMETERS }],
+      tools: [{ name: "forecast", description: "tells the forecast", input_schema: PARAMETERS }],
       messages: [
-        user("weather?"),
+        user("forecast?"),
         {
           role: "assistant",
           content: [
             { type: "thinking", thinking: "hm", signature: "s" },
             { type: "text", text: "wait" },
-            { type: "tool_use", id: "t1", name: "weather", input: { city: "Oslo" } },
+            { type: "tool_use", id: "t1", name: "forecast", input: { city: "Oslo" } },
           ],
         },
         user([{ type: "tool_result", tool_use_id: "t1", content: [{ type: "text", text: "rain" }] }]),
