@@ -10,7 +10,7 @@ import { keepModel, prepare, runJob } from "./src/jobs.ts";
 import { type LearnRun, learnRun, learnTable } from "./src/learn-table.ts";
 import { integer, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
-import { LONG_SPREAD, rlJob, safeJob, sftJob, wayJob } from "./src/recipe.ts";
+import { rlJob, safeJob, sftJob, wayJob, WIDE_SPREAD } from "./src/recipe.ts";
 
 const LONG_STEPS = "160";
 
@@ -61,7 +61,7 @@ async function learn(data: string): Promise<void> {
 async function learnLong(data: string): Promise<void> {
   for (const seed of seeds) {
     const own = { ...options, seed };
-    const { model, demonstrations } = prepare(seed, data, LONG_SPREAD);
+    const { model, demonstrations } = prepare(seed, data, WIDE_SPREAD);
     await using platform = await Platform.start(data, model, options.trainerThreads);
     const format = keepModel(await runJob(platform, sftJob(own, model, demonstrations)), join(data, "models/format"));
     const safe = keepModel(await runJob(platform, safeJob(own, format)), join(data, "models/safe"));

@@ -15,7 +15,7 @@ export interface QuickstartOptions {
   readonly data: string;
 }
 
-const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 60] [--held-out 200] [--trainer-threads 2] [--data .whetstone/quickstart]`;
+const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 32] [--held-out 200] [--trainer-threads 2] [--data .whetstone/quickstart]`;
 
 /** Input that cannot be used; the message is for the user. */
 export class BadInput extends Error {}

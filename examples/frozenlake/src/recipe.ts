@@ -4,9 +4,11 @@ import { type AlgorithmSettings, grpo } from "@whetstone/sdk";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
-export const GRPO_STEPS = 60;
+export const GRPO_STEPS = 32;
 export const DEMONSTRATIONS = 4096;
 const SFT_STEPS = 8;
+/** Standard deviation of random weights that learn soon: 0.02, the default, is for models ten times as wide. */
+export const WIDE_SPREAD = 0.1;
 /** Seeds of maps: training, demonstrations and held-out maps never share one. */
 const TRAIN_SEEDS = 100_000_000;
 const HELD_OUT_SEEDS = 4_000_000_000;
@@ -48,7 +50,7 @@ function validation(options: QuickstartOptions, atStart: boolean, first = HELD_O
 }
 
 /** SFT on random legal moves: teaches the format of an answer, not the way. */
-export function sftJob(options: QuickstartOptions, modelPath: string, demonstrations: string): JsonObject {
+export function sftJob(options: QuickstartOptions, modelPath: string, demonstrations: string, epochs = 6): JsonObject {
   return {
     name: `quickstart-sft-${options.seed}`,
     model: { path: modelPath },
@@ -59,7 +61,7 @@ export function sftJob(options: QuickstartOptions, modelPath: string, demonstrat
     algorithm: {
       sft: {
         optimizer: { learningRate: 0.001, beta2: 0.95, warmupSteps: 1, finalRateShare: 0.1 },
-        batching: { miniBatches: 16, epochs: 6 },
+        batching: { miniBatches: 16, epochs },
       },
     },
     loop: { steps: SFT_STEPS, batchGroups: DEMONSTRATIONS / SFT_STEPS },
@@ -86,7 +88,12 @@ export const POLICY_GRADIENT = {
 
 /** GRPO on random maps: teaches to reach the goal. */
 export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObject {
-  return rlJob(options, modelPath, `quickstart-grpo-${options.seed}`, grpo({ ...POLICY_GRADIENT, clipHigh: 0.28 }));
+  return rlJob(
+    options,
+    modelPath,
+    `quickstart-grpo-${options.seed}`,
+    grpo({ ...POLICY_GRADIENT, clipHigh: 0.28, wholeGroups: true }),
+  );
 }
 
 /** Training on random maps by one algorithm. */
@@ -111,8 +118,6 @@ export function rlJob(
   };
 }
 
-/** Standard deviation of the long run's random weights: 0.02, the default, is for models ten times as wide, and learns later. */
-export const LONG_SPREAD = 0.1;
 const SAFE_STEPS = 10;
 
 const GRPO = {
