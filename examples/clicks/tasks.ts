@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { createRng, deriveSeed, type Rng } from "@whetstone/core";
 import { LETTERS, pageText } from "./page.ts";
 
-export const TASKS = ["click-button", "click-dialog-2", "click-tab", "click-test-2", "click-widget", "focus-text-2"];
-const TRAIN = 2048;
-const HELD_OUT = 96;
+export const TASKS = ["click-dialog-2", "click-tab", "click-test-2", "focus-text-2"];
+const TRAIN = 1024;
+const HELD_OUT = 64;
 const DEMONSTRATIONS = 4096;
 
 const GOALS: readonly ((name: string) => string)[] = [

@@ -307,7 +307,7 @@ describe("built-in external agents", () => {
 it("an unknown kind is a broken task that names the known ones", async () => {
   const { failure } = await play([], { agent: { kind: "nobody" }, environment: LAKE });
   expect(failure?.failureClass).toBe(FailureClass.TASK);
-  expect(failure?.message).toMatch(/unknown agent "nobody"; known: frozenlake, .*command, http/);
+  expect(failure?.message).toMatch(/unknown agent "nobody"; known: frozenlake, .*command, coding-cli, http/);
 });
 
 async function listen(server: Server): Promise<AsyncDisposable & { readonly url: string }> {
