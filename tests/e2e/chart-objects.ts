@@ -1,35 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the chart makes of its values, object by object: rules that hold for whatever is in it.
-import { parseAllDocuments } from "yaml";
-import { CHART, helm } from "./cluster.ts";
-
-interface ChartObject {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-  readonly [field: string]: unknown;
-}
-
-interface Container {
-  readonly name: string;
-  readonly image: string;
-  readonly env?: readonly { readonly name: string; readonly value?: string }[];
-  readonly args?: readonly string[];
-  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
-  readonly securityContext?: Record<string, unknown>;
-  readonly [field: string]: unknown;
-}
-
-interface PodSpec {
-  readonly owner: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly containers: readonly Container[];
-  readonly initContainers?: readonly Container[];
-  readonly volumes?: readonly { readonly name: string; readonly secret?: { readonly secretName: string } }[];
-  readonly automountServiceAccountToken?: boolean;
-  readonly securityContext?: Record<string, unknown>;
-}
-
-type Check = (objects: readonly ChartObject[]) => string[];
+import { agentsPort, gateways } from "./chart-gateways.ts";
+import {
+  all,
+  type ChartObject,
+  type Check,
+  named,
+  type PodSpec,
+  podsOf,
+  policiesOf,
+  render,
+  selects,
+} from "./rendered-chart.ts";
 
 /** Values, and what must hold of the objects: complaints, none when it does. */
 const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = [
@@ -75,36 +57,6 @@ export function checkObjects(): number {
   if (complaints.length > 0) throw new Error(`the chart's objects:\n${complaints.join("\n")}`);
   return CHECKS.length;
 }
-
-function render(values: readonly string[]): ChartObject[] {
-  const flags = values.flatMap((value) => ["--set", value]);
-  const manifest = helm("template", "rel", CHART, "--namespace", "there", ...flags);
-  return parseAllDocuments(manifest)
-    .map((document) => document.toJS() as ChartObject | null)
-    .filter((object) => object !== null);
-}
-
-/** Pod templates, of whatever kind they are in. */
-function podsOf(objects: readonly ChartObject[]): PodSpec[] {
-  return objects.flatMap((object) => findPods(object, `${object.kind}/${object.metadata.name}`));
-}
-
-function findPods(value: unknown, owner: string): PodSpec[] {
-  if (typeof value !== "object" || value === null) return [];
-  const { spec, metadata, containers } = value as {
-    spec?: PodSpec;
-    metadata?: { labels?: object };
-    containers?: unknown;
-  };
-  if (spec !== undefined && Array.isArray(spec.containers))
-    return [{ ...spec, owner, labels: { ...metadata?.labels } }];
-  if (Array.isArray(containers)) return [{ ...(value as PodSpec), owner, labels: {} }];
-  return Object.values(value).flatMap((field) => findPods(field, owner));
-}
-
-const all = ({ containers, initContainers = [] }: PodSpec): Container[] => [...initContainers, ...containers];
-const named = (objects: readonly ChartObject[], kind: string): ChartObject[] =>
-  objects.filter((object) => object.kind === kind);
 
 function everyPodRestricted(objects: readonly ChartObject[]): string[] {
   return podsOf(objects).flatMap((pod) => {
@@ -155,20 +107,6 @@ function rightsAreNarrow(objects: readonly ChartObject[]): string[] {
       ];
     }),
   ];
-}
-
-interface Policy {
-  readonly podSelector: { matchLabels?: Record<string, string>; matchExpressions?: readonly { key: string }[] };
-  readonly policyTypes: readonly string[];
-  readonly egress?: readonly { ports?: readonly { port: number }[] }[];
-}
-
-const policiesOf = (objects: readonly ChartObject[]): Policy[] =>
-  named(objects, "NetworkPolicy").map((object) => object["spec"] as Policy);
-
-function selects({ podSelector }: Policy, labels: Readonly<Record<string, string>>): boolean {
-  const equal = Object.entries(podSelector.matchLabels ?? {}).every(([key, value]) => labels[key] === value);
-  return equal && (podSelector.matchExpressions ?? []).every(({ key }) => key in labels);
 }
 
 function everyPodHasPolicy(objects: readonly ChartObject[]): string[] {
@@ -333,77 +271,6 @@ function enginesReachWeights(objects: readonly ChartObject[]): string[] {
     ...(/"port":7401/.test(JSON.stringify(service)) ? [] : ["the trainer's Service has no port for weights"]),
     ...(reaching === "rel-engine,rel-trainer" ? [] : [`policies for weights: ${reaching}`]),
   ];
-}
-
-/** With several replicas our services know each by its address, one that leaves has time, and one at a time is evicted. */
-function gateways(how: "one" | "several" | "scaled"): Check {
-  return (objects) => {
-    const several = how !== "one";
-    const names = (kind: string): string[] => named(objects, kind).map(({ metadata }) => metadata.name);
-    const deployment = named(objects, "Deployment").find(({ metadata }) => metadata.name === "rel-gateway");
-    const { replicas, strategy, template } = deployment?.["spec"] as {
-      replicas?: number;
-      strategy: { type: string };
-      template: { spec: { terminationGracePeriodSeconds: number } };
-    };
-    const valueOf = (name: string): string =>
-      podsOf(objects)
-        .flatMap(({ containers }) => containers.flatMap(({ env = [] }) => env))
-        .find((each) => each.name === name)?.value ?? "";
-    const host = several ? "rel-gateway-headless" : "rel-gateway";
-    const policy = JSON.stringify(policiesOf(objects).find((each) => selects(each, GATEWAY_LABELS)) ?? {});
-    const wanted: [boolean, string][] = [
-      [names("Service").includes("rel-gateway-headless") === several, "a Service for each replica's address"],
-      [names("HorizontalPodAutoscaler").includes("rel-gateway") === (how === "scaled"), "an autoscaler"],
-      [names("PodDisruptionBudget").includes("rel-gateway") === several, "a disruption budget"],
-      [replicas === { one: 1, several: 3, scaled: undefined }[how], `${replicas} replicas`],
-      [strategy.type === (several ? "RollingUpdate" : "Recreate"), `strategy ${strategy.type}`],
-      [template.spec.terminationGracePeriodSeconds === (several ? 75 : 15), "another time to end"],
-      [valueOf("WHETSTONE_GATEWAY_URL").includes(`//${host}:8080`), valueOf("WHETSTONE_GATEWAY_URL")],
-      [
-        valueOf("WHETSTONE_AGENT_GATEWAY_URL").includes(`//${several ? host : "rel-agents"}:8081`),
-        "the port for agents",
-      ],
-      [valueOf("WHETSTONE_FLEET_ADDRESS") === `${host}:9080`, valueOf("WHETSTONE_FLEET_ADDRESS")],
-      [(valueOf("WHETSTONE_OWN_URL") !== "") === several, "its own URL"],
-      [valueOf("WHETSTONE_DRAIN_MS") === (several ? "60000" : ""), "time for sessions"],
-      [/"from":\[\{"podSelector":\{"matchLabels":\{[^}]*"gateway"/.test(policy) === several, "a way between replicas"],
-    ];
-    return wanted.filter(([isSo]) => !isSo).map(([, complaint]) => `gateways (${how}): ${complaint}`);
-  };
-}
-
-const GATEWAY_LABELS = {
-  "app.kubernetes.io/name": "whetstone",
-  "app.kubernetes.io/instance": "rel",
-  "app.kubernetes.io/component": "gateway",
-};
-
-/** HTTP agents are told of a name that the gateway's certificate has; nothing but the port for agents goes with it, and nobody is let in unasked. */
-function agentsPort(url: string, type: string, cidrs: readonly string[]): Check {
-  return (objects) => {
-    const orchestrator = podsOf(objects).find(({ owner }) => owner === "Deployment/rel-orchestrator");
-    const told = orchestrator?.containers.flatMap(({ env = [] }) => env) ?? [];
-    const service = named(objects, "Service").find(({ metadata }) => metadata.name === "rel-agents");
-    const spec = service?.["spec"] as { type: string; ports: readonly { port: number }[] } | undefined;
-    const desired = podsOf(objects).flatMap((pod) => all(pod).flatMap(({ env = [] }) => env));
-    const certificates = desired.find(({ name }) => name === "WHETSTONE_CERTIFICATES")?.value ?? '{"leaves":[]}';
-    const { leaves } = JSON.parse(certificates) as { leaves: readonly { role: string; names: readonly string[] }[] };
-    const policies = JSON.stringify(
-      named(objects, "NetworkPolicy").find(({ metadata }) => metadata.name === "rel-gateway"),
-    );
-    const let8081 = cidrs.map(
-      (cidr) => `{"from":[{"ipBlock":{"cidr":"${cidr}"}}],"ports":[{"protocol":"TCP","port":8081}]}`,
-    );
-    const expected: readonly (readonly [boolean, string])[] = [
-      [told.some(({ name, value }) => name === "WHETSTONE_PUBLIC_GATEWAY_URL" && value === url), "another URL is told"],
-      [spec?.type === type && spec.ports.map(({ port }) => port).join() === "8081", "not the port for agents alone"],
-      [leaves.find(({ role }) => role === "gateway")?.names.includes(new URL(url).hostname) === true, "no such name"],
-      [let8081.every((rule) => policies.includes(rule)), "agents are not let in"],
-      [(policies.match(/ipBlock/g) ?? []).length === cidrs.length, "others are"],
-    ];
-    return expected.filter(([holds]) => !holds).map(([, complaint]) => `agents' port: ${complaint}`);
-  };
 }
 
 /** The kubelet has none. */
