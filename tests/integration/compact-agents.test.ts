@@ -55,7 +55,12 @@ function readNotes(notes: string): string {
 it("answers made questions of two hops by letters", async () => {
   const folder = mkdtempSync(join(tmpdir(), "whetstone-multi-hop-"));
   try {
-    const { corpus, splits } = await makeSearchTasks({ folder, counts: { train: QUESTIONS, heldout: 1 }, hops: 2, seed: 5 });
+    const { corpus, splits } = await makeSearchTasks({
+      folder,
+      counts: { train: QUESTIONS, heldout: 1 },
+      hops: 2,
+      seed: 5,
+    });
     await using indexes = new IndexStore({ folder: join(folder, "index") });
     const searcher = await indexes.get(corpus.path);
     const engine = new AgentExecutionEngine({
