@@ -8,7 +8,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { CORE, type E2eStage, type FileStage, ROTATING, type Stage } from "./ci/rotating.ts";
+import { CORE, ROTATING } from "./ci/rotating.ts";
+import type { E2eStage, FileStage, Stage } from "./ci/stage.ts";
 import { chooseStages, type Due, dueStages, readLastGreen } from "./ci/stages.ts";
 import { type Outcome, readE2e, readPytest, readVitest } from "./support/test-reports.ts";
 

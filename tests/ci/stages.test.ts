@@ -3,7 +3,8 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CORE, type FileStage, ROTATING } from "./rotating.ts";
+import { CORE, ROTATING } from "./rotating.ts";
+import type { FileStage } from "./stage.ts";
 import { chooseStages, dueStages, type LastGreen, readLastGreen, writeLastGreen } from "./stages.ts";
 
 const root = join(import.meta.dirname, "../..");

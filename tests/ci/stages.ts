@@ -3,7 +3,8 @@
 // last green. docs/STATUS.md holds when that was, in a table that `node tests/ci/record.ts` writes after a run.
 import { dirname } from "node:path";
 
-import { ROTATING, type Stage } from "./rotating.ts";
+import { ROTATING } from "./rotating.ts";
+import type { Stage } from "./stage.ts";
 
 /** When a stage was last green, as docs/STATUS.md says. */
 export interface LastGreen {
