@@ -3,6 +3,7 @@
 // environment "odd": argument `size`, a whole number, and `log`, a file to which its closing appends "closed\n"; its first
 // observation is {"board": [1, size]}; the action "throw" fails with "odd", "end" ends the episode with a grade that fails,
 // "hang" never ends, every other one is answered with itself, a reward of 0.5 and {"heard": true}.
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -53,16 +54,17 @@ export function conforms(name: string, serve: Serve): void {
     const closings = (): number => readFileSync(log, { encoding: "utf8", flag: "a+" }).split("\n").length - 1;
 
     beforeAll(async () => {
+      folder = mkdtempSync(join(tmpdir(), "whetstone-odd-"));
       shared = await start();
       ({ client } = shared);
     });
-    afterAll(() => shared[Symbol.asyncDispose]());
-    beforeEach(() => {
-      folder = mkdtempSync(join(tmpdir(), "whetstone-odd-"));
-      log = join(folder, "log");
-    });
-    afterEach(() => {
+    // An environment may write its log after the session's last answer: the folder goes once the server has ended.
+    afterAll(async () => {
+      await shared[Symbol.asyncDispose]();
       rmSync(folder, { recursive: true });
+    });
+    beforeEach(() => {
+      log = join(folder, randomUUID());
     });
 
     it("answers reset and step with what the environment said", async () => {
@@ -146,8 +148,9 @@ export function conforms(name: string, serve: Serve): void {
       expect(closings()).toBe(1);
     });
 
-    it("says GRADER of a grade that throws", async () => {
+    it("says GRADER of a grade that throws, and closes the environment", async () => {
       expect(await (await opened()).ask(step("end"))).toMatchObject({ value: { code: "GRADER" } });
+      await expect.poll(closings).toBe(1);
     });
 
     it.each([
