@@ -129,6 +129,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     completion: ["fleet", "sessions"],
     sessions: [".", "completion"],
     codec: [".", "completion", "formats", "sessions"],
+    "chat-check": ["codec", "completion", "sessions"],
     formats: ["completion"],
     engine: ["completion", "fleet"],
     fleet: ["codec", "completion", "engine", "sessions"],

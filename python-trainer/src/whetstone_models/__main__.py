@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m whetstone_models init|import|check`: makes, imports and checks model folders.
+"""`python -m whetstone_models init|import|check|chat`: makes, imports and checks model folders.
 
 Exit codes: 0 done, 2 the request cannot be fulfilled (one line on stderr, JSON with --json).
 """
@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; torch is imported only by those that need it."""
     options = _parser().parse_args(arguments)
     try:
-        result = {"init": _init, "import": _import, "check": _check}[options.command](options)
+        result = {"init": _init, "import": _import, "check": _check, "chat": _chat}[options.command](options)
     except ModelError as error:
         return _fail(error, options.json)
     except OSError as error:
@@ -43,7 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     imported.add_argument("--source", type=Path, required=True)
     check = commands.add_parser("check", help="check that a folder can be trained")
     check.add_argument("directory", type=Path)
-    for command in (init, imported, check):
+    chat = commands.add_parser("chat", help="write what transformers makes of generated conversations")
+    chat.add_argument("directory", type=Path)
+    chat.add_argument("--output", type=Path, required=True, help="a JSON file: conversations with text and ids")
+    chat.add_argument("--count", type=int, default=240, help="how many conversations")
+    for command in (init, imported, check, chat):
         command.add_argument("--json", action="store_true", help="one line of JSON, also for errors")
     return parser
 
@@ -71,6 +75,14 @@ def _check(options: argparse.Namespace) -> dict[str, Any]:
     from whetstone_models.check import check_model
 
     return {"directory": str(options.directory), **check_model(options.directory)}
+
+
+def _chat(options: argparse.Namespace) -> dict[str, Any]:
+    from whetstone_models.chat import conversations, rendered
+
+    results = rendered(options.directory, conversations(options.count))
+    options.output.write_text(json.dumps(results))
+    return {"directory": str(options.directory), "conversations": len(results)}
 
 
 def _fail(error: ModelError, as_json: bool) -> int:

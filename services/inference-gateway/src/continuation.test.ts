@@ -22,7 +22,7 @@ let gateway: Gateway;
 beforeAll(async () => {
   folder = tempFolder();
   const qwen = join(folder.path, "qwen");
-  python([fileURLToPath(new URL("../test/make_fixtures.py", import.meta.url)), qwen, TINY], "[]");
+  python([fileURLToPath(new URL("../test/make_fixtures.py", import.meta.url)), qwen]);
   engine = await FakeEngine.start();
   gateway = await startGateway();
   await serve(gateway, "e0", engine.url, TINY);

@@ -2,6 +2,8 @@
 /** `whet models …`: the models tool, with whet's own errors. */
 import { resolve } from "node:path";
 
+import { CliError } from "../cli-error.ts";
+import { chatRows, checkChat } from "../models/chat-check.ts";
 import type { ModelSummary } from "../models/models-tool.ts";
 import { checkModel, modelsTool } from "../models/models-tool.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
@@ -38,12 +40,30 @@ export async function importModel(
   );
 }
 
+/** @throws CliError when the gateway prints or tokenises conversations otherwise than transformers */
 export async function check(directory: string, flags: CommonOptions, context: CommandContext): Promise<void> {
-  show(await checkModel(resolve(directory), directory, context.signal), flags, context);
+  const folder = resolve(directory);
+  const summary = await checkModel(folder, directory, context.signal);
+  const chat = await checkChat(folder, directory, context.signal);
+  if (flags.json === true) context.terminal.json({ ...summary, chat });
+  else {
+    show(summary, flags, context);
+    for (const [name, value] of chatRows(chat)) line(name, value, context);
+  }
+  if (chat.comparison.different > 0) {
+    const { different, differences } = chat.comparison;
+    throw new CliError(
+      "CHAT_DIFFERS",
+      [`${different} conversations differ from transformers'`, ...differences].join("\n  "),
+    );
+  }
 }
 
 function show(summary: ModelSummary, flags: CommonOptions, context: CommandContext): void {
   if (flags.json === true) return context.terminal.json(summary);
-  for (const [name, value] of Object.entries(summary))
-    context.terminal.line(`${name.replaceAll("_", " ").padEnd(16)}${String(value)}`);
+  for (const [name, value] of Object.entries(summary)) line(name.replaceAll("_", " "), String(value), context);
+}
+
+function line(name: string, value: string, context: CommandContext): void {
+  context.terminal.line(`${name.padEnd(28)}${value}`);
 }

@@ -6,6 +6,7 @@ import { Lru } from "../lru.ts";
 import { buildCodec } from "./codec-files.ts";
 import type { CodecFiles } from "./codec-files.ts";
 import { CodecThread } from "./codec-thread.ts";
+import type { ModelCodec } from "./model-codec.ts";
 import { OffloadingCodec } from "./offloading-codec.ts";
 
 const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"] as const;
@@ -24,14 +25,19 @@ export class ModelFolders implements AsyncDisposable {
     this.#answerFormat = answerFormat;
   }
 
+  /** A codec of its own, without a thread. @throws Error as `load` does */
+  static async codecOf(path: string): Promise<ModelCodec> {
+    return built(path, filesOf(await textsIn(path)));
+  }
+
   /** @throws Error that names the folder and what is wrong with it. */
   async load(path: string): Promise<OffloadingCodec> {
-    const texts = await Promise.all(FILES.map((name) => readOptional(join(path, name))));
+    const texts = await textsIn(path);
     const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
     const known = this.#loaded.get(digest);
     if (known !== undefined) return known;
-    const files = Object.fromEntries(FILES.map((name, i) => [name, texts[i]])) as unknown as CodecFiles;
-    const codec = this.#build(path, files);
+    const files = filesOf(texts);
+    const codec = new OffloadingCodec(built(path, files, this.#answerFormat), new CodecThread(files, this.#threads));
     this.#loaded.set(digest, codec);
     return codec;
   }
@@ -40,16 +46,25 @@ export class ModelFolders implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#threads].map((thread) => thread[Symbol.asyncDispose]()));
   }
+}
 
-  #build(path: string, files: CodecFiles): OffloadingCodec {
-    try {
-      return new OffloadingCodec(buildCodec(files, this.#answerFormat), new CodecThread(files, this.#threads));
-    } catch (error) {
-      throw new Error(`model folder ${path}: ${error instanceof Error ? error.message : String(error)}`, {
-        cause: error,
-      });
-    }
+function built(path: string, files: CodecFiles, answerFormat?: string): ModelCodec {
+  try {
+    return buildCodec(files, answerFormat);
+  } catch (error) {
+    throw new Error(`model folder ${path}: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
   }
+}
+
+/** In the order of FILES. */
+function textsIn(path: string): Promise<(string | undefined)[]> {
+  return Promise.all(FILES.map((name) => readOptional(join(path, name))));
+}
+
+function filesOf(texts: readonly (string | undefined)[]): CodecFiles {
+  return Object.fromEntries(FILES.map((name, i) => [name, texts[i]])) as unknown as CodecFiles;
 }
 
 async function readOptional(path: string): Promise<string | undefined> {
