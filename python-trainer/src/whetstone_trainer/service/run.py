@@ -176,6 +176,11 @@ class JobRun:
         if self._copies is not None:
             self._copies.begin(commit.after.step, self.settings, commit.has_checkpoint, still)
 
+    def end_copies(self) -> None:
+        """For a run that is being deleted: what is still copied into the store ends."""
+        if self._copies is not None:
+            self._copies.end()
+
     def train(self, request: StepRequest, on_progress: OnProgress) -> wire.TrainResult:
         """Does step `self.step` and publishes its weights; the next `commit` writes its checkpoint.
 
