@@ -30,7 +30,16 @@ const NATS_NEEDED = "2.12.0";
 const SANDBOX_CALLS = ["getSandboxPool", "claimSandbox", "releaseSandbox", "getSandbox"];
 
 /** Env-runners fetch what their sessions name, by digest, and claim sandboxes. */
-const CALLERS: Callers = { client: true, console: true, "env-runner": ["getArtifact", "readFile", ...SANDBOX_CALLS] };
+/** Of whoever shares no volume with the controller. */
+const ARTIFACT_CALLS = ["getArtifact", "readFile"];
+const CALLERS: Callers = {
+  client: true,
+  console: true,
+  "env-runner": [...ARTIFACT_CALLS, ...SANDBOX_CALLS],
+  trainer: ARTIFACT_CALLS,
+  engine: ARTIFACT_CALLS,
+  gateway: ARTIFACT_CALLS,
+};
 
 export interface App extends AsyncDisposable {
   readonly port: number;

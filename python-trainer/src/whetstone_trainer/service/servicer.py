@@ -152,6 +152,8 @@ class TrainerServicer(rpc.TrainerServiceServicer):
         store = self._store_of(request.job_uid, request.url)
         await self._state.let_go(request.job_uid)
         await _asked(lambda: delete_run(store, request.job_uid))
+        if self._state.places.own is not None:
+            await asyncio.to_thread(self._state.places.own.delete_run, request.job_uid)
         log.info("stored_run_deleted", extra={"uid": request.job_uid, "store": store.url})
         return wire.DeleteStoredRunResponse()
 

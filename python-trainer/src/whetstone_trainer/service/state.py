@@ -68,7 +68,8 @@ class TrainerState:
         _require_place(settings.published.transport, self.places)
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
-        folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
+        settings, run_path = self.places.here(settings, Path(request.run_path))
+        folder = RunFolder(run_path.absolute(), Path(settings.model_path).absolute())
         if self._closing:
             raise TrainerError("UNAVAILABLE", ENDING)
         run = self.run

@@ -235,7 +235,7 @@ export declare const TrainStepResponseSchema: GenMessage<TrainStepResponse>;
 export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"> & {
   /**
    * Of a step: "reading", "checking", "training", "saving"; "waiting" while it stands still for what `notices` says.
-   * Of Configure: "loading", "restoring".
+   * Of Configure: "fetching", "loading", "restoring".
    *
    * @generated from field: string phase = 1;
    */
