@@ -55,7 +55,10 @@ async def test_a_run_is_listed_and_goes_whole_and_nothing_else(
         assert newest.path == f"s3://bucket/team/{RUN}/checkpoints/step-2"
         assert newest.model_path == f"{URL}/v2"
         assert newest.created_at.seconds > 1.7e9
-        assert there.versions == 2
+        assert (there.versions, there.state) == (2, b"")
+        asked = wire.GetStoredRunRequest(job_uid=UID, with_state=True)
+        state = (await trainer.stub.GetStoredRun(asked)).state
+        assert state == (tmp_path / "run/checkpoints/step-2/state.json").read_bytes()
         files = [path for path in objects.file(RUN).rglob("*") if path.is_file()]
         assert (there.objects, there.bytes) == (len(files), sum(path.stat().st_size for path in files))
         await delete(trainer)

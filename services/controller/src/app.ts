@@ -147,7 +147,12 @@ function serveJobs(
     rollouts: world.rollouts,
     natsWatch: world.natsWatch,
     audit: (job, signal) =>
-      auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
+      auditJob(job, {
+        connection: world.nats,
+        runsFolder: join(config.dataPath, "runs"),
+        storedState: (record) => world.storedRuns.newestState(record, signal),
+        signal,
+      }),
     pin: (spec) => pinArtifacts(spec, world.artifacts),
     checkWorld: (spec, module) => checkWorld(spec, module, world),
     objects,

@@ -145,7 +145,7 @@ class TrainerServicer(rpc.TrainerServiceServicer):
     @_answers
     async def GetStoredRun(self, request: wire.GetStoredRunRequest) -> wire.GetStoredRunResponse:
         store = self._store_of(request.job_uid, request.url)
-        return await _asked(lambda: describe_run(store, request.job_uid))
+        return await _asked(lambda: describe_run(store, request.job_uid, request.with_state))
 
     @_answers
     async def DeleteStoredRun(self, request: wire.DeleteStoredRunRequest) -> wire.DeleteStoredRunResponse:

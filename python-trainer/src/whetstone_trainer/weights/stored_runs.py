@@ -44,16 +44,18 @@ def numbered(objects: Iterable[StoredObject], start: str, last: str) -> dict[int
     return dict(sorted(found.items()))
 
 
-def describe_run(store: ObjectStore, job_uid: str) -> wire.GetStoredRunResponse:
+def describe_run(store: ObjectStore, job_uid: str, with_state: bool = False) -> wire.GetStoredRunResponse:
     """What is there of a run. Raises StoreError."""
     base = folder_of(job_uid)
     objects = list(store.listed(base))
     states = numbered(objects, f"{base}/checkpoints/step-", STATE)
+    newest = list(states.values())[-1].name if with_state and states else None
     return wire.GetStoredRunResponse(
         checkpoints=[_checkpoint(f"{store.url}/{base}", step, states[step]) for step in reversed(states)],
         versions=len(numbered(objects, f"{base}/weights/v", MANIFEST)),
         objects=len(objects),
         bytes=sum(one.size for one in objects),
+        state=store.read(newest) if newest is not None else None,
     )
 
 

@@ -169,7 +169,7 @@ function ownData(
   name: string,
   controllerPort: number,
 ): Record<string, string> {
-  return isOwn ? { WHETSTONE_DATA_PATH: join(paths.root, "own", name), ...artifactAddress(controllerPort) } : {};
+  return isOwn ? { WHETSTONE_DATA_PATH: join(paths.own, name), ...artifactAddress(controllerPort) } : {};
 }
 
 function natsUrl(port: number): string {

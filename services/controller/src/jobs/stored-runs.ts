@@ -30,6 +30,15 @@ export class StoredRuns {
     return request && (await this.#deps.trainerClient.getStoredRun(request, { deadlineMs: LOOK_MS, signal }));
   }
 
+  /** `state.json` of the newest checkpoint there; undefined: there is none. @throws as `look` */
+  async newestState(job: Job, signal?: AbortSignal): Promise<Uint8Array | undefined> {
+    const request = await this.#requestOf(job);
+    if (!request) return undefined;
+    const options = { deadlineMs: LOOK_MS, signal };
+    const { state } = await this.#deps.trainerClient.getStoredRun({ ...request, withState: true }, options);
+    return state.length > 0 ? state : undefined;
+  }
+
   /** Safe to repeat. @throws as `look`: then some of it is there still */
   async delete(job: Job, signal?: AbortSignal): Promise<void> {
     const request = await this.#requestOf(job);

@@ -606,6 +606,13 @@ export declare type GetStoredRunRequest = Message<"whetstone.trainer.v1.GetStore
    * @generated from field: string url = 2;
    */
   url: string;
+
+  /**
+   * The answer has the newest checkpoint's state.json, too.
+   *
+   * @generated from field: bool with_state = 3;
+   */
+  withState: boolean;
 };
 
 /**
@@ -643,6 +650,13 @@ export declare type GetStoredRunResponse = Message<"whetstone.trainer.v1.GetStor
    * @generated from field: uint64 bytes = 4;
    */
   bytes: bigint;
+
+  /**
+   * With `with_state`: the newest whole checkpoint's state.json. Empty: there is none.
+   *
+   * @generated from field: bytes state = 5;
+   */
+  state: Uint8Array;
 };
 
 /**
