@@ -113,7 +113,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     findHost: findHostBy(parts, kube),
     store,
     records: new JobRecords(streams, ledger, runPathOf),
-    storedRuns: new StoredRuns({ trainerClient, ledger }),
+    storedRuns: new StoredRuns({ trainerClient, policies: ledger.policies }),
     fleet: new EngineFleet({
       client: fleetClient,
       logger,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
+import type { PolicyRecord } from "@whetstone/proto/events/v1/events";
 import type { Checkpoint, Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { GetStoredRunResponse, TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { RpcClient } from "@whetstone/rpc";
-import type { readLedger } from "../loop/batch/kv-ledger.ts";
 
 /** Whoever waits for a list waits for this. */
 const LOOK_MS = 20_000;
@@ -13,7 +13,8 @@ const DELETE_MS = 120_000;
 export interface StoredRunsDeps {
   /** The installation's, also for jobs that had one of their own. */
   readonly trainerClient: Pick<RpcClient<typeof TrainerService>, "getStoredRun" | "deleteStoredRun">;
-  readonly ledger: Pick<Awaited<ReturnType<typeof readLedger>>, "policies">;
+  /** What jobs wrote last, by "<job>.policy". */
+  readonly policies: { get(key: string): Promise<{ readonly value: PolicyRecord } | undefined> };
 }
 
 /** What the object store holds of jobs' runs. Trainers have its keys, the controller has none: it asks. */
@@ -60,7 +61,7 @@ export class StoredRuns {
 
   /** By what its spec says and by what it wrote: while it is suspended, a spec may change. */
   async #requestOf(job: Job): Promise<{ jobUid: string; url: string } | undefined> {
-    const url = (await this.#deps.ledger.policies.get(`${job.spec?.name ?? ""}.policy`))?.value.url ?? "";
+    const url = (await this.#deps.policies.get(`${job.spec?.name ?? ""}.policy`))?.value.url ?? "";
     const isStored = url.startsWith("s3://");
     if (!isStored && job.spec?.weights?.transport?.kind.case !== "objectStore") return undefined;
     return { jobUid: job.uid, url: isStored ? url : "" };

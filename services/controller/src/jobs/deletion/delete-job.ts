@@ -15,7 +15,8 @@ import {
 import type { Artifacts } from "../../artifacts/artifacts.ts";
 import { digestsOf } from "../../artifacts/job-artifacts.ts";
 import { countLedger } from "../../loop/batch/kv-ledger.ts";
-import { DELETING, type JobStore } from "../job-store.ts";
+import { DELETING } from "../deleting.ts";
+import type { JobStore } from "../job-store.ts";
 import { type PurgeDeps, purgeJob } from "./purge-job.ts";
 
 export interface DeleteJobDeps extends PurgeDeps {

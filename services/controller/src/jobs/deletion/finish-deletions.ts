@@ -3,7 +3,7 @@ import { isAbort, sleep } from "@whetstone/core";
 import { isFinished, phaseOf } from "@whetstone/messaging/jobs";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
-import { DELETING } from "../job-store.ts";
+import { DELETING } from "../deleting.ts";
 import type { JobMirror } from "../job-mirror.ts";
 import { type DeleteJobDeps, purgeMarked } from "./delete-job.ts";
 

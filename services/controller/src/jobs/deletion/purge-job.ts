@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { WhetstoneError } from "@whetstone/core";
 import { deleteJobStreams, type Nats } from "@whetstone/messaging";
 import { eraseLedger } from "../../loop/batch/kv-ledger.ts";
-import { DELETING, type JobStore } from "../job-store.ts";
+import { DELETING } from "../deleting.ts";
+import type { JobStore } from "../job-store.ts";
 import type { StoredRuns } from "../stored-runs.ts";
 
 export interface PurgeDeps {

@@ -90,7 +90,7 @@ const trainerClient: StoredRunsDeps["trainerClient"] = {
 };
 
 async function deps(): Promise<DeleteJobDeps> {
-  const storedRuns = new StoredRuns({ trainerClient, ledger: await readLedger(nats) });
+  const storedRuns = new StoredRuns({ trainerClient, policies: (await readLedger(nats)).policies });
   const artifacts = { collect: () => Promise.resolve({ freed: 0, jobs: [] }) };
   return { nats, store, storedRuns, dataPath, artifacts, atWork: new Set() };
 }
@@ -158,7 +158,7 @@ it("lists checkpoints of the disk, and those that the store alone has", async ()
       ...trainerClient,
       getStoredRun: () => Promise.reject(new WhetstoneError("UNAVAILABLE", "no trainer")),
     },
-    ledger: await readLedger(nats),
+    policies: (await readLedger(nats)).policies,
   });
   expect(await away.checkpoints(job, onDisk)).toEqual({
     checkpoints: onDisk,
