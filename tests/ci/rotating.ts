@@ -201,11 +201,13 @@ export const ROTATING: readonly Stage[] = [
   {
     name: "one machine: jobs over an object store",
     project: "unit",
-    tests: ["tests/faults/object-store.test.ts"],
-    minutes: 3,
+    tests: ["tests/faults/object-store.test.ts", "tests/integration/own-data.test.ts"],
+    minutes: 5,
     paths: [
       "tests/support",
+      `${CONTROLLER}/artifacts`,
       `${CONTROLLER}/fleet`,
+      `${CONTROLLER}/jobs/deletion`,
       "python-trainer/src/whetstone_engine/weights",
       "python-trainer/src/whetstone_store",
       "python-trainer/src/whetstone_trainer/weights",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the chart makes of its values, object by object: rules that hold for whatever is in it.
+import { nothingShared } from "./chart-data.ts";
 import { agentsPort, gateways } from "./chart-gateways.ts";
 import {
   all,
@@ -31,6 +32,7 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
     ["objectStore.url=s3://bucket/p", "objectStore.endpoint=http://s3:9000", "objectStore.credentialsSecret=mine"],
     storeReached,
   ],
+  [["data.shared=false", "objectStore.url=s3://bucket/p"], nothingShared],
   [[], enginesReachWeights],
   [[], agentsPort("https://rel-agents.there.svc:8081", "ClusterIP", [])],
   [

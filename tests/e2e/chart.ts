@@ -72,6 +72,19 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "objectStore.caSecret.name=theirs",
     "networkPolicy.objectStoreTo[0].ipBlock.cidr=10.0.0.0/8",
   ],
+  "no shared volume": [
+    "data.shared=false",
+    "data.perPod.emptyDir.sizeLimit=40Gi",
+    "objectStore.url=s3://bucket/prefix",
+    "engine.replicas=3",
+  ],
+  "no shared volume, on demand, from a pushed model": [
+    "data.shared=false",
+    "objectStore.url=s3://bucket/prefix",
+    "onDemand=true",
+    "model.init=null",
+    `model.path=/data/artifacts/sha256/${"ab".repeat(32)}/files`,
+  ],
   "named peers": [
     "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
     "networkPolicy.agentsFrom[0].ipBlock.cidr=10.0.0.0/8",
@@ -105,6 +118,12 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["onDemand=often", /onDemand/],
   ["logLevel=loud", /logLevel/],
   ["data.accessMode=ReadOnlyMany", /accessMode/],
+  ["data.shared=false", /objectStore/],
+  ["data.shared=false,objectStore.url=s3://bucket,engine.profile=vllm,model.init=null", /data\.shared: .*pytorch/],
+  [
+    "data.shared=false,objectStore.url=s3://bucket,model.init=null,model.path=/data/models/m",
+    /model\.path: .*artifacts/,
+  ],
   ["trainer.resources.limit.memory=1Gi", /limit/],
   ["envRunner.replica=2", /replica/],
   ["networkPolicy.controllerFrom[0].cidr=10.0.0.0/8", /cidr/],

@@ -103,7 +103,37 @@ describe.skipIf(skipped !== "")(`jobs over an object store${skipped && ` (skippe
     expect(existsSync(join(run, "checkpoints/step-1"))).toBe(false);
     expect(existsSync(store.file(`runs/${uid}/checkpoints/step-${STEPS}/state.json`))).toBe(true);
   }, 400_000);
+
+  it("a job that is deleted goes from the store, too: at once, or by itself once the store answers", async () => {
+    const uidOf = async (name: string): Promise<string> => (await jobs.getJob({ name })).job?.uid ?? "";
+    const [gone, late] = [await uidOf("shard"), await uidOf("disk")];
+    rmSync(join(runtime.data, "runs", late, "checkpoints"), { recursive: true });
+    const { checkpoints, notice } = await jobs.listCheckpoints({ name: "disk" });
+    expect(notice).toBe("");
+    expect(checkpoints[0]).toMatchObject({ step: STEPS, modelPath: `s3://bucket/team/runs/${late}/weights/v${STEPS}` });
+    expect(await jobs.deleteJob({ name: "shard" })).toMatchObject({ storedObjects: expect.toSatisfy((n) => n > 10) });
+    expect(filesBelow(store.file(`runs/${gone}`))).toEqual([]);
+
+    store.stop();
+    await expect(jobs.deleteJob({ name: "disk" }, { deadlineMs: 150_000 })).rejects.toThrow(
+      /"disk" is not deleted yet/,
+    );
+    expect(await statusOf(jobs, "disk")).toMatchObject({
+      reason: "Deleting",
+      message: expect.stringContaining("the object store fails: s3://bucket/team/runs/") as string,
+    });
+    await store.start();
+    await expect.poll(() => jobs.getJob({ name: "disk" }).catch(() => undefined), { timeout: 60_000 }).toBeUndefined();
+    expect(filesBelow(store.file(`runs/${late}`))).toEqual([]);
+    expect(filesBelow(store.file("runs")).length).toBeGreaterThan(0);
+  }, 400_000);
 });
+
+function filesBelow(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+}
 
 /**
  * A version that the engine, which is stopped now, has not read. One that is stopped in the middle of a batch holds up the

@@ -23,6 +23,7 @@ it("every generated job is refused by path, or accepted", async () => {
   const service = jobService({
     store: await JobStore.open(connection),
     records: new JobRecords(await openStreams(connection), await readLedger(connection), () => "/nowhere"),
+    storedRuns: { checkpoints: () => Promise.reject(new Error("not here")) },
     bundles: openBundleStore(connection),
     rollouts: { replay: () => Promise.reject(new Error("not here")) },
     audit: () => Promise.reject(new Error("not here")),

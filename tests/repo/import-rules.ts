@@ -180,7 +180,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
 export const PURE: readonly string[] = [
   "controller/src/datasets/{dataset,json-column,task-line}.ts",
   "controller/src/fleet/gateways/merge-engines.ts",
-  "controller/src/jobs/{compiled-job,duration}.ts",
+  "controller/src/jobs/{compiled-job,deleting,duration}.ts",
   "controller/src/jobs/validation/{manifest-size,validate-*,violation}.ts",
   "controller/src/loop/{admission,failure-reason,next-job,trained-batches}.ts",
   "controller/src/loop/batch/{batch,batch-metrics,commonest-failure,episode-table,manifest-bytes,members,place-table,sealed-episode,tasks,word-table}.ts",

@@ -51,6 +51,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     natsServer: "nats-server",
     ports: {},
     objectStore: {},
+    ownData: false,
     pythonEnvironments: [],
   });
   const table = withPools ? all.filter(({ name }) => name !== "env-runner").map(byPools) : all;

@@ -38,6 +38,31 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- .Values.data.existingClaim | default (include "whetstone.fullname" (list . "data")) -}}
 {{- end -}}
 
+{{/* The volume `data` of trainer and engines: everybody's, or the pod's own. */}}
+{{- define "whetstone.dataVolume" -}}
+- name: data
+{{- if .Values.data.shared }}
+  persistentVolumeClaim: { claimName: {{ include "whetstone.dataClaim" . }} }
+{{- else }}
+  {{- toYaml .Values.data.perPod | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Of a pod that does not see the controller's data: where it fetches what was pushed. */}}
+{{- define "whetstone.artifactEnv" -}}
+{{- if not .Values.data.shared }}
+- { name: WHETSTONE_ARTIFACT_ADDRESS, value: "{{ include "whetstone.fullname" (list . "controller") }}:9083" }
+{{- end }}
+{{- end -}}
+
+{{/* The same, of one that keeps it. */}}
+{{- define "whetstone.ownDataEnv" -}}
+{{- if not .Values.data.shared }}
+- { name: WHETSTONE_DATA_PATH, value: /data }
+{{- include "whetstone.artifactEnv" . }}
+{{- end }}
+{{- end -}}
+
 {{/*
 How many, of what is scaled by others too; nothing where no number is set. (list $ kind number [name])
 Helm 3 sends what differs from the text of the former release, so the same text changes nothing. Helm 4 applies the whole text, and
@@ -114,7 +139,8 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- $together := and (index . 3) (eq $root.Values.data.accessMode "ReadWriteOnce") }}
+{{- $mounts := ternary (list "controller" "gateway" "engine" "trainer" "trainer-verl") (list "controller") $root.Values.data.shared }}
+{{- $together := and (index . 3) (has $component $mounts) (eq $root.Values.data.accessMode "ReadWriteOnce") }}
 {{- with $part.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
@@ -132,7 +158,7 @@ affinity:
           matchExpressions:
             - key: app.kubernetes.io/component
               operator: In
-              values: [controller, gateway, engine, trainer, trainer-verl]
+              values: [{{ join ", " $mounts }}]
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -19,6 +19,7 @@ from whetstone_engine.memory import keep_freed_memory
 from whetstone_logs import log_to_stderr
 from whetstone_models.errors import ModelError
 from whetstone_store.location import add_store_options, store_of
+from whetstone_store.own_data import own_data
 from whetstone_tls import TlsError
 
 log = logging.getLogger("whetstone_engine")
@@ -95,9 +96,10 @@ async def _run(options: argparse.Namespace) -> None:
         raise ModelError("device", "no CUDA device is available")
     folder = os.environ.get("WHETSTONE_TLS_PATH")
     identity = TlsIdentity(folder) if folder else None
+    own = own_data(identity)
     engine = Engine(
         EngineOptions(
-            model=options.model,
+            model=own.bring(options.model) if own else options.model,
             served_model_name=options.served_model_name,
             max_num_seqs=options.max_num_seqs,
             max_model_len=options.max_model_len,
@@ -108,6 +110,7 @@ async def _run(options: argparse.Namespace) -> None:
             weights_dir=options.weights_dir,
             tls=identity.client_context() if identity else None,
             object_store=store_of(options),
+            own_data=own,
         )
     )
     stop = asyncio.Event()

@@ -40,6 +40,7 @@ from whetstone_models.tensors import BLOCKS, parse_blocks
 from whetstone_models.transformer import Transformer
 
 if TYPE_CHECKING:
+    from whetstone_store.own_data import OwnData
     from whetstone_store.store import ObjectStore
 
 
@@ -62,6 +63,8 @@ class EngineOptions:
     tls: ssl.SSLContext | None = None
     # Of versions with a URL of s3; None: there is none.
     object_store: ObjectStore | None = None
+    # None: the data folder is the controller's, too.
+    own_data: OwnData | None = None
 
 
 class Engine:
@@ -241,6 +244,8 @@ class Engine:
 
     def _load(self, directory: Path, served: Held | None) -> Held:
         """A complete model, or an error before anything is replaced. A folder of bare weights fits the served one."""
+        if self.options.own_data is not None:
+            directory = self.options.own_data.bring(directory)
         if not directory.is_dir():
             raise ModelError("model", f"{directory} is not a folder")
         manifest = read_manifest(directory) if (directory / MANIFEST).is_file() else None

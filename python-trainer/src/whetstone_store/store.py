@@ -13,8 +13,9 @@ import os
 import re
 import ssl
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -34,6 +35,14 @@ _ATTEMPTS = 3
 _SIGNED_S = 900
 _ABSENT = ("404", "NoSuchKey", "NotFound")
 _FAILURES = (BotoCoreError, ClientError)
+
+
+class StoredObject(NamedTuple):
+    """One of a list."""
+
+    name: str
+    size: int
+    written_at: datetime
 
 
 class ObjectStore:
@@ -85,13 +94,13 @@ class ObjectStore:
         with self._asking(name):
             upload_file(self._client, self._place(name), path, sha256, on_bytes)
 
-    def listed(self, folder: str) -> Iterator[tuple[str, int]]:
-        """Name and bytes of each object below "<folder>/". Raises StoreError."""
+    def listed(self, folder: str) -> Iterator[StoredObject]:
+        """Each object below "<folder>/". Raises StoreError."""
         start = f"{self._prefix}{folder}/"
         with self._asking(folder):
             for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start):
                 for entry in page.get("Contents", ()):
-                    yield entry["Key"][len(self._prefix) :], entry["Size"]
+                    yield StoredObject(entry["Key"][len(self._prefix) :], entry["Size"], entry["LastModified"])
 
     def delete(self, names: Iterable[str]) -> None:
         """In that order; those that are not there count as deleted. Raises StoreError."""

@@ -17,6 +17,7 @@ import torch
 from whetstone_logs import LEVELS, log_to_stderr, stop_with_parent
 from whetstone_models.errors import ModelError
 from whetstone_store.location import add_store_options, store_of
+from whetstone_store.own_data import own_data
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backend_options import DTYPES, add_backend_options, make_backend
@@ -85,12 +86,13 @@ async def serve(arguments: argparse.Namespace) -> None:
     if os.environ.get("WHETSTONE_SUPERVISED") == "1":
         stop_with_parent(loop, stop)
     folder = os.environ.get("WHETSTONE_TLS_PATH")
+    identity = TlsIdentity(folder) if folder else None
     config = ServerConfig(
         arguments.host,
         arguments.port,
         arguments.nats,
         backend,
-        tls=TlsIdentity(folder) if folder else None,
+        tls=identity,
         health_port=int(os.environ.get("WHETSTONE_HEALTH_PORT", "0")),
         nats_credentials=os.environ.get("WHETSTONE_NATS_CREDENTIALS"),
         nats_ca=os.environ.get("WHETSTONE_NATS_CA"),
@@ -101,6 +103,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         weights_port=arguments.weights_port,
         weights_url=arguments.weights_url,
         object_store=_store(arguments),
+        own_data=own_data(identity),
     )
     server = await start_server(config)
     log.info(

@@ -42,7 +42,7 @@ def test_a_file_goes_in_and_any_part_of_it_comes_out(store: ObjectStore, tmp_pat
     digest = make_file(tmp_path / "file", size)
     store.upload("a/file", tmp_path / "file", digest)
     assert store.size("a/file") == size
-    assert list(store.listed("a")) == [("a/file", size)]
+    assert [one[:2] for one in store.listed("a")] == [("a/file", size)]
     data = (tmp_path / "file").read_bytes()
     for begin, end in ((0, size), (size // 2, size), (size - 1, size)):
         if 0 <= begin < end:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from object_server import ObjectServer, as_client, object_server
 from trainer_client import Trainer, start
 from trainer_kit import JOB, Sampler, Stream, connect, free_port, nats_binary
 
@@ -56,3 +57,10 @@ async def trainer(nats_url: str, stream: Stream, tmp_path: Path) -> AsyncIterato
     yield trainer
     await channel.close()
     await trainer.server.close(grace_s=0.1)
+
+
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
+    with object_server(tmp_path / "objects") as server:
+        as_client(server, monkeypatch)
+        yield server

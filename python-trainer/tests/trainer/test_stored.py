@@ -10,14 +10,15 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 import torch
 from object_server import ObjectServer, as_client, object_server, open_store
-from trainer_client import Trainer, refused, start
+from stored_kit import RUN, copied, running, steps_of, stored
+from trainer_client import Trainer, refused
 from trainer_kit import UID, Sampler, Stream, configure_request, group, grpo_spec, ppo_spec, until, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 from whetstone.trainer.v1 import trainer_pb2 as wire
@@ -28,61 +29,9 @@ from whetstone_engine.weights.stream import Published
 from whetstone_models.folder import WeightsForm, load_model, save_weights
 from whetstone_models.manifest import verify_manifest
 from whetstone_models.transformer import Transformer
-from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.service.run import untold
-from whetstone_trainer.weights.checkpoint import check_files
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 from whetstone_trainer.weights.stored_run import StoredRun
-
-RUN = f"runs/{UID}"
-
-
-def stored(spec: jobs.JobSpec, lag: int = 4) -> jobs.JobSpec:
-    """With `lag`, since all episodes are sampled by version 0."""
-    spec.weights.transport.object_store.SetInParent()
-    spec.loop.max_policy_lag = lag
-    return spec
-
-
-@contextlib.asynccontextmanager
-async def running(nats_url: str, run_path: Path) -> AsyncIterator[Trainer]:
-    """A trainer that has the object store."""
-    trainer, channel = await start(nats_url, run_path, store=open_store())
-    try:
-        yield trainer
-    finally:
-        await channel.close()
-        await trainer.server.close(0.1)
-
-
-@pytest.fixture
-def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
-    with object_server(tmp_path / "objects") as server:
-        as_client(server, monkeypatch)
-        yield server
-
-
-async def copied(objects: ObjectServer, step: int) -> None:
-    """Once the copy of a checkpoint is whole."""
-
-    folder = objects.file(f"{RUN}/checkpoints/step-{step}")
-
-    async def is_there() -> bool:
-        with contextlib.suppress(OSError, ValueError, TrainerError):
-            check_files(folder, json.loads((folder / "state.json").read_text()))
-            return True
-        return False
-
-    await until(is_there)
-
-
-async def steps_of(
-    trainer: Trainer, stream: Stream, sampler: Sampler, count: int, objects: ObjectServer
-) -> tuple[list[bytes], list[wire.TrainResult]]:
-    manifests = [await stream.manifest(step, group(sampler, step)) for step in range(count)]
-    results = [await trainer.train(manifest) for manifest in manifests]
-    await copied(objects, count)
-    return manifests, results
 
 
 async def test_a_trainer_without_a_store_refuses_by_path(trainer: Trainer, model_path: Path) -> None:

@@ -128,6 +128,10 @@ function runtimeOptions(target: Command): Command {
       "where engines keep the weights that they fetched, a folder each, see docs/weights.md (default: in memory only)",
     )
     .option(
+      "--own-data",
+      "trainer, engines and gateways share no folder with the controller, as on several nodes, see docs/object-store.md",
+    )
+    .option(
       "--python-env <module>",
       'serve environments in Python, a file, a module or gymnasium:<id>, in the pool "python" (repeatable)',
       (value: string, before: string[] = []): string[] => [...before, value],

@@ -9,6 +9,7 @@ import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-di
 import { artifactService } from "./artifacts/artifact-service.ts";
 import { pinArtifacts } from "./artifacts/job-artifacts.ts";
 import { deleteJob } from "./jobs/deletion/delete-job.ts";
+import { finishDeletions } from "./jobs/deletion/finish-deletions.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
 import { clusterPools, fixedPools, type PoolDirectory } from "./pools/pool-directory.ts";
 import { TrainingJobs } from "./operator/training-job/objects.ts";
@@ -29,7 +30,16 @@ const NATS_NEEDED = "2.12.0";
 const SANDBOX_CALLS = ["getSandboxPool", "claimSandbox", "releaseSandbox", "getSandbox"];
 
 /** Env-runners fetch what their sessions name, by digest, and claim sandboxes. */
-const CALLERS: Callers = { client: true, console: true, "env-runner": ["getArtifact", "readFile", ...SANDBOX_CALLS] };
+/** Of whoever shares no volume with the controller. */
+const ARTIFACT_CALLS = ["getArtifact", "readFile"];
+const CALLERS: Callers = {
+  client: true,
+  console: true,
+  "env-runner": [...ARTIFACT_CALLS, ...SANDBOX_CALLS],
+  trainer: ARTIFACT_CALLS,
+  engine: ARTIFACT_CALLS,
+  gateway: ARTIFACT_CALLS,
+};
 
 export interface App extends AsyncDisposable {
   readonly port: number;
@@ -60,8 +70,9 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
     run: (job, signals) => playJob(world, job, signals),
   });
   stack.defer(mirror.onChange((_, job) => job && scheduler.note(job)));
-  const server = await serveJobs(config, world, await sandboxServices(world, stack));
-  const ended = runAsLeader(world, leaderWork(world, scheduler), shutdown.signal);
+  const atWork = new Set<string>();
+  const server = await serveJobs(config, world, atWork, await sandboxServices(world, stack));
+  const ended = runAsLeader(world, leaderWork(world, scheduler, atWork), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
@@ -77,7 +88,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
 }
 
 /** What the leader does. */
-function leaderWork(world: World, scheduler: Scheduler): LeaderWork {
+function leaderWork(world: World, scheduler: Scheduler, atWork: Set<string>): LeaderWork {
   return async (signal, kube) => {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
@@ -95,6 +106,7 @@ function leaderWork(world: World, scheduler: Scheduler): LeaderWork {
           all,
         ),
       );
+    else work.push(finishDeletions({ ...world, dataPath: world.config.dataPath, jobs: mirror, atWork }, all));
     try {
       await Promise.all(work);
     } finally {
@@ -114,21 +126,33 @@ async function sandboxServices(world: World, stack: AsyncDisposableStack): Promi
   return [sandboxService(claims)];
 }
 
-function serveJobs(config: Config, world: World, sandboxes: readonly ServiceImplementation[]): Promise<RpcServer> {
+function serveJobs(
+  config: Config,
+  world: World,
+  atWork: Set<string>,
+  sandboxes: readonly ServiceImplementation[],
+): Promise<RpcServer> {
   const objects = world.kube && new TrainingJobs(world.kube);
   const deletion = {
     ...world,
     dataPath: config.dataPath,
     deleteObject: objects && ((name: string, uid: string) => objects.delete(name, uid)),
+    atWork,
   };
   const service = jobService({
     store: world.store,
     records: world.records,
+    storedRuns: world.storedRuns,
     bundles: world.bundles,
     rollouts: world.rollouts,
     natsWatch: world.natsWatch,
     audit: (job, signal) =>
-      auditJob(job, { connection: world.nats, runsFolder: join(config.dataPath, "runs"), signal }),
+      auditJob(job, {
+        connection: world.nats,
+        runsFolder: join(config.dataPath, "runs"),
+        storedState: (record) => world.storedRuns.newestState(record, signal),
+        signal,
+      }),
     pin: (spec) => pinArtifacts(spec, world.artifacts),
     checkWorld: (spec, module) => checkWorld(spec, module, world),
     objects,

@@ -18,8 +18,10 @@ export const ConfigSchema = z.strictObject({
   /** EnvironmentService of the default pool's one env-runner. Absent, on Kubernetes: EnvironmentPools. */
   envAddress: z.string().optional(),
   orchestratorAddress: z.string(),
-  /** Folder for runs: weights and checkpoints. Trainer and engines see it under the same path. */
+  /** Folder for artifacts, and for runs: weights and checkpoints. Trainer and engines see it under the same path. */
   dataPath: z.string(),
+  /** False: they do not, and have folders of their own. Jobs then name artifacts and use the object store. */
+  sharedData: z.boolean().default(true),
   /** Certificates that this controller makes and renews, JSON: see operator/certificates/plan.ts. */
   certificates: z.string().optional(),
   /** Run on Kubernetes: leader election, and the objects of whetstone.dev. In a pod, or with KUBECONFIG. */

@@ -25,6 +25,7 @@ import { EngineFleet } from "./fleet/engine-fleet.ts";
 import { InstallationNotices } from "./operator/installation-notices.ts";
 import { JobRecords } from "./jobs/service/job-records.ts";
 import { JobStore } from "./jobs/job-store.ts";
+import { StoredRuns } from "./jobs/stored-runs.ts";
 import type { TransportDeps } from "./jobs/validation/weight-transport.ts";
 import { Artifacts } from "./artifacts/artifacts.ts";
 import { jobsByDigest } from "./artifacts/job-artifacts.ts";
@@ -46,6 +47,7 @@ export interface World extends ControllerBase {
   readonly streams: TypedStreams;
   readonly store: JobStore;
   readonly records: JobRecords;
+  readonly storedRuns: StoredRuns;
   readonly lead: Lead;
   /** Absent: not on Kubernetes. */
   readonly kube: Kube | undefined;
@@ -93,6 +95,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const notices = new InstallationNotices();
   const kube = await openCluster(config, logger, metrics);
   const store = await JobStore.open(nats);
+  const ledger = await readLedger(nats);
   if (kube) stack.use(kube);
   const connect = tls && connectorTo(tls.to("engine"));
   const engineStore = async (url: string, signal: AbortSignal): Promise<string> => {
@@ -109,7 +112,8 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     metrics,
     findHost: findHostBy(parts, kube),
     store,
-    records: new JobRecords(streams, await readLedger(nats), runPathOf),
+    records: new JobRecords(streams, ledger, runPathOf),
+    storedRuns: new StoredRuns({ trainerClient, policies: ledger.policies }),
     fleet: new EngineFleet({
       client: fleetClient,
       logger,

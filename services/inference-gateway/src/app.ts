@@ -3,11 +3,13 @@ import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { deriveSeed, sleep } from "@whetstone/core";
 import type { FastifyInstance } from "fastify";
-import { type Callers, startServer } from "@whetstone/rpc";
+import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
+import { type Callers, createClient, startServer } from "@whetstone/rpc";
 import { createMetrics, type Logger, serveMetrics } from "@whetstone/telemetry";
 import { connectorTo, openTls, type TlsIdentity } from "@whetstone/tls";
 import { EngineClient } from "./engine/engine-client.ts";
 import { HealthProbe } from "./fleet/health-probe.ts";
+import { ArtifactFiles } from "./codec/artifact-files.ts";
 import { ModelFolders } from "./codec/model-folder.ts";
 import type { GatewayConfig } from "./config.ts";
 import type { CallScope } from "./completion/call-scope.ts";
@@ -42,7 +44,7 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
   const parts = assemble(config, logger, tls);
-  const { fleet, sessions, engines, folders, peers, control, http, agents, registered } = parts;
+  const { fleet, sessions, engines, folders, source, peers, control, http, agents, registered } = parts;
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -68,7 +70,7 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await Promise.all([http.close(), agents?.close()]);
-    const opened = [folders, peers, scrape];
+    const opened = [folders, source, peers, scrape];
     await Promise.all([rpc.close(0), engines.close(), ...opened.map((each) => each?.[Symbol.asyncDispose]())]);
     tls?.[Symbol.dispose]();
   };
@@ -93,7 +95,11 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
   const engines = new EngineClient(config.maxInFlightPerEngine, tls && connectorTo(tls.to("engine")));
   const codecs = new Map<string, Codec>();
-  const folders = new ModelFolders(config.answerFormat);
+  const { artifactAddress } = config;
+  const source = artifactAddress
+    ? createClient(ArtifactService, artifactAddress, { tls: tls?.to("controller") })
+    : undefined;
+  const folders = new ModelFolders(config.answerFormat, source && new ArtifactFiles(source));
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
@@ -121,7 +127,7 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
   const http = createHttpServer(context, exchanges, options);
   const agents = config.agentPort === undefined ? undefined : createAgentsServer(context, exchanges, options);
-  return { fleet, sessions, engines, folders, peers, control, http, agents, registered };
+  return { fleet, sessions, engines, folders, source, peers, control, http, agents, registered };
 }
 
 function peersOf({ ownUrl, peerUrl: peerUrls }: GatewayConfig, tls: TlsIdentity | undefined): PeerRelay | undefined {

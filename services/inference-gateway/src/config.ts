@@ -16,6 +16,8 @@ export const ConfigSchema = z.strictObject({
   ownUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** FleetService. 0 picks a free one. */
   grpcPort: portSetting(9080),
+  /** ArtifactService of the controller, "host:port", from which models that were pushed are read. Absent: their folders are here. */
+  artifactAddress: z.string().optional(),
   /** Engines known from the start, "<id>=<url>". */
   engines: z.array(z.string().regex(/^[^=\s]+=https?:\/\/\S+$/, 'must be "<id>=http://<host>:<port>"')).default([]),
   /** How models write thoughts and calls of tools; "auto": as their chat templates show. */

@@ -22,6 +22,8 @@ from whetstone_trainer.weights.stored_run import StoredRun
 
 log = logging.getLogger("whetstone_trainer")
 _TELL_EVERY_S = 0.25
+# A request of a store that does not answer takes longer; what it writes then, its run's writer.json forbids.
+_END_S = 30.0
 # Raises to end what nobody needs any more.
 Still = Callable[[], None]
 
@@ -57,6 +59,12 @@ class CheckpointCopies:
             raise
         if self._failure is not None:
             raise self._failure
+
+    def end(self) -> None:
+        """Gives up what runs: nobody needs it any more. Returns once it ended, or after a while."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(_END_S)
 
     def _run(
         self, step: int, settings: TrainSettings, has_checkpoint: bool, still: Still, stopped: threading.Event

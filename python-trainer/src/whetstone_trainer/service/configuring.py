@@ -18,7 +18,7 @@ from whetstone_trainer.contract.settings import TrainSettings
 if TYPE_CHECKING:
     from whetstone_trainer.service.run import JobRun
 
-LOADING, RESTORING = "loading", "restoring"
+FETCHING, LOADING, RESTORING = "fetching", "loading", "restoring"
 # A failure that nobody has asked for by then is forgotten: what it says may not be true any more.
 KEPT_S = 60.0
 

@@ -7,7 +7,7 @@ Everything here runs in the service's one worker thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.contract.settings import TrainSettings, with_custom
 from whetstone_trainer.service.checkpoint_copies import CheckpointCopies, Still
 from whetstone_trainer.service.commit import StepCommit, StepPublication, publish
-from whetstone_trainer.service.configuring import LOADING, RESTORING, ReadShare
+from whetstone_trainer.service.configuring import FETCHING, LOADING, RESTORING, ReadShare
 from whetstone_trainer.service.evaluation import Evaluation
 from whetstone_trainer.service.recovery import Recovery
 from whetstone_trainer.service.reference_engine import ReferenceEngine
@@ -36,6 +36,7 @@ from whetstone_trainer.weights.run_folder import RunFolder
 from whetstone_trainer.weights.stored_run import StoredRun
 
 if TYPE_CHECKING:
+    from whetstone_store.own_data import OwnData
     from whetstone_store.store import ObjectStore
 
 # Results that are kept to answer a step that is asked for again.
@@ -55,6 +56,24 @@ class WeightPlaces:
     url: str = ""
     # None: there is none.
     store: ObjectStore | None = None
+    # None: the data folder is the controller's, too.
+    own: OwnData | None = None
+
+    def here(self, settings: TrainSettings, run_path: Path) -> tuple[TrainSettings, Path]:
+        """With the controller's paths as they are on this trainer's disk."""
+        own = self.own
+        if own is None:
+            return settings, run_path
+        names = ("model_path", "reference_path", "critic_path")
+        places = {name: str(own.place(Path(path))) for name in names if (path := getattr(settings, name))}
+        return replace(settings, **places), own.run(run_path)
+
+    def bring(self, settings: TrainSettings, on_progress: OnProgress) -> None:
+        """The models that a job names. Raises ModelError."""
+        if self.own is None:
+            return
+        for path in filter(None, dict.fromkeys((settings.model_path, settings.reference_path, settings.critic_path))):
+            self.own.bring(Path(path), lambda total: ReadShare(FETCHING, total, on_progress))
 
 
 class JobRun:
@@ -87,6 +106,7 @@ class JobRun:
             self._url = f"{places.url}/weights/{job_uid}"
         if self._custom is not None:
             try_custom(self._custom, options)
+        places.bring(settings, on_progress)
         on_progress(LOADING, 0.0)
         directory = folder.weights(0)
         total = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
@@ -175,6 +195,11 @@ class JobRun:
         self._uncommitted = None
         if self._copies is not None:
             self._copies.begin(commit.after.step, self.settings, commit.has_checkpoint, still)
+
+    def end_copies(self) -> None:
+        """For a run that is being deleted: what is still copied into the store ends."""
+        if self._copies is not None:
+            self._copies.end()
 
     def train(self, request: StepRequest, on_progress: OnProgress) -> wire.TrainResult:
         """Does step `self.step` and publishes its weights; the next `commit` writes its checkpoint.

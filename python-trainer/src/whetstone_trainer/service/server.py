@@ -25,6 +25,7 @@ from whetstone_trainer.service.state import TrainerState
 from whetstone_trainer.service.weights_server import WeightsServer
 
 if TYPE_CHECKING:
+    from whetstone_store.own_data import OwnData
     from whetstone_store.store import ObjectStore
 
 log = logging.getLogger("whetstone_trainer")
@@ -55,6 +56,8 @@ class ServerConfig:
     weights_url: str = ""
     # Of jobs with weights.transport objectStore.
     object_store: ObjectStore | None = None
+    # None: the data folder is the controller's, too.
+    own_data: OwnData | None = None
 
 
 @dataclass
@@ -91,7 +94,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
         weights = WeightsServer(lambda: state.run and (state.run.job_uid, state.run.folder), config.tls)
         address = await weights.start(config.host, config.weights_port)
         weights_url = config.weights_url.rstrip("/") or address
-    state.places = WeightPlaces(weights_url, config.object_store)
+    state.places = WeightPlaces(weights_url, config.object_store, config.own_data)
     server = GrpcServer(SERVICE, CALLERS, config.tls)
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server.grpc)
     port = await server.start(Listening(config.host, config.port, config.health_port))

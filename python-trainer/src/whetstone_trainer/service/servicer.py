@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import numpy as np
@@ -26,6 +26,12 @@ from whetstone_trainer.service.state import TrainerState
 from whetstone_trainer.service.work import RunningStep, Work
 from whetstone_trainer.weights.disk_space import is_out_of_space
 from whetstone_trainer.weights.store_waits import is_damage, store_notice
+from whetstone_trainer.weights.stored_runs import delete_run, describe_run, folder_of, is_uid
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
+
+T = TypeVar("T")
 
 log = logging.getLogger("whetstone_trainer")
 
@@ -135,6 +141,45 @@ class TrainerServicer(rpc.TrainerServiceServicer):
             configuring=configuring.progress if configuring is not None and configuring.is_at_work else None,
             object_store=state.places.store.url if state.places.store is not None else "",
         )
+
+    @_answers
+    async def GetStoredRun(self, request: wire.GetStoredRunRequest) -> wire.GetStoredRunResponse:
+        store = self._store_of(request.job_uid, request.url)
+        return await _asked(lambda: describe_run(store, request.job_uid, request.with_state))
+
+    @_answers
+    async def DeleteStoredRun(self, request: wire.DeleteStoredRunRequest) -> wire.DeleteStoredRunResponse:
+        store = self._store_of(request.job_uid, request.url)
+        await self._state.let_go(request.job_uid)
+        await _asked(lambda: delete_run(store, request.job_uid))
+        if self._state.places.own is not None:
+            await asyncio.to_thread(self._state.places.own.delete_run, request.job_uid)
+        log.info("stored_run_deleted", extra={"uid": request.job_uid, "store": store.url})
+        return wire.DeleteStoredRunResponse()
+
+    def _store_of(self, job_uid: str, url: str) -> ObjectStore:
+        """The store of this trainer. Raises TrainerError if the run cannot be there."""
+        if not is_uid(job_uid):
+            raise TrainerError("INVALID_ARGUMENT", f"job_uid: {job_uid!r} is no job's uid")
+        store = self._state.places.store
+        if store is None:
+            where = url or "an object store"
+            reason = f"the run is in {where}, and the trainer has none: start it with --object-store, then repeat"
+            raise TrainerError("FAILED_PRECONDITION", reason)
+        if url and not url.startswith(f"{store.url}/{folder_of(job_uid)}/"):
+            reason = (
+                f"the run is in {url}, and the trainer's object store is {store.url}: start it with that of the run"
+            )
+            raise TrainerError("FAILED_PRECONDITION", reason)
+        return store
+
+
+async def _asked(question: Callable[[], T]) -> T:
+    """The store's answer; beside the worker, which may be training. Raises TrainerError with its words."""
+    try:
+        return await asyncio.to_thread(question)
+    except StoreError as error:
+        raise TrainerError("UNAVAILABLE", f"the object store fails: {error}", reason="ObjectStoreFailing") from error
 
 
 async def _progress(step: Work[Any]) -> AsyncIterator[wire.TrainProgress]:

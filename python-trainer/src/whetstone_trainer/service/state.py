@@ -39,6 +39,7 @@ ANSWER_AFTER_S = 1.0
 # Of a process that was told to end: another one takes its place.
 ENDING = "the trainer is ending; repeat the call"
 OTHER_JOB = "the trainer was given another job"
+DELETED = "the job is being deleted"
 
 
 class TrainerState:
@@ -67,7 +68,8 @@ class TrainerState:
         _require_place(settings.published.transport, self.places)
         if not request.run_path or not request.job_uid:
             raise TrainerError("INVALID_ARGUMENT", "run_path and job_uid are required")
-        folder = RunFolder(Path(request.run_path).absolute(), Path(settings.model_path).absolute())
+        settings, run_path = self.places.here(settings, Path(request.run_path))
+        folder = RunFolder(run_path.absolute(), Path(settings.model_path).absolute())
         if self._closing:
             raise TrainerError("UNAVAILABLE", ENDING)
         run = self.run
@@ -156,6 +158,20 @@ class TrainerState:
 
         bodies = await self._reader.read(manifest.job, manifest.entries, lambda share: work.report("reading", share))
         return await self.work(lambda: run.evaluate(manifest, bodies, report))
+
+    async def let_go(self, job_uid: str) -> None:
+        """A job that is being deleted: nothing writes its run any more."""
+        configuring = self.configuring
+        if configuring is not None and configuring.of.job_uid == job_uid:
+            configuring.stop("CONFLICT", DELETED)
+            await configuring.ended()
+            self.configuring = None
+        run = self.run
+        if run is not None and run.job_uid == job_uid:
+            self.run = None
+            await self._stop_running("CONFLICT", DELETED)
+            await self.committed()
+            await asyncio.to_thread(run.end_copies)
 
     def require(self, epoch: int) -> JobRun:
         """The run, if the caller may use it."""

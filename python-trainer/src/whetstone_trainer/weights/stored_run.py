@@ -29,6 +29,7 @@ from whetstone_trainer.contract.errors import TrainerError
 from whetstone_trainer.weights.checkpoint import STATE, check_state
 from whetstone_trainer.weights.run_folder import RunFolder, superseded
 from whetstone_trainer.weights.store_waits import is_damage
+from whetstone_trainer.weights.stored_runs import WRITER, folder_of, numbered
 
 if TYPE_CHECKING:
     from whetstone_store.store import ObjectStore
@@ -45,13 +46,13 @@ class StoredRun:
     """One process's hold of a run. A file's name below the run's folder is its name there."""
 
     def __init__(self, store: ObjectStore, folder: RunFolder, job_uid: str) -> None:
-        self._store, self._folder, self._base = store, folder, f"runs/{job_uid}"
+        self._store, self._folder, self._base = store, folder, folder_of(job_uid)
         self.url = f"{store.url}/{self._base}/weights"
         self._writer = uuid.uuid4().hex
 
     def claim(self) -> None:
         """From now on this process writes; what one before left unfinished goes."""
-        self._store.put(self._name("writer.json"), json.dumps({"writer": self._writer}).encode() + b"\n")
+        self._store.put(self._name(WRITER), json.dumps({"writer": self._writer}).encode() + b"\n")
         self._store.drop_unfinished(self._base)
 
     def put_weights(self, version: int, on_bytes: OnBytes = unheard) -> None:
@@ -83,7 +84,7 @@ class StoredRun:
     def bytes_of(self, step: int) -> int:
         """What a checkpoint and its weights take there."""
         folders = (f"checkpoints/step-{step}", f"weights/v{step}")
-        return sum(size for folder in folders for _, size in self._store.listed(self._name(folder)))
+        return sum(one.size for folder in folders for one in self._store.listed(self._name(folder)))
 
     def bring_checkpoint(self, step: int, on_bytes: OnBytes = unheard) -> None:
         """Into the run folder, in place of what is there. Raises TrainerError DATA_LOSS for one that is not whole."""
@@ -186,24 +187,19 @@ class StoredRun:
 
     def _remove(self, target: str, last: str) -> None:
         end = self._name(f"{target}/{last}")
-        rest = [name for name, _ in self._store.listed(self._name(target)) if name != end]
+        rest = [one.name for one in self._store.listed(self._name(target)) if one.name != end]
         self._store.delete([end, *rest])
 
     def _numbers(self, start: str, last: str) -> list[int]:
         """N of every "<start><N>/<last>" there is, ascending."""
-        begin, found = self._name(start), list[int]()
-        for name, _ in self._store.listed(self._name(start.partition("/")[0])):
-            number, _, file = name.removeprefix(begin).partition("/")
-            if name.startswith(begin) and file == last and number.isdecimal():
-                found.append(int(number))
-        return sorted(found)
+        return list(numbered(self._store.listed(self._name(start.partition("/")[0])), self._name(start), last))
 
     def _require_hold(self) -> None:
         """Two trainers of one job would mix their files. Raises TrainerError once another has taken over."""
-        held: Any = json.loads(self._store.read(self._name("writer.json")) or b"{}")
+        held: Any = json.loads(self._store.read(self._name(WRITER)) or b"{}")
         if held.get("writer") != self._writer:
-            where = f"{self._store.url}/{self._base}"
-            raise TrainerError("CONFLICT", f"{where} is written by another trainer, which has taken over this job")
+            why = "is written by another trainer, which has taken over this job" if held else "has been deleted"
+            raise TrainerError("CONFLICT", f"{self._store.url}/{self._base} {why}")
 
     def _name(self, file: str) -> str:
         return f"{self._base}/{file}"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet jobs audit`: recounts a job's books and says whether all is well. */
+import { existsSync } from "node:fs";
 import { auditJob, type AuditResult } from "@whetstone/audit";
 import { connectNats } from "@whetstone/messaging";
 import { silentLogger } from "@whetstone/telemetry";
@@ -25,10 +26,12 @@ export async function audit(
   else print(result, context.terminal);
 }
 
-/** Read from the books themselves where they are at hand, else counted by the controller beside them. */
+/** Read from the books themselves where they are at hand, else counted by the controller, who asks for what it has not. */
 async function recount(name: string, flags: CommonOptions, context: CommandContext): Promise<AuditResult> {
   const { environment, signal } = context;
-  if (!environment["WHETSTONE_NATS_URL"] && namedController(environment) !== undefined)
+  const paths = dataPaths(dataDirectory(flags.data, environment));
+  const isElsewhere = namedController(environment) !== undefined || existsSync(paths.own);
+  if (!environment["WHETSTONE_NATS_URL"] && isElsewhere)
     return await remoteAudit(name, connect(flags, context), signal);
   const servers = natsUrl(flags.data, context.environment);
   await using connection = await connectNats({
@@ -37,8 +40,7 @@ async function recount(name: string, flags: CommonOptions, context: CommandConte
     logger: silentLogger,
     signal,
   });
-  const runsFolder = dataPaths(dataDirectory(flags.data, context.environment)).runs;
-  return await auditJob(name, { connection, runsFolder, signal });
+  return await auditJob(name, { connection, runsFolder: paths.runs, signal });
 }
 
 export function isSound({ lost, duplicated, stale, unlabelled }: AuditResult): boolean {

@@ -37,8 +37,10 @@ export async function deleteJob(
 
 function linesOf(size: DeleteJobResponse): string[] {
   const run = `${size.weights} versions of weights, ${size.checkpoints} checkpoints`;
+  const stored = `  ${formatCount(size.storedObjects)} objects in the object store: ${formatBytes(Number(size.storedBytes))}`;
   return [
     `  ${run}: ${formatBytes(Number(size.runBytes))}`,
+    ...(size.storedObjects > 0 ? [stored] : []),
     `  ${formatCount(size.episodes)} episodes and what is queued: ${formatBytes(Number(size.streamBytes))}`,
     `  ${formatCount(size.ledgerEntries)} entries of the ledger, and the job's record`,
   ];

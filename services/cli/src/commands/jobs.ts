@@ -85,9 +85,12 @@ export async function change(
 
 export async function listCheckpoints(name: string, flags: CommonOptions, context: CommandContext): Promise<void> {
   await using client = connect(flags, context);
-  const { checkpoints } = await client.listCheckpoints({ name });
+  const { checkpoints, notice } = await client.listCheckpoints({ name });
   if (flags.json === true)
-    return context.terminal.json({ checkpoints: checkpoints.map((one) => toJson(CheckpointSchema, one)) });
+    return context.terminal.json({
+      checkpoints: checkpoints.map((one) => toJson(CheckpointSchema, one)),
+      ...(notice && { notice }),
+    });
   const rows = checkpoints.map((one) => [
     String(one.step),
     `v${one.policyVersion}`,
@@ -95,6 +98,7 @@ export async function listCheckpoints(name: string, flags: CommonOptions, contex
     one.modelPath,
   ]);
   for (const line of formatTable(["STEPS", "VERSION", "CREATED", "WEIGHTS"], rows)) context.terminal.line(line);
+  if (notice) context.terminal.line(`Some may be missing: ${notice}`);
 }
 
 export function connect(flags: CommonOptions, context: CommandContext): JobClient {

@@ -28,6 +28,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly trainerRanks?: string;
   readonly objectStore?: string;
   readonly weightsDir?: string;
+  readonly ownData?: boolean;
   readonly pythonEnv?: readonly string[];
   readonly [port: `${string}Port`]: string | undefined;
 }
@@ -71,8 +72,11 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
   const objectStore = readObjectStore(flags, environment, violations);
   const weights = readWeightsFolder(flags, environment, violations);
+  const ownData = flags.ownData === true;
+  if (ownData && Object.keys(objectStore).length === 0)
+    violations.push({ path: "--own-data", reason: "needs --object-store: weights have no other way to engines" });
   if (violations.length > 0) throw badInput(violations);
-  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore, ...weights };
+  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore, ownData, ...weights };
 }
 
 /** Made now, so that a place where nothing can be written is refused before anything starts. */

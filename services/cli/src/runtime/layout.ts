@@ -48,6 +48,8 @@ export interface DataPaths {
   readonly nats: string;
   readonly defaultModel: string;
   readonly runs: string;
+  /** Data folders of services that share none, with `--own-data`. */
+  readonly own: string;
   /** The virtual environment that `whet setup` makes. */
   readonly python: string;
   /** Math-Verify, from `whet setup --math-verify`. */
@@ -69,6 +71,7 @@ export function dataPaths(directory: string): DataPaths {
     nats: join(root, "nats"),
     defaultModel: join(root, "models", "default"),
     runs: join(root, "runs"),
+    own: join(root, "own"),
     python: join(root, "python"),
     mathVerify: join(root, "math-verify"),
     search: join(root, "search"),

@@ -31,6 +31,8 @@ export interface TableOptions {
   readonly objectStore: Readonly<Record<string, string>>;
   /** Engines keep there what they fetched, a folder each. Absent: in memory only. */
   readonly weightsFolder?: string;
+  /** Trainer, engines and gateways share no folder with the controller. */
+  readonly ownData: boolean;
   /** Environments in Python, as `python -m whetstone_env` is told of them. Empty: none. */
   readonly pythonEnvironments: readonly string[];
 }
@@ -59,18 +61,25 @@ const TUNABLE: Readonly<Record<string, readonly string[]>> = {
 export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]> {
   const port = await choosePorts(options);
   const engines = Array.from({ length: options.engines }, (_, index) =>
-    engine(options, index, port(`engine-${index}`)),
+    engine(options, index, port(`engine-${index}`), port("controller")),
   );
   const gateways = Array.from({ length: options.gateways }, (_, index) =>
-    gateway(gatewayName(index), engines, {
-      http: port(gatewayName(index)),
-      grpc: port(`${gatewayName(index)}-grpc`),
-      agents: port(`${gatewayName(index)}-agents`),
-    }),
+    gateway(
+      gatewayName(index),
+      engines,
+      {
+        http: port(gatewayName(index)),
+        grpc: port(`${gatewayName(index)}-grpc`),
+        agents: port(`${gatewayName(index)}-agents`),
+      },
+      options.ownData ? artifactAddress(port("controller")) : {},
+    ),
   );
   const gatewayNames = gateways.map(({ name }) => name);
   const runners = pythonRunner(options, port("env-runner-python"));
   const runnerNames = ["env-runner", ...runners.map(({ name }) => name)];
+  // Where they fetch the model that they start with, they wait for the controller.
+  const engineNames = options.ownData ? [] : engines.map(({ name }) => name);
   const pools = runners.map(({ ports }) => `${PYTHON_POOL}=${HOST}:${ports["grpc"]}`).join(",");
   const environments = {
     WHETSTONE_ENV_ADDRESS: `${HOST}:${port("env-runner")}`,
@@ -85,7 +94,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       needs: [],
       grpc: port("env-runner"),
       settings: {
-        WHETSTONE_ARTIFACT_ADDRESS: `${HOST}:${port("controller")}`,
+        ...artifactAddress(port("controller")),
         WHETSTONE_ARTIFACT_CACHE_PATH: join(options.paths.root, "artifact-cache"),
         WHETSTONE_MATH_VERIFY_PATH: options.paths.mathVerify,
         WHETSTONE_MINIWOB_PATH: options.paths.miniwob,
@@ -93,7 +102,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       },
     }),
     ...runners,
-    trainer(options, { grpc: port("trainer"), weights: port("trainer-weights") }, port("nats")),
+    trainer(options, { grpc: port("trainer"), weights: port("trainer-weights") }, port("nats"), port("controller")),
     node({
       name: "orchestrator",
       folder: "rollout-orchestrator",
@@ -110,7 +119,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     }),
     node({
       name: "controller",
-      needs: ["nats", ...gatewayNames, ...runnerNames, "trainer", "orchestrator", ...engines.map(({ name }) => name)],
+      needs: ["nats", ...gatewayNames, ...runnerNames, "trainer", "orchestrator", ...engineNames],
       grpc: port("controller"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
@@ -120,6 +129,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         ...environments,
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
+        WHETSTONE_SHARED_DATA: String(!options.ownData),
       },
     }),
   ];
@@ -148,6 +158,20 @@ async function choosePorts(options: TableOptions): Promise<(name: string) => num
   return (name) => chosen.get(name) as number;
 }
 
+/** Where the controller gives what was pushed. */
+function artifactAddress(controllerPort: number): Record<string, string> {
+  return { WHETSTONE_ARTIFACT_ADDRESS: `${HOST}:${controllerPort}` };
+}
+
+/** A data folder of the service's own, where the controller's is to be nobody else's. */
+function ownData(
+  { ownData: isOwn, paths }: TableOptions,
+  name: string,
+  controllerPort: number,
+): Record<string, string> {
+  return isOwn ? { WHETSTONE_DATA_PATH: join(paths.own, name), ...artifactAddress(controllerPort) } : {};
+}
+
 function natsUrl(port: number): string {
   return `nats://${HOST}:${port}`;
 }
@@ -170,7 +194,7 @@ function nats(options: TableOptions, port: number, monitor: number): ServiceSpec
   };
 }
 
-function engine(options: TableOptions, index: number, port: number): ServiceSpec {
+function engine(options: TableOptions, index: number, port: number, controllerPort: number): ServiceSpec {
   const name = `engine-${index}`;
   const command = python("whetstone_engine", [
     "--model",
@@ -187,7 +211,13 @@ function engine(options: TableOptions, index: number, port: number): ServiceSpec
     name,
     needs: [],
     command,
-    environment: { ...baseEnvironment(), ...pythonEnvironment(), ...logLevel(), ...options.objectStore },
+    environment: {
+      ...baseEnvironment(),
+      ...pythonEnvironment(),
+      ...logLevel(),
+      ...options.objectStore,
+      ...ownData(options, name, controllerPort),
+    },
     ports: { http: port },
     health: { kind: "http", port, paths: ["/health"] },
     ...(options.prepareModel ? { prepare: options.prepareModel } : {}),
@@ -198,6 +228,7 @@ function trainer(
   options: TableOptions,
   ports: { readonly grpc: number; readonly weights: number },
   natsPort: number,
+  controllerPort: number,
 ): ServiceSpec {
   const threads = String(options.trainerThreads);
   const args = [
@@ -232,6 +263,7 @@ function trainer(
       ...logLevel(),
       ...pick(["WHETSTONE_ALGORITHM_HANG_MS"]),
       ...options.objectStore,
+      ...ownData(options, "trainer", controllerPort),
       WHETSTONE_ALGORITHM_MODULES: "1",
     },
     ports,
@@ -267,12 +299,14 @@ function gateway(
   name: string,
   engines: readonly ServiceSpec[],
   ports: Record<"http" | "grpc" | "agents", number>,
+  artifacts: Readonly<Record<string, string>>,
 ): ServiceSpec {
   const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
   const settings = {
     WHETSTONE_ENGINES: list,
     WHETSTONE_HTTP_PORT: String(ports.http),
     WHETSTONE_AGENT_PORT: String(ports.agents),
+    ...artifacts,
   };
   const spec = node({ name, folder: "inference-gateway", needs: [], grpc: ports.grpc, settings });
   const health = { kind: "http", port: ports.http, paths: ["/healthz", "/health"] } as const;

@@ -31,6 +31,7 @@ const READ_BYTES = 1024 * 1024;
 /** Bytes between two reports of how far the verification is. */
 const PROGRESS_BYTES = 64 * 1024 * 1024;
 const JOBS_NAMED = 20;
+const BY_NAME: ReadonlySet<string> = new Set(["client", "console"]);
 
 const KINDS = {
   [ArtifactKind.MODELS]: "models",
@@ -107,7 +108,7 @@ async function* finish(
   yield { verified: artifact.size ?? 0n, artifact };
 }
 
-/** Env-runners know digests, from their sessions, and no names. */
+/** Our own parts know digests, from jobs and sessions, and no names. */
 async function get(
   artifacts: Artifacts,
   request: GetArtifactRequest,
@@ -116,7 +117,8 @@ async function get(
   requireRules(GetArtifactRequestSchema, request);
   const { of } = request;
   if (of.case !== "name") return { artifact: await byDigest(artifacts, of.value ?? "") };
-  if (caller === "env-runner") throw new WhetstoneError("PERMISSION_DENIED", "env-runners ask by digest");
+  if (caller !== undefined && !BY_NAME.has(caller))
+    throw new WhetstoneError("PERMISSION_DENIED", `role ${caller} asks by digest`);
   return { artifact: await described(artifacts, of.value.kind, of.value.name) };
 }
 

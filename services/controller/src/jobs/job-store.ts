@@ -12,12 +12,6 @@ import { type JobPage, JobPages } from "./job-pages.ts";
 type OfObject = "uid" | "createdAt" | "desiredState" | "generation" | "maxRestarts" | "trainerAddress";
 export type JobOrigin = Partial<Pick<Job, OfObject>>;
 
-/** What a finished job's status says from the moment on in which it is being deleted. */
-export const DELETING = {
-  reason: "Deleting",
-  message: "It is being deleted. Where that was interrupted, `whet jobs delete` does the rest.",
-};
-
 /** Jobs in the KV bucket ws-jobs, each under its name. */
 export class JobStore {
   readonly #kv: TypedKv<typeof JobSchema>;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { create } from "@bufbuild/protobuf";
+import { create, fromJson } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { DESIRED } from "@whetstone/messaging/jobs";
-import { type DesiredState, type Job, JobPhase, JobSchema } from "@whetstone/proto/jobs/v1/jobs";
+import { type DesiredState, type Job, JobPhase, JobSchema, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
-import { jobsThatNeedParts, nextJob } from "./next-job.ts";
+import { DELETING } from "../jobs/deleting.ts";
+import { deletionNeedsTrainer, jobsThatNeedParts, nextJob } from "./next-job.ts";
 
 const job = (name: string, age: number, phase: JobPhase, desiredState: DesiredState = DESIRED.run()): Job =>
   create(JobSchema, { spec: { name }, createdAt: timestampFromMs(1e9 - age), desiredState, status: { phase } });
@@ -53,4 +54,13 @@ describe("jobsThatNeedParts", () => {
     const evicted = job("evicted", 1, SUSPENDED, waits("Evicted"));
     expect(inNeed(quota, suspended, job("cancelled", 2, QUEUED, DESIRED.cancelByUser()), evicted)).toEqual([]);
   });
+});
+
+it("a job that is deleted needs a trainer while the object store may hold its run", () => {
+  const deleted = (reason: string, kind: "objectStore" | "stream"): Job => {
+    const spec = fromJson(JobSpecSchema, { name: "deleted", weights: { transport: { [kind]: {} } } });
+    return create(JobSchema, { spec, status: { phase: JobPhase.SUCCEEDED, reason } });
+  };
+  expect(deletionNeedsTrainer([deleted("Finished", "objectStore"), deleted(DELETING.reason, "stream")])).toBe(false);
+  expect(deletionNeedsTrainer([deleted(DELETING.reason, "objectStore")])).toBe(true);
 });

@@ -2,6 +2,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { isWanted, jobState, phaseOf, waitsFor } from "@whetstone/messaging/jobs";
 import { type Job, JobPhase } from "@whetstone/proto/jobs/v1/jobs";
+import { DELETING } from "../jobs/deleting.ts";
 import { mayRun } from "../operator/training-job/suspend.ts";
 
 /**
@@ -23,6 +24,13 @@ export function jobsThatNeedParts(jobs: readonly Job[]): Job[] {
   const isNext = ({ desiredState }: Job): boolean =>
     isWanted(desiredState) && (mayRun(waitsFor(desiredState)) || waitsFor(desiredState) === "Updating");
   return [...open.filter(runs), ...open.filter((job) => !runs(job) && isNext(job))];
+}
+
+/** Whether a job is being deleted whose run is in an object store, which only a trainer can empty. */
+export function deletionNeedsTrainer(jobs: readonly Job[]): boolean {
+  return jobs.some(
+    ({ spec, status }) => status?.reason === DELETING.reason && spec?.weights?.transport?.kind.case === "objectStore",
+  );
 }
 
 /** Oldest first. */

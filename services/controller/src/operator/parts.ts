@@ -14,6 +14,7 @@ import type { NatsWatch } from "../nats/nats-watch.ts";
 import type { JobRecords } from "../jobs/service/job-records.ts";
 import type { JobMirror } from "../jobs/job-mirror.ts";
 import type { JobStore } from "../jobs/job-store.ts";
+import type { StoredRuns } from "../jobs/stored-runs.ts";
 import type { Lead } from "../leading/lead.ts";
 import type { Config } from "../config.ts";
 import type { Violation } from "../jobs/validation/validate-job.ts";
@@ -30,6 +31,7 @@ export interface OperatorParts {
   /** Every job's record, as far as it is known here. */
   readonly jobs: JobMirror;
   readonly records: JobRecords;
+  readonly storedRuns: StoredRuns;
   readonly bundles: BundleStore;
   readonly fleet: EngineFleet;
   readonly fleetClient: Gateways;

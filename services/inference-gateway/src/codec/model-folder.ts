@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Lru } from "../lru.ts";
+import type { ArtifactFiles } from "./artifact-files.ts";
 import { buildCodec } from "./codec-files.ts";
 import type { CodecFiles } from "./codec-files.ts";
 import { CodecThread } from "./codec-thread.ts";
@@ -20,9 +21,15 @@ export class ModelFolders implements AsyncDisposable {
   readonly #threads = new Set<CodecThread>();
   readonly #answerFormat: string | undefined;
 
-  /** @param answerFormat  see formatOf. */
-  constructor(answerFormat?: string) {
+  readonly #artifacts: ArtifactFiles | undefined;
+
+  /**
+   * @param answerFormat  see formatOf.
+   * @param artifacts  reads models that were pushed; undefined: their folders are here.
+   */
+  constructor(answerFormat?: string, artifacts?: ArtifactFiles) {
     this.#answerFormat = answerFormat;
+    this.#artifacts = artifacts;
   }
 
   /** A codec of its own, without a thread. @throws Error as `load` does */
@@ -32,7 +39,7 @@ export class ModelFolders implements AsyncDisposable {
 
   /** @throws Error that names the folder and what is wrong with it. */
   async load(path: string): Promise<OffloadingCodec> {
-    const texts = await textsIn(path);
+    const texts = await (this.#artifacts?.read(path, FILES) ?? textsIn(path));
     const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
     const known = this.#loaded.get(digest);
     if (known !== undefined) return known;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import type { Nats } from "@whetstone/messaging";
 import { episodeSubject } from "@whetstone/messaging";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import { waitFor } from "@whetstone/testkit";
 import { beforeEach, describe, expect, it } from "vitest";
 import { AuditedBooks, NONE } from "../test-support/audited-books.ts";
-import { JOB, type JobBooks } from "../test-support/job-books.ts";
+import { JOB, type JobBooks, UID } from "../test-support/job-books.ts";
 import type { AuditResult } from "./audit-facts.ts";
 import { auditJob } from "./audit-reader.ts";
 
@@ -93,6 +95,20 @@ describe("audit of sound books", () => {
     expect(await audit()).toMatchObject({ ...NONE, dispatched: 8, trained: 8, inFlight: 0 });
     await books.open(JobPhase.SUCCEEDED);
     expect(await audit()).toMatchObject({ lost: 4 });
+  });
+
+  it("takes the newest checkpoint from the object store where the disk has none, and no other job's", async () => {
+    await books.cleanStep(0);
+    await books.open(JobPhase.SUCCEEDED);
+    const folder = join(given.folder, UID, "checkpoints");
+    const text = readFileSync(join(folder, "step-1/state.json"), "utf8");
+    rmSync(folder, { recursive: true });
+    expect(await audit()).toMatchObject({ lost: 4 });
+    const auditWith = (state: string | undefined) =>
+      given.audit({ storedState: () => Promise.resolve(state === undefined ? undefined : Buffer.from(state)) });
+    expect(await auditWith(text)).toMatchObject({ ...NONE, trained: 4 });
+    expect(await auditWith(undefined)).toMatchObject({ lost: 4 });
+    await expect(auditWith(text.replace(UID, "other"))).rejects.toThrow(/in the object store belongs to the run other/);
   });
 
   it("waits for tasks whose dispatch record was just written", async () => {

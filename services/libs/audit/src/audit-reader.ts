@@ -28,12 +28,14 @@ import { EpisodeSchema } from "@whetstone/proto/types/v1/types";
 
 import type { AuditResult, CheckpointFacts, JobFacts, SealedEpisode } from "./audit-facts.ts";
 import { Auditor } from "./audit.ts";
-import { newestCheckpoint } from "./checkpoint-file.ts";
+import { newestCheckpoint, readState } from "./checkpoint-file.ts";
 
 export interface AuditDeps {
   readonly connection: NatsConnection;
   /** `<data>/runs`. */
   readonly runsFolder: string;
+  /** `state.json` of the newest checkpoint that is not there but in an object store; undefined: there is none. */
+  readonly storedState?: (job: Job) => Promise<Uint8Array | undefined>;
   readonly signal: AbortSignal;
   /** Between two looks for what seems lost; default 2,000. */
   readonly lookAgainMs?: number;
@@ -69,8 +71,13 @@ export async function auditJob(name: string, deps: AuditDeps): Promise<AuditResu
   }
   for await (const { value } of records(books, "dispatch", DispatchRecordSchema)) auditor.addDispatch(value);
   await readStreams(books, auditor, deps.lookAgainMs ?? LOOK_AGAIN_MS);
-  const checkpoint = newestCheckpoint(join(deps.runsFolder, job.uid), job.uid);
+  const checkpoint = newestCheckpoint(join(deps.runsFolder, job.uid), job.uid) ?? (await stored(job, deps));
   return auditor.finish(await withoutNewer(books, auditor, checkpoint));
+}
+
+async function stored(job: Job, { storedState }: AuditDeps): Promise<CheckpointFacts | undefined> {
+  const bytes = await storedState?.(job);
+  return bytes && readState(Buffer.from(bytes).toString("utf8"), `the newest checkpoint in the object store`, job.uid);
 }
 
 async function readJob(bucket: KV, name: string): Promise<Job> {

@@ -30,11 +30,12 @@ export function newestCheckpoint(runFolder: string, jobUid: string): CheckpointF
   const newestFirst = steps.map(Number).sort((a, b) => b - a);
   const paths = newestFirst.map((step) => join(folder, `step-${step}`, "state.json"));
   const path = paths.find((candidate) => existsSync(candidate));
-  return path === undefined ? undefined : readState(path, jobUid);
+  return path === undefined ? undefined : readState(textOf(path), path, jobUid);
 }
 
-function readState(path: string, jobUid: string): CheckpointFacts {
-  const parsed = StateSchema.safeParse(parseJson(path));
+/** @param path  where it is, as people read it */
+export function readState(text: string, path: string, jobUid: string): CheckpointFacts {
+  const parsed = StateSchema.safeParse(parseJson(text, path));
   if (!parsed.success)
     throw new WhetstoneError("DATA_LOSS", `${path} is not a checkpoint's state: ${z.prettifyError(parsed.error)}`);
   if (parsed.data.jobUid !== jobUid)
@@ -42,9 +43,17 @@ function readState(path: string, jobUid: string): CheckpointFacts {
   return parsed.data;
 }
 
-function parseJson(path: string): unknown {
+function textOf(path: string): string {
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new WhetstoneError("DATA_LOSS", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function parseJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
   } catch (cause) {
     throw new WhetstoneError("DATA_LOSS", `${path} cannot be read: ${(cause as Error).message}`, { cause });
   }

@@ -39,9 +39,9 @@ export class AuditedBooks {
     });
   }
 
-  audit(): Promise<AuditResult> {
+  audit(more: Partial<Parameters<typeof auditJob>[1]> = {}): Promise<AuditResult> {
     const signal = AbortSignal.timeout(20_000);
-    return auditJob(JOB, { connection: this.connection, runsFolder: this.folder, signal, lookAgainMs: 20 });
+    return auditJob(JOB, { connection: this.connection, runsFolder: this.folder, signal, lookAgainMs: 20, ...more });
   }
 }
 

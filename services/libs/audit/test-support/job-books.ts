@@ -30,7 +30,7 @@ import type { Episode } from "@whetstone/proto/types/v1/types";
 import { EpisodeSchema, Purpose } from "@whetstone/proto/types/v1/types";
 
 export const JOB = "lake";
-const UID = "uid-1";
+export const UID = "uid-1";
 const GROUPS = 2;
 const SAMPLES = 2;
 

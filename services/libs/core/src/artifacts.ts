@@ -21,6 +21,8 @@ export interface ArtifactReference {
 const SCHEME = "artifact://";
 const REFERENCE = /^artifact:\/\/([^/]+)\/([^/@]+)(?:@sha256:([0-9a-f]{64}))?(?:\/(.*))?$/s;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+/** As `artifactFolder` makes it. */
+const PLACE = /^.*\/artifacts\/sha256\/([0-9a-f]{64})\/files(?:\/(.+))?$/s;
 const RULE = 'must be "artifact://<models, datasets or tasks>/<name>", then "@sha256:<digest>" and "/<file>" if wanted';
 
 export function isArtifact(value: unknown): value is string {
@@ -75,6 +77,14 @@ export function artifactDigest(
   const hash = createHash("sha256");
   for (const { path, size, sha256 } of ordered) hash.update(`${sha256} ${size} ${path}\n`);
   return hash.digest("hex");
+}
+
+/** The artifact whose folder, or what below it, a path names, in whoever's data folder. Undefined: none. */
+export function artifactOfPath(
+  path: string,
+): (Pick<ArtifactReference, "file"> & { readonly digest: string }) | undefined {
+  const [, digest, file] = PLACE.exec(path) ?? [];
+  return digest === undefined ? undefined : { digest, ...(file && { file }) };
 }
 
 /** Every text of a JSON value that names an artifact, replaced by what `change` answers. */

@@ -4,6 +4,7 @@ export {
   artifactDigest,
   artifactFileFault,
   artifactFolder,
+  artifactOfPath,
   type ArtifactKindName,
   artifactNameFault,
   artifactNameFile,

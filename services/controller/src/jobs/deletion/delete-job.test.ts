@@ -69,6 +69,8 @@ const deps = (over: Partial<DeleteJobDeps> = {}): DeleteJobDeps => ({
   nats,
   store,
   dataPath,
+  storedRuns: { look: () => Promise.resolve(undefined), delete: () => Promise.resolve() },
+  atWork: new Set(),
   artifacts: { collect: (digest) => Promise.resolve((collected.push(digest), { freed: 0, jobs: [] })) },
   ...over,
 });

@@ -15,13 +15,16 @@ import {
 import type { Artifacts } from "../../artifacts/artifacts.ts";
 import { digestsOf } from "../../artifacts/job-artifacts.ts";
 import { countLedger } from "../../loop/batch/kv-ledger.ts";
-import { DELETING, type JobStore } from "../job-store.ts";
+import { DELETING } from "../deleting.ts";
+import type { JobStore } from "../job-store.ts";
 import { type PurgeDeps, purgeJob } from "./purge-job.ts";
 
 export interface DeleteJobDeps extends PurgeDeps {
   readonly artifacts: Pick<Artifacts, "collect">;
   /** On Kubernetes: deletes the job's object, whose reconciler purges the rest. False: it has none. */
   readonly deleteObject?: ((name: string, uid: string) => Promise<boolean>) | undefined;
+  /** Uids of the jobs that this process is deleting right now. */
+  readonly atWork: Set<string>;
 }
 
 const LOOK_MS = 200;
@@ -34,15 +37,38 @@ export async function deleteJob(deps: DeleteJobDeps, request: DeleteJobRequest, 
   const job = await deps.store.get(name);
   refuseUnfinished(job, name);
   await refuseUsed(deps, job, name);
-  const size = await sizeOf(deps, name, job.uid);
+  const looking = deps.storedRuns.look(job, signal);
+  // Whoever deletes hears of a store that fails when it is to delete: by then the job's status says what is to be done.
+  const stored = await (request.dryRun ? looking : looking.catch(() => undefined));
+  const size = { ...(await sizeOf(deps, job)), storedObjects: stored?.objects ?? 0, storedBytes: stored?.bytes ?? 0n };
   if (request.dryRun) return size;
   await deps.store.change(name, (stored) => {
     if (stored.uid === job.uid && stored.status) Object.assign(stored.status, DELETING);
   });
-  if (await deps.deleteObject?.(name, job.uid)) await untilGone(deps.store, job, signal);
-  else await purgeJob(deps, { name, uid: job.uid }, { runFolder: true });
-  for (const digest of digestsOf(job)) await deps.artifacts.collect(digest);
+  if (await deps.deleteObject?.(name, job.uid)) {
+    await untilGone(deps.store, job, signal);
+    await collectArtifacts(deps, job);
+  } else await purgeMarked(deps, job, signal);
   return size;
+}
+
+/** Of a job whose status says that it is being deleted. @throws CONFLICT while somebody else in this process does it */
+export async function purgeMarked(deps: DeleteJobDeps, job: Job, signal: AbortSignal): Promise<void> {
+  const { uid } = job;
+  const name = job.spec?.name ?? "";
+  if (deps.atWork.has(uid))
+    throw new WhetstoneError("CONFLICT", `job "${name}" is being deleted right now`, { retry: "later" });
+  deps.atWork.add(uid);
+  try {
+    await purgeJob(deps, { name, uid }, { runFolder: true, signal });
+    await collectArtifacts(deps, job);
+  } finally {
+    deps.atWork.delete(uid);
+  }
+}
+
+async function collectArtifacts({ artifacts }: DeleteJobDeps, job: Job): Promise<void> {
+  for (const digest of digestsOf(job)) await artifacts.collect(digest);
 }
 
 function refuseUnfinished(job: Job, name: string): void {
@@ -67,8 +93,9 @@ async function refuseUsed({ store, dataPath }: PurgeDeps, job: Job, name: string
   throw new WhetstoneError("CONFLICT", `job "${name}" stays: ${what}`, { retry: "never" });
 }
 
-async function sizeOf({ nats, dataPath }: PurgeDeps, name: string, uid: string): Promise<Size> {
-  const folder = join(dataPath, "runs", uid);
+async function sizeOf({ nats, dataPath }: PurgeDeps, job: Job): Promise<Size> {
+  const folder = join(dataPath, "runs", job.uid);
+  const name = job.spec?.name ?? "";
   const { episodes, bytes } = await jobSize(nats, name);
   return {
     episodes: BigInt(episodes),

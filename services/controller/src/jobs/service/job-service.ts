@@ -29,13 +29,16 @@ import { type Violation, validateJob } from "../validation/validate-job.ts";
 import { takeModule } from "./module-intake.ts";
 import type { JobRecords } from "./job-records.ts";
 import type { NatsWatch } from "../../nats/nats-watch.ts";
-import { DELETING, type JobStore } from "../job-store.ts";
+import { DELETING } from "../deleting.ts";
+import type { JobStore } from "../job-store.ts";
+import type { StoredRuns } from "../stored-runs.ts";
 import { firstState } from "../../operator/training-job/suspend.ts";
 import { admitJob, type JobChange, type TrainingJobs } from "../../operator/training-job/objects.ts";
 
 export interface JobServiceDeps {
   readonly store: JobStore;
   readonly records: JobRecords;
+  readonly storedRuns: Pick<StoredRuns, "checkpoints">;
   readonly bundles: BundleStore;
   /** Knows when NATS refuses writes: then no job's record can say so. */
   readonly natsWatch: Pick<NatsWatch, "overlay" | "withChanges">;
@@ -77,7 +80,10 @@ export function jobService(deps: JobServiceDeps) {
     resumeJob: become(DESIRED.run, { suspend: false }),
     cancelJob: become(DESIRED.cancelByUser, { cancel: true }),
     deleteJob: (request, { signal }) => deps.deleteJob(request, signal),
-    listCheckpoints: async ({ name }) => ({ checkpoints: await deps.records.checkpoints(await deps.store.get(name)) }),
+    listCheckpoints: async ({ name }) => {
+      const job = await deps.store.get(name);
+      return deps.storedRuns.checkpoints(job, await deps.records.checkpoints(job));
+    },
     streamMetrics: (request, context) => metrics(deps, request, context),
     streamEpisodes: (request, context) => episodes(deps, request, context),
     getEpisode: ({ episodeId }) => episode(deps, episodeId),

@@ -25,6 +25,8 @@ import { KIND, notOfThePool, whoServes } from "./environment-kind.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 import { rehearseEpisode } from "./episode-rehearsal.ts";
 import { checkTransport, type TransportDeps } from "./weight-transport.ts";
+import { modelPaths } from "./model-paths.ts";
+import { checkOwnData } from "./shared-data.ts";
 import { whereLooked } from "./where-looked.ts";
 
 export interface WorldDeps {
@@ -33,13 +35,15 @@ export interface WorldDeps {
   readonly rollouts: RpcClient<typeof RolloutService>;
   /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
   readonly environmentsLast?: boolean;
-  readonly config?: Pick<Config, "kube" | "dataPath">;
+  readonly config?: Pick<Config, "kube" | "dataPath" | "sharedData">;
   readonly artifacts: Artifacts;
 }
 
 /** What of a job can only be judged by looking: files, its code, registered agents and environments, a first reset (I11). */
 export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, deps: WorldDeps): Promise<Violation[]> {
   const { config, artifacts } = deps;
+  const foreign = config?.sharedData === false ? checkOwnData(spec) : [];
+  if (foreign.length > 0) return foreign;
   const { spec: pinned, violations } = await pinArtifacts(spec, artifacts);
   const absent = [...violations.map((one) => ({ ...one, curable: true as const })), ...unpinned(spec, pinned)];
   if (absent.length > 0) return absent;
@@ -84,25 +88,11 @@ async function tryReset(findHost: FindHost, rehearsal: Rehearsal): Promise<Viola
   return found.map((each) => (advice && each.path === KIND ? { ...each, reason: each.reason + advice } : each));
 }
 
-/** The job's model, and those of its reference and its critic that are other folders. */
 async function checkModels(spec: JobSpec, config: WorldDeps["config"]): Promise<Violation[]> {
-  const found = await checkModel("model.path", spec.model?.path ?? "", config);
-  for (const [field, path] of Object.entries(otherModels(spec)))
-    if (path) found.push(...(await checkModel(`algorithm.${field}`, path, config)));
+  const { "model.path": own = "", ...others } = modelPaths(spec);
+  const found = await checkModel("model.path", own, config);
+  for (const [field, path] of Object.entries(others)) if (path) found.push(...(await checkModel(field, path, config)));
   return found;
-}
-
-function otherModels({ algorithm }: JobSpec): Record<string, string | undefined> {
-  switch (algorithm?.kind.case) {
-    case "policyGradient": {
-      const { kl, critic } = algorithm.kind.value;
-      return { "policyGradient.kl.model": kl?.model, "policyGradient.critic.model": critic?.model };
-    }
-    case "dpo":
-      return { "dpo.reference": algorithm.kind.value.reference };
-    default:
-      return {};
-  }
 }
 
 async function checkModel(field: string, path: string, config: WorldDeps["config"]): Promise<Violation[]> {

@@ -157,8 +157,8 @@ export async function countLedger(nats: Nats, job: string): Promise<number> {
   return (await books.keys(job)).length;
 }
 
-/** Steps, manifests and dispatch records of any job, without taking it over. */
-export async function readLedger(nats: Nats): Promise<Pick<Books, "steps" | "batches" | "dispatches">> {
+/** Steps, manifests, dispatch records and policy of any job, without taking it over. */
+export async function readLedger(nats: Nats): Promise<Omit<Books, "epochs">> {
   return openBooks(nats);
 }
 

@@ -5,6 +5,7 @@ import { type Notice, NoticeSchema, type TrainProgress } from "@whetstone/proto/
 
 /** Phases of Configure (trainer.proto), as people read them. */
 const PHASES: Readonly<Record<string, string>> = {
+  fetching: "fetches the model",
   loading: "loads the model",
   restoring: "restores its newest checkpoint",
 };

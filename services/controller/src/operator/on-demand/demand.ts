@@ -4,7 +4,7 @@ import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { JobMirror } from "../../jobs/job-mirror.ts";
 import type { Placements } from "../kueue/placement.ts";
 import type { Need } from "./need.ts";
-import { jobsThatNeedParts } from "../../loop/next-job.ts";
+import { deletionNeedsTrainer, jobsThatNeedParts } from "../../loop/next-job.ts";
 import { TRAINING_JOBS } from "../training-job/schema.ts";
 import { Kueue } from "../kueue/workloads.ts";
 
@@ -26,13 +26,15 @@ export class Demand implements Disposable {
     this.#kueue = new Kueue(deps.kube, signal, () => undefined);
   }
 
-  /** Undefined: no job may run. */
+  /** Undefined: no job may run, and none waits for a trainer to be deleted. */
   async now(signal: AbortSignal): Promise<Need | undefined> {
-    const jobs = jobsThatNeedParts(await this.#deps.jobs.all());
+    const all = await this.#deps.jobs.all();
+    const jobs = jobsThatNeedParts(all);
+    const deletion = deletionNeedsTrainer(all);
     const [first] = jobs;
-    if (!first) return undefined;
-    const trainer = jobs.some(({ trainerAddress }) => trainerAddress === "");
-    return { trainer, placements: await this.#placements(first, signal) };
+    if (!first) return deletion ? { engines: false, trainer: true, placements: ANYWHERE } : undefined;
+    const trainer = deletion || jobs.some(({ trainerAddress }) => trainerAddress === "");
+    return { engines: true, trainer, placements: await this.#placements(first, signal) };
   }
 
   [Symbol.dispose](): void {

@@ -16,7 +16,12 @@ const placement = (pool: string): Placement => ({
   tolerations: [gpu],
   schedulingGates: [{ name: "kueue.x-k8s.io/topology" }],
 });
-const need = (over: Partial<Need> = {}): Need => ({ trainer: true, placements: new Map(), ...over });
+const need = (over: Partial<Need> = {}): Need => ({
+  engines: true,
+  trainer: true,
+  placements: new Map(),
+  ...over,
+});
 const admitted = need({
   placements: new Map([
     ["engines", placement("a100")],
@@ -40,6 +45,7 @@ describe("a fleet on demand", () => {
 
   it("wants nothing while nobody needs it; another one is left as it is", () => {
     expect(fleetFor(fleet(), undefined).spec.replicas).toBe(0);
+    expect(fleetFor(fleet(), need({ engines: false })).spec.replicas).toBe(0);
     expect(fleetFor(fleet(), need())).toEqual(fleet());
     expect(fleetFor(fleet(false), undefined)).toEqual(fleet(false));
     expect(fleetFor(fleet(false), admitted)).toEqual(fleet(false));

@@ -5,6 +5,8 @@ import type { FleetTemplate, StoredFleet } from "../inference-fleet/schema.ts";
 import { placed, type Placement, type Placements } from "../kueue/placement.ts";
 
 export interface Need {
+  /** False: a job is only to be deleted. */
+  readonly engines: boolean;
   /** False: whoever waits has a trainer of its own. */
   readonly trainer: boolean;
   /** What Kueue wants of the pods of the job that comes first. */
@@ -18,7 +20,7 @@ export const POD_SETS = { engines: "engines", trainer: "trainer" } as const;
 export function fleetFor(fleet: StoredFleet, need: Need | undefined): StoredFleet {
   const { spec } = fleet;
   if (!spec.onDemand) return fleet;
-  if (!need) return { ...fleet, spec: { ...spec, replicas: 0 } };
+  if (!need?.engines) return { ...fleet, spec: { ...spec, replicas: 0 } };
   return { ...fleet, spec: { ...spec, template: templateAt(spec.template, need.placements.get(POD_SETS.engines)) } };
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { addFinalizer, type Kube, removeFinalizer, type Stored } from "@whetstone/kube";
+import { WhetstoneError } from "@whetstone/core";
+import { addFinalizer, type Kube, recordEvent, removeFinalizer, type Stored } from "@whetstone/kube";
 import { mayReplace } from "@whetstone/messaging/jobs";
 import type { Job } from "@whetstone/proto/jobs/v1/jobs";
 import type { Kueue } from "../kueue/workloads.ts";
@@ -34,7 +35,7 @@ export class JobActions {
       case "update":
         return this.#update(object, action.update);
       case "purge":
-        return this.#purge(object, action.runFolder);
+        return this.#purge(object, action.runFolder, signal);
       case "remove-finalizer":
         return removeFinalizer(this.#kube, TRAINING_JOBS, object, JOB_FINALIZER);
       case "delete":
@@ -88,13 +89,19 @@ export class JobActions {
     this.#parts.logger.info("job_record_updated", { job: name, ...update, desired: update.desired.desired });
   }
 
-  async #purge({ metadata: { name, uid } }: Stored<TrainingJob>, runFolder: boolean): Promise<void> {
-    const { nats, store, config, logger } = this.#parts;
+  async #purge(object: Stored<TrainingJob>, runFolder: boolean, signal: AbortSignal): Promise<void> {
+    const { nats, store, storedRuns, config, logger } = this.#parts;
+    const { name, uid } = object.metadata;
     // Streams go by name: our copy of the object may be older than another one of the same name.
     const there = await this.#kube.get(TRAINING_JOBS, name);
     if (there?.metadata.uid !== uid) return;
     this.#parts.lead.assert();
-    await purgeJob({ nats, store, dataPath: config.dataPath }, { name, uid }, { runFolder });
+    const deps = { nats, store, storedRuns, dataPath: config.dataPath };
+    await purgeJob(deps, { name, uid }, { runFolder, signal }).catch((error: unknown) => {
+      const { message } = WhetstoneError.from(error);
+      recordEvent(this.#kube, object, { of: TRAINING_JOBS, reason: "NotDeletedYet", message, type: "Warning" });
+      throw error;
+    });
     logger.info("job_deleted", { job: name, uid, runFolder });
   }
 }

@@ -963,20 +963,24 @@ class DeleteJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteJobResponse(_message.Message):
-    __slots__ = ("episodes", "stream_bytes", "ledger_entries", "weights", "checkpoints", "run_bytes")
+    __slots__ = ("episodes", "stream_bytes", "ledger_entries", "weights", "checkpoints", "run_bytes", "stored_objects", "stored_bytes")
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     STREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     LEDGER_ENTRIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     RUN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
     episodes: int
     stream_bytes: int
     ledger_entries: int
     weights: int
     checkpoints: int
     run_bytes: int
-    def __init__(self, episodes: _Optional[int] = ..., stream_bytes: _Optional[int] = ..., ledger_entries: _Optional[int] = ..., weights: _Optional[int] = ..., checkpoints: _Optional[int] = ..., run_bytes: _Optional[int] = ...) -> None: ...
+    stored_objects: int
+    stored_bytes: int
+    def __init__(self, episodes: _Optional[int] = ..., stream_bytes: _Optional[int] = ..., ledger_entries: _Optional[int] = ..., weights: _Optional[int] = ..., checkpoints: _Optional[int] = ..., run_bytes: _Optional[int] = ..., stored_objects: _Optional[int] = ..., stored_bytes: _Optional[int] = ...) -> None: ...
 
 class ListCheckpointsRequest(_message.Message):
     __slots__ = ("name",)
@@ -985,10 +989,12 @@ class ListCheckpointsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ListCheckpointsResponse(_message.Message):
-    __slots__ = ("checkpoints",)
+    __slots__ = ("checkpoints", "notice")
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
-    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+    notice: str
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class StreamMetricsRequest(_message.Message):
     __slots__ = ("name", "from_step", "follow")

@@ -209,3 +209,39 @@ class StatusResponse(_message.Message):
     configuring: TrainProgress
     object_store: str
     def __init__(self, job_uid: _Optional[str] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., busy: _Optional[bool] = ..., device: _Optional[str] = ..., configuring: _Optional[_Union[TrainProgress, _Mapping]] = ..., object_store: _Optional[str] = ...) -> None: ...
+
+class GetStoredRunRequest(_message.Message):
+    __slots__ = ("job_uid", "url", "with_state")
+    JOB_UID_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    WITH_STATE_FIELD_NUMBER: _ClassVar[int]
+    job_uid: str
+    url: str
+    with_state: bool
+    def __init__(self, job_uid: _Optional[str] = ..., url: _Optional[str] = ..., with_state: _Optional[bool] = ...) -> None: ...
+
+class GetStoredRunResponse(_message.Message):
+    __slots__ = ("checkpoints", "versions", "objects", "bytes", "state")
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.Checkpoint]
+    versions: int
+    objects: int
+    bytes: int
+    state: bytes
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[_jobs_pb2.Checkpoint, _Mapping]]] = ..., versions: _Optional[int] = ..., objects: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[bytes] = ...) -> None: ...
+
+class DeleteStoredRunRequest(_message.Message):
+    __slots__ = ("job_uid", "url")
+    JOB_UID_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    job_uid: str
+    url: str
+    def __init__(self, job_uid: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
+
+class DeleteStoredRunResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -64,6 +64,16 @@ class TrainerServiceStub:
                 request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusRequest.SerializeToString,
                 response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusResponse.FromString,
                 _registered_method=True)
+        self.GetStoredRun = channel.unary_unary(
+                '/whetstone.trainer.v1.TrainerService/GetStoredRun',
+                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunRequest.SerializeToString,
+                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunResponse.FromString,
+                _registered_method=True)
+        self.DeleteStoredRun = channel.unary_unary(
+                '/whetstone.trainer.v1.TrainerService/DeleteStoredRun',
+                request_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunRequest.SerializeToString,
+                response_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer:
@@ -113,6 +123,21 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStoredRun(self, request, context):
+        """What the object store holds of a run. Of any job, also while another one is trained.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteStoredRun(self, request, context):
+        """Deletes it all; a trainer that has the job at hand lets it go. Safe to repeat: UNAVAILABLE says that some of it is there
+        still.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -145,6 +170,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusRequest.FromString,
                     response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusResponse.SerializeToString,
+            ),
+            'GetStoredRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStoredRun,
+                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunRequest.FromString,
+                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunResponse.SerializeToString,
+            ),
+            'DeleteStoredRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteStoredRun,
+                    request_deserializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunRequest.FromString,
+                    response_serializer=whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -309,6 +344,60 @@ class TrainerService:
             '/whetstone.trainer.v1.TrainerService/Status',
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusRequest.SerializeToString,
             whetstone_dot_trainer_dot_v1_dot_trainer__pb2.StatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStoredRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.trainer.v1.TrainerService/GetStoredRun',
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunRequest.SerializeToString,
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.GetStoredRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteStoredRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.trainer.v1.TrainerService/DeleteStoredRun',
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunRequest.SerializeToString,
+            whetstone_dot_trainer_dot_v1_dot_trainer__pb2.DeleteStoredRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

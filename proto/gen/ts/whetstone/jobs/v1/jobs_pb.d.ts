@@ -2062,14 +2062,14 @@ export declare type Checkpoint = Message<"whetstone.jobs.v1.Checkpoint"> & {
   policyVersion: bigint;
 
   /**
-   * The checkpoint's folder.
+   * The checkpoint's folder; "s3://…" where it is in the object store alone.
    *
    * @generated from field: string path = 3;
    */
   path: string;
 
   /**
-   * The weights' folder in Hugging Face layout.
+   * The weights' folder in Hugging Face layout; likewise.
    *
    * @generated from field: string model_path = 4;
    */
@@ -2498,6 +2498,18 @@ export declare type DeleteJobResponse = Message<"whetstone.jobs.v1.DeleteJobResp
    * @generated from field: uint64 run_bytes = 6;
    */
   runBytes: bigint;
+
+  /**
+   * What the object store holds of the run.
+   *
+   * @generated from field: uint32 stored_objects = 7;
+   */
+  storedObjects: number;
+
+  /**
+   * @generated from field: uint64 stored_bytes = 8;
+   */
+  storedBytes: bigint;
 };
 
 /**
@@ -2532,6 +2544,13 @@ export declare type ListCheckpointsResponse = Message<"whetstone.jobs.v1.ListChe
    * @generated from field: repeated whetstone.jobs.v1.Checkpoint checkpoints = 1;
    */
   checkpoints: Checkpoint[];
+
+  /**
+   * Why some may be missing: whoever reads the object store did not answer. Empty: these are all.
+   *
+   * @generated from field: string notice = 2;
+   */
+  notice: string;
 };
 
 /**

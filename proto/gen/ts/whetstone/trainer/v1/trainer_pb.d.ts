@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { DroppedEpisode, JobSpec } from "../../jobs/v1/jobs_pb.js";
+import type { Checkpoint, DroppedEpisode, JobSpec } from "../../jobs/v1/jobs_pb.js";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -235,7 +235,7 @@ export declare const TrainStepResponseSchema: GenMessage<TrainStepResponse>;
 export declare type TrainProgress = Message<"whetstone.trainer.v1.TrainProgress"> & {
   /**
    * Of a step: "reading", "checking", "training", "saving"; "waiting" while it stands still for what `notices` says.
-   * Of Configure: "loading", "restoring".
+   * Of Configure: "fetching", "loading", "restoring".
    *
    * @generated from field: string phase = 1;
    */
@@ -592,6 +592,115 @@ export declare type StatusResponse = Message<"whetstone.trainer.v1.StatusRespons
 export declare const StatusResponseSchema: GenMessage<StatusResponse>;
 
 /**
+ * @generated from message whetstone.trainer.v1.GetStoredRunRequest
+ */
+export declare type GetStoredRunRequest = Message<"whetstone.trainer.v1.GetStoredRunRequest"> & {
+  /**
+   * @generated from field: string job_uid = 1;
+   */
+  jobUid: string;
+
+  /**
+   * Weights.url of one of its versions: a trainer of another store refuses. Empty: nobody knows of any.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * The answer has the newest checkpoint's state.json, too.
+   *
+   * @generated from field: bool with_state = 3;
+   */
+  withState: boolean;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.GetStoredRunRequest.
+ * Use `create(GetStoredRunRequestSchema)` to create a new message.
+ */
+export declare const GetStoredRunRequestSchema: GenMessage<GetStoredRunRequest>;
+
+/**
+ * @generated from message whetstone.trainer.v1.GetStoredRunResponse
+ */
+export declare type GetStoredRunResponse = Message<"whetstone.trainer.v1.GetStoredRunResponse"> & {
+  /**
+   * Whole ones, newest first.
+   *
+   * @generated from field: repeated whetstone.jobs.v1.Checkpoint checkpoints = 1;
+   */
+  checkpoints: Checkpoint[];
+
+  /**
+   * Whole versions of weights.
+   *
+   * @generated from field: uint32 versions = 2;
+   */
+  versions: number;
+
+  /**
+   * All that is there, whole or not.
+   *
+   * @generated from field: uint32 objects = 3;
+   */
+  objects: number;
+
+  /**
+   * @generated from field: uint64 bytes = 4;
+   */
+  bytes: bigint;
+
+  /**
+   * With `with_state`: the newest whole checkpoint's state.json. Empty: there is none.
+   *
+   * @generated from field: bytes state = 5;
+   */
+  state: Uint8Array;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.GetStoredRunResponse.
+ * Use `create(GetStoredRunResponseSchema)` to create a new message.
+ */
+export declare const GetStoredRunResponseSchema: GenMessage<GetStoredRunResponse>;
+
+/**
+ * As GetStoredRunRequest.
+ *
+ * @generated from message whetstone.trainer.v1.DeleteStoredRunRequest
+ */
+export declare type DeleteStoredRunRequest = Message<"whetstone.trainer.v1.DeleteStoredRunRequest"> & {
+  /**
+   * @generated from field: string job_uid = 1;
+   */
+  jobUid: string;
+
+  /**
+   * @generated from field: string url = 2;
+   */
+  url: string;
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.DeleteStoredRunRequest.
+ * Use `create(DeleteStoredRunRequestSchema)` to create a new message.
+ */
+export declare const DeleteStoredRunRequestSchema: GenMessage<DeleteStoredRunRequest>;
+
+/**
+ * @generated from message whetstone.trainer.v1.DeleteStoredRunResponse
+ */
+export declare type DeleteStoredRunResponse = Message<"whetstone.trainer.v1.DeleteStoredRunResponse"> & {
+};
+
+/**
+ * Describes the message whetstone.trainer.v1.DeleteStoredRunResponse.
+ * Use `create(DeleteStoredRunResponseSchema)` to create a new message.
+ */
+export declare const DeleteStoredRunResponseSchema: GenMessage<DeleteStoredRunResponse>;
+
+/**
  * @generated from service whetstone.trainer.v1.TrainerService
  */
 export declare const TrainerService: GenService<{
@@ -655,6 +764,27 @@ export declare const TrainerService: GenService<{
     methodKind: "unary";
     input: typeof StatusRequestSchema;
     output: typeof StatusResponseSchema;
+  },
+  /**
+   * What the object store holds of a run. Of any job, also while another one is trained.
+   *
+   * @generated from rpc whetstone.trainer.v1.TrainerService.GetStoredRun
+   */
+  getStoredRun: {
+    methodKind: "unary";
+    input: typeof GetStoredRunRequestSchema;
+    output: typeof GetStoredRunResponseSchema;
+  },
+  /**
+   * Deletes it all; a trainer that has the job at hand lets it go. Safe to repeat: UNAVAILABLE says that some of it is there
+   * still.
+   *
+   * @generated from rpc whetstone.trainer.v1.TrainerService.DeleteStoredRun
+   */
+  deleteStoredRun: {
+    methodKind: "unary";
+    input: typeof DeleteStoredRunRequestSchema;
+    output: typeof DeleteStoredRunResponseSchema;
   },
 }>;
 
