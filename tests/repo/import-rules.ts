@@ -128,7 +128,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
   "inference-gateway": {
     completion: ["fleet", "sessions"],
     sessions: [".", "completion"],
-    codec: [".", "completion", "formats", "sessions"],
+    codec: [".", "codec/jinja", "completion", "formats", "sessions"],
+    "codec/jinja": ["completion"],
     "chat-check": ["codec", "completion", "sessions"],
     formats: ["completion"],
     engine: ["completion", "fleet"],

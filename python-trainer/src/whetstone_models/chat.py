@@ -33,12 +33,12 @@ WORDS = [
     ],
     *["<|im_end|>", "</think>", "<|end|>", "<s>", "[INST]", "<|eot_id|>", "e\u0301", "\u200d", "العربية", "\r\n"],
 ]
-TOOL_NAME = "get_weather"
+TOOL_NAME = "get_temperature"
 TOOL = {
     "type": "function",
     "function": {
         "name": TOOL_NAME,
-        "description": "Says how the weather is.",
+        "description": "Says how warm it is.",
         "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": 'Ort – "ü"'}}},
     },
 }

@@ -49,7 +49,7 @@ const EPISODES: Readonly<Record<string, { messages: readonly TemplateMessage[]; 
   },
   "tool calls": {
     messages: [
-      ...[user("Look."), calls("call00001"), result("call00001", "a door"), calls("call00002")],
+      ...[user("Look."), calls("call00001"), result("call00001", "a lamp"), calls("call00002")],
       ...[result("call00002", "a key"), answer("Found.")],
     ],
     printed: TOOL,
@@ -57,7 +57,7 @@ const EPISODES: Readonly<Record<string, { messages: readonly TemplateMessage[]; 
   },
   "parallel tool calls": {
     messages: [
-      ...[user("Look."), calls("call00001", "call00002"), result("call00001", "a door"), result("call00002", "a key")],
+      ...[user("Look."), calls("call00001", "call00002"), result("call00001", "a lamp"), result("call00002", "a key")],
       ...[answer("Found.")],
     ],
     printed: TOOL,
@@ -69,8 +69,8 @@ const EPISODES: Readonly<Record<string, { messages: readonly TemplateMessage[]; 
   },
   "thoughts between tool calls": {
     messages: [
-      ...[user("Look."), thinking("Hm, a room.", calls("call00001")), result("call00001", "a door")],
-      ...[thinking("Hm, a door.", calls("call00002")), result("call00002", "a key"), answer("Found.")],
+      ...[user("Look."), thinking("Hm, a room.", calls("call00001")), result("call00001", "a lamp")],
+      ...[thinking("Hm, a lamp.", calls("call00002")), result("call00002", "a key"), answer("Found.")],
     ],
     printed: "Hm, a room.",
     tools: true,

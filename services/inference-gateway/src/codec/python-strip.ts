@@ -16,23 +16,32 @@ export const STRIP_FUNCTIONS = {
 };
 
 function lstrip(text: string, chars?: string | null): string {
-  const stripped = new Set(chars ?? WHITESPACE);
+  const stripped = setOf(chars);
   let start = 0;
   for (const character of text) {
     if (!stripped.has(character)) break;
     start += character.length;
   }
-  return text.slice(start);
+  return start === 0 ? text : text.slice(start);
 }
 
 function rstrip(text: string, chars?: string | null): string {
-  const stripped = new Set(chars ?? WHITESPACE);
+  const stripped = setOf(chars);
   let end = text.length;
-  for (const character of [...text].reverse()) {
+  while (end > 0) {
+    // A character beyond 16 bits has two units; looking at the last two tells.
+    const pair = text.slice(Math.max(0, end - 2), end);
+    const character = [...pair].at(-1) ?? "";
     if (!stripped.has(character)) break;
     end -= character.length;
   }
-  return text.slice(0, end);
+  return end === text.length ? text : text.slice(0, end);
+}
+
+const SPACES: ReadonlySet<string> = new Set(WHITESPACE);
+
+function setOf(chars: string | null | undefined): ReadonlySet<string> {
+  return chars === undefined || chars === null ? SPACES : new Set(chars);
 }
 
 interface Node {
