@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { join } from "node:path";
 import { ConfigError, parseOrThrow } from "@whetstone/core";
-import { HarborEpisode, type HarborTask, imageOf, limitsOf, readTask } from "@whetstone/harbor";
+import { HarborEpisode, type HarborTask, imageOf, limitsOf, readTask, requireFollowable } from "@whetstone/harbor";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { TOOLSETS } from "@whetstone/swe";
 import { ToolEnvironment } from "@whetstone/tools";
@@ -68,37 +68,39 @@ const HarborArgs = z
 
 type HarborArguments = z.output<typeof HarborArgs>;
 
+/** What the arguments name, read and checked. */
+interface Playable {
+  readonly args: HarborArguments;
+  readonly task: HarborTask;
+  /** Undefined where there are none. */
+  readonly image: string | undefined;
+  readonly limits: ReturnType<typeof limitsOf>;
+}
+
 /** Beyond a command's own time: for its sandbox to start it, and to end it. */
 const COMMAND_MORE_MS = 15_000;
 /** Around the output: exit code, marks, what says that something was left out. */
 const FRAME_CHARACTERS = 300;
 
 export function harborEnvironment(sandboxes: Sandboxes): RegisteredEnvironment {
-  return defineEnvironment<HarborArguments>({
+  return defineEnvironment<Playable>({
     kind: "harbor",
     description: "A task folder of Harbor's: an instruction, a shell, and tests that write the reward.",
     seedable: true,
-    parseArgs: (args) => parseOrThrow(HarborArgs, args, ""),
+    parseArgs: (args) => playable(parseOrThrow(HarborArgs, args, "")),
     argsSchema: z.toJSONSchema(HarborArgs, { io: "input" }),
-    create: (args) => environmentOf(sandboxes, args),
+    create: (given) => environmentOf(sandboxes, given),
   });
 }
 
-function environmentOf(sandboxes: Sandboxes, args: HarborArguments): ToolEnvironment {
-  const task = taskOf(args);
-  const image = imageFor(args, task);
+function environmentOf(sandboxes: Sandboxes, { args, task, image, limits }: Playable): ToolEnvironment {
   const { toolset, commandTimeoutMs, maxOutputCharacters, timeoutMultiplier, rewardKey, maxSteps } = args;
   const { environment, writable, ttlMs, sandbox } = args;
-  const given = {
-    environment,
-    writable,
-    limits: { ...limitsOf(task, args), wallMs: commandTimeoutMs },
-    ttlMs,
-    reach: sandbox.network,
-  };
+  const given = { environment, writable, ttlMs, reach: sandbox.network };
   const grading = { rewardKey, timeoutMultiplier };
   const times = { commandTimeoutMs, maxOutputBytes: maxOutputCharacters };
-  const episode = new HarborEpisode({ task, toolset, ...times, sandbox: given, grading });
+  const own = { ...given, limits: { ...limits, wallMs: commandTimeoutMs } };
+  const episode = new HarborEpisode({ task, toolset, ...times, sandbox: own, grading });
   return new ToolEnvironment({
     task: { question: task.instruction },
     tools: async () => episode.open({ ...(await sandboxes.repositories(args.states, args)), image }),
@@ -109,18 +111,25 @@ function environmentOf(sandboxes: Sandboxes, args: HarborArguments): ToolEnviron
   });
 }
 
+/** @throws ConfigError */
+function playable(args: HarborArguments): Playable {
+  const { image, states, sandbox } = args;
+  const hasImages = sandbox.backend !== "process";
+  const task = taskOf(args, !hasImages && states === undefined);
+  const limits = limitsOf(task, args);
+  if (!hasImages) return { args, task, image: undefined, limits };
+  const otherwise = sandbox.backend === "docker" ? sandbox.image : undefined;
+  return { args, task, image: imageOf(task, image ?? otherwise), limits };
+}
+
 /** @throws ConfigError at `task`, whose reason names the file and its field */
-function taskOf({ tasks, task }: HarborArguments): HarborTask {
+function taskOf({ tasks, task: name }: HarborArguments, isBuiltHere: boolean): HarborTask {
   try {
-    return readTask(join(tasks, task));
+    const task = readTask(join(tasks, name));
+    if (isBuiltHere) requireFollowable(task);
+    return task;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     throw new ConfigError(error.violations.map(({ path, reason }) => ({ path: "task", reason: `${path}: ${reason}` })));
   }
-}
-
-/** Undefined where there are none. */
-function imageFor({ image, sandbox }: HarborArguments, task: HarborTask): string | undefined {
-  if (sandbox.backend === "process") return undefined;
-  return imageOf(task, image ?? (sandbox.backend === "docker" ? sandbox.image : undefined));
 }

@@ -38,6 +38,19 @@ export function buildPlan(task: HarborTask, context: string): BuildPlan {
   return { steps: planner.steps, folders: [...planner.folders] };
 }
 
+/** @throws ConfigError for a task that cannot be begun with where there are no images, as far as its files say so */
+export function requireFollowable(task: HarborTask): void {
+  buildPlan(task, "/");
+  workdirFolder(task);
+}
+
+/** @throws ConfigError where it cannot be written without an image */
+export function workdirFolder({ name, workdir }: HarborTask): string {
+  const folder = rootFolder(workdir);
+  if (folder !== undefined) return folder;
+  throw wrong(`${name}/task.toml: environment.workdir`, `${workdir} cannot be written where there are no images`);
+}
+
 class Planner {
   readonly steps: BuildStep[] = [];
   readonly folders = new Set<string>();

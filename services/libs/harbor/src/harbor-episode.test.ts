@@ -81,12 +81,16 @@ describe.runIf(canHaveSandboxes)("a task folder", { timeout: 60_000 }, () => {
     ["nonsense", /holds "excellent", which is no finite number/u],
     ["infinite", /no object of finite numbers/u],
     ["ended", /was not written/u],
-  ] as const)("whose tests are %s is a failure of the grader, and no reward", async (name, message) => {
-    await expect(play(name, FAULTS[name], ANSWER)).rejects.toMatchObject({
-      failureClass: "GRADER",
-      message: expect.stringMatching(message) as string,
-    });
-  });
+  ] as const)(
+    "whose tests are %s is a failure of the grader, whatever reward the agent wrote",
+    async (name, message) => {
+      const forged = "echo 1 >/logs/verifier/reward.txt";
+      await expect(play(name, FAULTS[name], ANSWER, forged)).rejects.toMatchObject({
+        failureClass: "GRADER",
+        message: expect.stringMatching(message) as string,
+      });
+    },
+  );
 
   it("with a step that cannot be done without an image is refused by its line", async () => {
     const dockerfile = "FROM ubuntu:24.04\nWORKDIR /app\nRUN touch /usr/bin/thing\n";
@@ -103,7 +107,7 @@ describe.runIf(canHaveSandboxes)("a task folder", { timeout: 60_000 }, () => {
     process.env["SECRET_OF_OURS"] = "1";
     await expect(play("secret", { ...SOUND.words, "task.toml": toml }, ANSWER)).rejects.toMatchObject({
       failureClass: "TASK",
-      message: expect.stringMatching(/env\.KEY needs SECRET_OF_OURS/u) as string,
+      message: expect.stringMatching(/task\.toml: verifier\.env\.KEY needs SECRET_OF_OURS/u) as string,
     });
     delete process.env["SECRET_OF_OURS"];
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError } from "@whetstone/core";
-import type { Info, RewardOutput, StepOptions } from "@whetstone/sdk";
+import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { EpisodeError, type Info, type RewardOutput, type StepOptions } from "@whetstone/sdk";
 import { ofThePlatform, type Toolset, toolsOf } from "@whetstone/swe";
 import { FinalOutput, Tool, type ToolRunOptions } from "@whetstone/tools";
 import type { HarborTask } from "./task-folder.ts";
@@ -25,10 +25,10 @@ export class HarborEpisode {
     this.#options = options;
   }
 
-  /** What the agent may call. Closing the first of them closes the sandbox. @throws EpisodeError, ConfigError */
+  /** What the agent may call. Closing the first of them closes the sandbox. @throws EpisodeError */
   async open(deps: HarborDeps, signal?: AbortSignal): Promise<readonly Tool[]> {
     const { task, toolset, commandTimeoutMs: timeoutMs, maxOutputBytes, sandbox, grading } = this.#options;
-    const shell = await ofThePlatform(() => TaskSandbox.open(deps, task, { ...sandbox, signal }));
+    const shell = await ofThePlatform(() => TaskSandbox.open(deps, task, { ...sandbox, signal })).catch(asBroken);
     this.#shell = shell;
     const place = `in ${task.workdir}`;
     const tools = toolsOf(toolset, shell, { timeoutMs, maxOutputBytes, reach: sandbox.reach, place });
@@ -46,6 +46,11 @@ export class HarborEpisode {
     const { environment } = sandbox;
     return await ofThePlatform(() => verify(shell, task, { ...grading, environment, signal }));
   }
+}
+
+function asBroken(error: unknown): never {
+  if (error instanceof ConfigError) throw new EpisodeError("TASK", error.message, { cause: error });
+  throw error;
 }
 
 /** When the agent's time is over its next call ends the episode, and what it has left is judged, as Harbor does. */

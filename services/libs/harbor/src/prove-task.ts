@@ -2,7 +2,7 @@
 import { EpisodeError } from "@whetstone/sdk";
 import { ofThePlatform } from "@whetstone/swe";
 import { type HarborTask, wrong } from "./task-folder.ts";
-import { type HarborDeps, resolved, said, SOLUTION, TaskSandbox, type TaskSandboxOptions } from "./task-sandbox.ts";
+import { type HarborDeps, resolved, said, TaskSandbox, type TaskSandboxOptions } from "./task-sandbox.ts";
 import { verify, type VerifyOptions } from "./verify.ts";
 
 export interface Proof {
@@ -14,6 +14,7 @@ export interface Proof {
 
 export type ProofOptions = TaskSandboxOptions & Pick<VerifyOptions, "rewardKey" | "timeoutMultiplier">;
 
+const SOLUTION = "/solution";
 /** The task's solution has an end, where the task gives agents none. */
 const SOLUTION_SECONDS = 3600;
 const MAX_OUTPUT = 64 * 1024;
@@ -23,7 +24,7 @@ export async function proveTask(deps: HarborDeps, task: HarborTask, options: Pro
   if (!task.solution.some(({ path }) => path === "solve.sh"))
     throw wrong(`${task.name}/solution/solve.sh`, "is not there");
   const reward = async (isSolved: boolean): Promise<number> => {
-    await using shell = await TaskSandbox.open(deps, task, options);
+    await using shell = await TaskSandbox.open(deps, task, { ...options, emptyFolders: [SOLUTION] });
     if (isSolved) await solve(shell, task, options);
     return (await verify(shell, task, options)).reward;
   };
@@ -36,7 +37,7 @@ async function solve(shell: TaskSandbox, task: HarborTask, options: ProofOptions
   const { agent, solution } = task.config;
   const why = await shell.replaceFolder(SOLUTION, task.solution, "solve.sh", signal);
   if (why !== undefined) throw new EpisodeError("TASK", why);
-  const env = { DEBIAN_FRONTEND: "noninteractive", ...resolved(solution.env, environment) };
+  const env = { DEBIAN_FRONTEND: "noninteractive", ...resolved("solution.env", solution.env, environment) };
   const timeoutMs = (agent.timeout_sec ?? SOLUTION_SECONDS) * timeoutMultiplier * 1000;
   const result = await shell.runScript(`${SOLUTION}/solve.sh`, env, { timeoutMs, maxOutputBytes: MAX_OUTPUT, signal });
   if (result.failure === "DEADLINE") throw new EpisodeError("TASK", `its solution took too long: ${said(result)}`);

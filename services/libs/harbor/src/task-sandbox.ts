@@ -11,18 +11,19 @@ import {
 } from "@whetstone/sandbox";
 import { EpisodeError } from "@whetstone/sdk";
 import { type AgentShell, type BorrowedState, type CommandOptions, quoted, type StateStore } from "@whetstone/swe";
-import { buildPlan, type BuildStep, ownFolders, rootFolder } from "./build-plan.ts";
-import { type HarborTask, type TaskFile, wrong } from "./task-folder.ts";
+import { buildPlan, type BuildStep, ownFolders, rootFolder, workdirFolder } from "./build-plan.ts";
+import type { HarborTask, TaskFile } from "./task-folder.ts";
 
 export const LOGS = "/logs";
 export const TESTS = "/tests";
-export const SOLUTION = "/solution";
 
 export interface TaskSandboxOptions {
   /** Variables of every command, over the task's own. */
   readonly environment: Readonly<Record<string, string>>;
   /** Folders of the image that commands may write, beside the working directory's. */
   readonly writable: readonly string[];
+  /** Empty folders beside Harbor's. Default: none. */
+  readonly emptyFolders?: readonly string[] | undefined;
   readonly limits?: OpenOptions["limits"];
   readonly ttlMs?: number | undefined;
   /** What commands may connect to, each "host:port". Default: nothing. */
@@ -59,18 +60,19 @@ export class TaskSandbox implements AgentShell {
   ) {
     this.sandbox = sandbox;
     this.root = workdir;
-    this.#env = { PAGER: "cat", ...imageEnvironment, ...resolved(config.environment.env, environment), ...environment };
+    const own = resolved("environment.env", config.environment.env, environment);
+    this.#env = { PAGER: "cat", ...imageEnvironment, ...own, ...environment };
     this.#state = state;
   }
 
   /** @throws EpisodeError TASK for what of the task cannot be done here, ConfigError, SandboxError */
   static async open(deps: HarborDeps, task: HarborTask, options: TaskSandboxOptions): Promise<TaskSandbox> {
-    const { environment, limits, ttlMs, reach, signal } = options;
+    const { environment, emptyFolders: more = [], limits, ttlMs, reach, signal } = options;
     await using undo = new AsyncDisposableStack();
     const state = deps.image === undefined ? await deps.states?.borrow(task.name) : undefined;
     if (state !== undefined) undo.use(state);
     const start = startOf(deps, task, state, options);
-    const emptyFolders = [LOGS, TESTS, SOLUTION, ...(start.folders ?? [])];
+    const emptyFolders = [LOGS, TESTS, ...more, ...(start.folders ?? [])];
     const sandbox = await deps.backend.open({ ...start.open, emptyFolders, limits, ttlMs, reach, signal });
     undo.use(sandbox);
     const shell = new TaskSandbox(sandbox, task, environment, state);
@@ -206,12 +208,6 @@ function fromState(task: HarborTask, { state }: BorrowedState): Start {
   return { open: { prepared: state }, folders, scripts: [...scripts, `mkdir -p -- ${quoted(task.workdir)}`] };
 }
 
-function workdirFolder({ name, workdir }: HarborTask): string {
-  const folder = rootFolder(workdir);
-  if (folder !== undefined) return folder;
-  throw wrong(`${name}/task.toml: environment.workdir`, `${workdir} cannot be written where there are no images`);
-}
-
 const TEMPLATE = /^\$\{(?<name>[^}:]+)(?::-(?<otherwise>.*))?\}$/su;
 
 /**
@@ -219,6 +215,7 @@ const TEMPLATE = /^\$\{(?<name>[^}:]+)(?::-(?<otherwise>.*))?\}$/su;
  * @throws EpisodeError TASK for one that the job does not give
  */
 export function resolved(
+  field: string,
   variables: Readonly<Record<string, string>>,
   given: Readonly<Record<string, string>>,
 ): Record<string, string> {
@@ -227,7 +224,7 @@ export function resolved(
     if (name === undefined) return [key, value];
     const found = given[name] ?? otherwise;
     if (found === undefined)
-      throw new EpisodeError("TASK", `task.toml: env.${key} needs ${name}: give it in environment`);
+      throw new EpisodeError("TASK", `task.toml: ${field}.${key} needs ${name}: give it in environment`);
     return [key, found];
   });
   return Object.fromEntries(entries);

@@ -32,7 +32,7 @@ export async function verify(shell: TaskSandbox, task: HarborTask, options: Veri
     (await shell.emptyLogs("verifier", signal)) ?? (await shell.replaceFolder(TESTS, task.tests, "test.sh", signal)); // H1
   if (why !== undefined) return { reward: 0, isCorrect: false, metadata: { reason: why } };
   const timeoutMs = verifier.timeout_sec * timeoutMultiplier * 1000;
-  const env = resolved(verifier.env, environment);
+  const env = resolved("verifier.env", verifier.env, environment);
   const result = await shell.runScript(`${TESTS}/test.sh`, env, { timeoutMs, maxOutputBytes: MAX_OUTPUT, signal });
   if (result.failure === "DEADLINE") {
     const limit = `${timeoutMs / 1000} s (task.toml: verifier.timeout_sec)`;
