@@ -24,6 +24,7 @@ export const LIBRARIES: Record<string, readonly string[]> = {
   openenv: ["core", "sdk"],
   "nemo-gym": ["core", "sdk", "tools"],
   swe: ["core", "sandbox", "sdk", "tools"],
+  harbor: ["core", "sandbox", "sdk", "swe", "tools"],
   modules: ["core", "telemetry", "sandbox", "sdk"],
   kube: ["core", "telemetry"],
   audit: ["contract", "core", "messaging", "proto"],

@@ -33,11 +33,22 @@ export function addTaskCommands(program: Command, context: CommandContext, outco
     .action(async (kind: string, flags: object) =>
       (await load()).makeTaskFiles(kind, flags as { out: string }, context),
     );
-  command(tasks, "verify <path>", "grade each task's own repair (1) and nothing at all (0), as an episode is graded")
+  command(
+    tasks,
+    "verify <path>",
+    "grade each task's own repair (1) and nothing at all (0), as an episode is graded; also of Harbor's task folders",
+  )
     .option("--libraries <dir>", "folder of the libraries (default: libraries/ beside the tasks)")
     .option("--sample <n>", "only so many, chosen by --seed")
     .option("--seed <n>", "of the sample (default: 0)")
     .option("--at-once <n>", "tasks that are graded at once (default: 1)")
+    .option("--docker", "Harbor's folders: in containers, of the images that tasks name")
+    .option("--image <name>", 'with --docker: of tasks that name none; "{task}" in it is the task\'s name')
+    .option(
+      "--states <dir>",
+      "Harbor's folders: one folder a task, what / holds at first, in place of their Dockerfiles",
+    )
+    .option("--reward-key <name>", "Harbor's folders: which number of reward.json counts")
     .action(async (path: string, flags: object) =>
       (await import("./commands/tasks-verify.ts")).verifyTasks(path, flags, context, outcome),
     );

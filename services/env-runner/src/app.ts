@@ -12,6 +12,7 @@ import type { EnvRunnerConfig } from "./config.ts";
 import { Browsers } from "./browsers/browsers.ts";
 import { browserEnvironment } from "./environments/browser.ts";
 import { codeEnvironment } from "./environments/code.ts";
+import { harborEnvironment } from "./environments/harbor.ts";
 import { mathEnvironment, mathReviseEnvironment } from "./environments/math.ts";
 import { mcpEnvironment } from "./environments/mcp.ts";
 import { nemoGym } from "./environments/nemo-gym.ts";
@@ -64,7 +65,7 @@ export function builtIn({
 }: BuiltInDeps): readonly RegisteredEnvironment[] {
   const withTools = [toolEnvironment(sandboxes, judge), mcpEnvironment({ sandboxes, judge, serversPath })];
   const graded = [mathEnvironment(judge), mathReviseEnvironment(judge), ...withTools, searchEnvironment(indexes)];
-  const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment];
+  const inSandboxes = [codeEnvironment, sweEnvironment, sweBenchEnvironment, r2eGymEnvironment, harborEnvironment];
   return [
     frozenLake,
     ...graded,

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { canHaveSandboxes, waitFor } from "@whetstone/testkit";
+import { FAULTS, SOUND, writeTask } from "@whetstone/harbor/test-support";
 import { smallPackages } from "@whetstone/swe/test-support";
 import type { FakeTerminal } from "../../test-support/fake-terminal.ts";
 import { fakeTerminal } from "../../test-support/fake-terminal.ts";
@@ -46,6 +47,29 @@ describe("whet tasks", () => {
     expect(await whet(argv)).toBe(2);
     expect(terminal.err.join("\n")).toMatch(message);
   });
+
+  it.runIf(canHaveSandboxes)(
+    "proves Harbor's task folders by their own solutions, and names what is wrong in one",
+    { timeout: 60_000 },
+    async () => {
+      for (const [name, files] of Object.entries(SOUND)) writeTask(folder, name, files);
+      expect(await whet(["verify", folder]), terminal.err.join("\n")).toBe(0);
+      expect(terminal.out.at(-1)).toBe("2 of 2 tasks are sound");
+      writeTask(folder, "free", { ...SOUND.words, "tests/test.sh": "echo 1 >/logs/verifier/reward.txt" });
+      writeTask(folder, "silent", FAULTS.silent);
+      writeTask(folder, "unread", { ...SOUND.words, "task.toml": "[agent]\ntimeout_sec = -1\n" });
+      expect(await whet(["verify", folder, "--at-once", "2", "--json"])).toBe(1);
+      const { tasks, unsound } = terminal.documents.at(-1) as { tasks: number; unsound: { id: string }[] };
+      expect(tasks).toBe(5);
+      expect(unsound.toSorted((a, b) => a.id.localeCompare(b.id))).toEqual([
+        { id: "free", gold: 1, empty: 1 },
+        { id: "silent", error: expect.stringMatching(/reward\.txt was not written/u) as string },
+        { id: "unread", error: expect.stringMatching(/^unread\/task\.toml: agent\.timeout_sec: /u) as string },
+      ]);
+      expect(await whet(["verify", join(folder, "words"), "--image", "a"])).toBe(2);
+      expect(terminal.err.at(-1)).toMatch(/--image: is of --docker/u);
+    },
+  );
 
   it.runIf(canHaveSandboxes)(
     "stops when it is asked to, while a library's tests run",

@@ -30,6 +30,12 @@ describe("what a sandbox is opened with", () => {
     expect(() => openSettings({ imageFolders: ["/testbed", folder] })).toThrow(/imageFolders\[1\]/u);
   });
 
+  it("may have empty folders, but not where its programs are", () => {
+    expect(openSettings({ emptyFolders: ["/app", "/srv/adder"] }).emptyFolders).toHaveLength(2);
+    for (const folder of ["/usr/local", "/bin", "/etc", "/tmp", "app", "/a/../usr"])
+      expect(() => openSettings({ emptyFolders: [folder] })).toThrow(/emptyFolders\[0\]/u);
+  });
+
   it("may not have many", () => {
     const imageFolders = Array.from({ length: 17 }, (_, index) => `/f${index}`);
     expect(() => openSettings({ imageFolders })).toThrow(/imageFolders: must be 16 at most/u);

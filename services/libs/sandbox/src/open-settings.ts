@@ -18,6 +18,8 @@ const LIMITS = {
 
 /** Where a sandbox has folders of its own, or the system has. */
 const NOT_OF_IMAGES = /^\/(workspace|tmp|proc|sys|dev|whetstone|etc)?(\/|$)/u;
+/** What a sandbox runs. */
+const NOT_EMPTY = /^\/(usr|bin|sbin|lib|lib64|run)(\/|$)/u;
 const PLAIN_PATH = /^(\/(?!\.{1,2}(\/|$))[^/:,\0]+)+$/u;
 const MOST_FOLDERS = 16;
 
@@ -26,6 +28,7 @@ const TTL = [3_600_000, 1000, 7 * DAY_MS] as const;
 /** All that is not said is the default. @throws ConfigError that names each field which is out of its range. */
 export function openSettings(options: OpenOptions) {
   const { files = [], network = "none", reach = [], imageFolders = [], prepared, signal } = options;
+  const { emptyFolders = [] } = options;
   const names = Object.keys(LIMITS) as (keyof SandboxLimits)[];
   const values = names.map((name) => ({ name, value: options.limits?.[name] ?? LIMITS[name][0], range: LIMITS[name] }));
   const ttlMs = options.ttlMs ?? TTL[0];
@@ -36,10 +39,10 @@ export function openSettings(options: OpenOptions) {
   const violations = all
     .filter(({ value, range: [, least, most] }) => !(value >= least && value <= most))
     .map(({ path, range: [, least, most] }) => ({ path, reason: `must be between ${least} and ${most}` }))
-    .concat(wrongFolders(imageFolders), wrongTargets(reach));
+    .concat(wrongFolders(imageFolders), wrongEmptyFolders(emptyFolders), wrongTargets(reach));
   if (violations.length > 0) throw new ConfigError(violations);
   const limits = Object.fromEntries(values.map(({ name, value }) => [name, value])) as unknown as SandboxLimits;
-  return { limits, ttlMs, files, network, reach, imageFolders, prepared, signal };
+  return { limits, ttlMs, files, network, reach, imageFolders, emptyFolders, prepared, signal };
 }
 
 function wrongTargets(reach: readonly string[]) {
@@ -57,5 +60,15 @@ function wrongFolders(folders: readonly string[]) {
       : [{ path: `imageFolders[${index}]`, reason: `${folder} is no folder of an image's own: say it as /testbed` }],
   );
   const tooMany = { path: "imageFolders", reason: `must be ${MOST_FOLDERS} at most` };
+  return folders.length > MOST_FOLDERS ? [...wrong, tooMany] : wrong;
+}
+
+function wrongEmptyFolders(folders: readonly string[]) {
+  const wrong = folders.flatMap((folder, index) =>
+    PLAIN_PATH.test(folder) && !NOT_OF_IMAGES.test(folder) && !NOT_EMPTY.test(folder)
+      ? []
+      : [{ path: `emptyFolders[${index}]`, reason: `${folder} cannot be an empty folder: say it as /app` }],
+  );
+  const tooMany = { path: "emptyFolders", reason: `must be ${MOST_FOLDERS} at most` };
   return folders.length > MOST_FOLDERS ? [...wrong, tooMany] : wrong;
 }

@@ -35,6 +35,8 @@ export interface OpenOptions {
   readonly image?: string | undefined;
   /** Folders of the image, absolute, that commands may write: each begins as a copy, within the limits of files. Default: none. */
   readonly imageFolders?: readonly string[] | undefined;
+  /** Folders outside of `/workspace`, absolute, that begin empty and commands may write. Not at level C. Default: none. */
+  readonly emptyFolders?: readonly string[] | undefined;
   /** Put into `/workspace` on top. */
   readonly files?: readonly SandboxFile[] | undefined;
   readonly limits?: Partial<SandboxLimits> | undefined;

@@ -6,6 +6,7 @@ export {
   SweAgent,
   type SweAgentOptions,
 } from "./agent/swe-agent.ts";
+export { type AgentShell, type CommandOptions, quoted } from "./agent-shell.ts";
 export { diffOf, reverseEdits } from "./edits.ts";
 export { LIBRARY_PINS } from "./library-pins.ts";
 export { NPM_LIBRARY_PINS } from "./npm-library-pins.ts";
@@ -26,8 +27,9 @@ export { r2eGymTask } from "./formats/r2e-gym-task.ts";
 export { checkSweBenchRow, SWE_BENCH_FIELDS, SWE_BENCH_OTHER_COLUMNS } from "./formats/swe-bench-instance.ts";
 export { sweBenchTask } from "./formats/swe-bench-task.ts";
 export { InstanceEpisode, type InstanceEpisodeOptions } from "./instance/instance-episode.ts";
-export { StateStore } from "./instance/state-store.ts";
+export { ofThePlatform } from "./infrastructure.ts";
+export { type BorrowedState, StateStore } from "./instance/state-store.ts";
 export type { RepositoryTask } from "./instance/repository-task.ts";
 export { SweEpisode, type SweEpisodeOptions } from "./swe-episode.ts";
 export { type SweTask, SweTaskSchema } from "./task.ts";
-export { TOOLSETS, type Toolset } from "./tools/toolset.ts";
+export { TOOLSETS, type Toolset, toolsOf } from "./tools/toolset.ts";

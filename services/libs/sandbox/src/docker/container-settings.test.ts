@@ -13,6 +13,7 @@ const base: ContainerOptions = {
   limits: openSettings({ limits: { memoryMiB: 100, cpus: 8, processes: 20, diskMiB: 30, diskFiles: 40 } }).limits,
   ttlMs: 5000,
   imageFolders: [],
+  emptyFolders: [],
   cores: 2,
   boundsSwap: true,
   without: new Set(),

@@ -31,6 +31,7 @@ export interface ContainerOptions {
   readonly ttlMs: number;
   /** Of the image, which may be written here. */
   readonly imageFolders: readonly string[];
+  readonly emptyFolders: readonly string[];
   /** Of the engine's machine: more cannot be asked for. */
   readonly cores: number;
   /** Of the engine: without it there is no swap that could be bounded. */
@@ -92,7 +93,7 @@ function isolation({ daemonPath, without, hostFolder }: ContainerOptions): HostC
   };
 }
 
-function resources({ limits, imageFolders, without, cores, boundsSwap }: ContainerOptions): HostConfig {
+function resources({ limits, imageFolders, emptyFolders, without, cores, boundsSwap }: ContainerOptions): HostConfig {
   const { memoryMiB, cpus, processes, openFiles, diskMiB } = limits;
   const memory = (memoryMiB + DAEMON_MIB) * MIB;
   const most = Math.max(openFiles, DAEMON_FILES);
@@ -107,7 +108,7 @@ function resources({ limits, imageFolders, without, cores, boundsSwap }: Contain
       { Name: "core", Soft: 0, Hard: 0 },
     ],
     ShmSize: disk,
-    Tmpfs: Object.fromEntries(["/workspace", "/tmp", ...imageFolders].map((path) => [path, folder])),
+    Tmpfs: Object.fromEntries(["/workspace", "/tmp", ...imageFolders, ...emptyFolders].map((path) => [path, folder])),
   };
 }
 

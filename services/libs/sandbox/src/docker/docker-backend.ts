@@ -149,15 +149,16 @@ export class DockerBackend implements SandboxBackend {
     const name = ownedName();
     await using undo = new AsyncDisposableStack();
     undo.defer(() => this.#engine.remove(name));
-    const own = this.#settings(name, image, { limits, ttlMs, imageFolders: [] });
+    const own = this.#settings(name, image, { limits, ttlMs, imageFolders: [], emptyFolders: [] });
     const id = await this.#engine.create({ ...own, name });
     await to.beginFolder(folder, () => this.#engine.folder(id, folder), signal);
   }
 
-  #settings(name: string, image: string, own: Pick<Settings, "limits" | "ttlMs" | "imageFolders">) {
+  #settings(name: string, image: string, own: Pick<Settings, "limits" | "ttlMs" | "imageFolders" | "emptyFolders">) {
     const { daemonPath, without = new Set(), hostFolder } = this.#options;
-    const { limits, ttlMs, imageFolders } = own;
-    const given = { name, image, daemonPath, machine: this.#machine, limits, ttlMs, imageFolders, without, hostFolder };
+    const { limits, ttlMs, imageFolders, emptyFolders } = own;
+    const folders = { imageFolders, emptyFolders };
+    const given = { name, image, daemonPath, machine: this.#machine, limits, ttlMs, ...folders, without, hostFolder };
     return containerSettings({ ...given, ...this.#facts });
   }
 

@@ -76,14 +76,16 @@ export class KubernetesBackend implements SandboxBackend {
   }
 
   /** What is asked for by name, and the pool does not have. */
-  #lacks({ level, image, imageFolders = [], limits = {} }: OpenOptions): string | undefined {
+  #lacks({ level, image, imageFolders = [], emptyFolders = [], limits = {} }: OpenOptions): string | undefined {
     const pool = this.#pool;
     const none = `the sandbox pool "${pool.name}" has none`;
     if (level !== undefined && level !== this.level)
       return `level ${level} is of sandboxes on the env-runner's own machine`;
     if (image !== undefined && image !== pool.image)
       return `${none}: its pods have the image ${pool.image}, and ${image} is asked for`;
-    const folder = imageFolders.find((wanted) => !pool.imageFolders.some((given) => isWithin(given, wanted)));
+    const folder = [...imageFolders, ...emptyFolders].find(
+      (wanted) => !pool.imageFolders.some((given) => isWithin(given, wanted)),
+    );
     if (folder !== undefined)
       return `${none}: ${folder} of the image is to be written: name it in the pool's imageFolders`;
     const [name, wanted, most] =

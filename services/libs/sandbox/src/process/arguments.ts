@@ -27,6 +27,8 @@ export interface KeeperArguments {
   readonly id: string;
   /** A folder of the host that the tmpfs is mounted over, in the keeper's mount namespace only. */
   readonly mountPoint: string;
+  /** How many, beside the workspace. */
+  readonly folders: number;
   /** Of a prepared state. */
   readonly lower: string | undefined;
   readonly readable: readonly ReadablePath[];
@@ -40,13 +42,13 @@ export interface KeeperArguments {
 
 /** Prints "ready" and waits for a line; ends when its time is over, and when its parent is gone. */
 export function keeperCommand(options: KeeperArguments): string[] {
-  const { id, mountPoint, lower, limits, ttlMs, ownProc, without } = options;
+  const { id, mountPoint, folders, lower, limits, ttlMs, ownProc, without } = options;
   const size = without.has("disk") ? "" : `size=${limits.diskMiB}m,`;
-  const inodes = without.has("disk files") ? "" : `nr_inodes=${limits.diskFiles + OWN_INODES},`;
+  const inodes = without.has("disk files") ? "" : `nr_inodes=${limits.diskFiles + OWN_INODES + folders},`;
   const script = [
     `mount -t tmpfs -o ${size}${inodes}mode=0755 tmpfs "$1"`,
     'cd "$1"',
-    "mkdir workspace tmp shm",
+    ["mkdir workspace tmp shm folders", ...numbered(folders)].join(" "),
     ...(lower === undefined ? [] : [canOverlay() ? `mkdir upper work && ${OVERLAY}` : COPY]),
     "echo ready",
     // Whoever dies before it answers is no parent yet that bubblewrap dies with.
@@ -74,7 +76,8 @@ export function keeperCommand(options: KeeperArguments): string[] {
 }
 
 /** The folders that the keeper makes. */
-const OWN_INODES = 8;
+const OWN_INODES = 9;
+const numbered = (folders: number): string[] => Array.from({ length: folders }, (_, index) => `folders/${index}`);
 const OVERLAY = 'mount -t overlay overlay -o "lowerdir=$2,upperdir=upper,workdir=work,userxattr" workspace';
 const COPY = 'cp -a "$2/." workspace';
 
@@ -96,6 +99,8 @@ export interface CommandArguments {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly readable: readonly ReadablePath[];
+  /** Paths of the empty folders. */
+  readonly emptyFolders: readonly string[];
   /** A folder of the host that is `SOCKETS` inside. */
   readonly sockets: string | undefined;
   /** The last descriptor that the command gets from us. */
@@ -154,11 +159,24 @@ const LATE_MS = 2_000;
 const closeAbove = (last: number): string =>
   `for fd in /proc/self/fd/*; do fd=\${fd##*/}; [ $fd -le ${last} ] || eval "exec $fd>&-"; done`;
 
-function mounts({ mountPoint, readable, sockets, ownProc, needsProc, without }: CommandArguments): string[] {
+function mounts({
+  mountPoint,
+  emptyFolders,
+  readable,
+  sockets,
+  ownProc,
+  needsProc,
+  without,
+}: CommandArguments): string[] {
   const own = [
     ...["--bind", `${mountPoint}/workspace`, WORKSPACE],
     ...["--bind", `${mountPoint}/tmp`, "/tmp"],
     ...["--bind", `${mountPoint}/shm`, "/dev/shm"],
+    ...numbered(emptyFolders.length).flatMap((own, index) => [
+      "--bind",
+      `${mountPoint}/${own}`,
+      emptyFolders[index] ?? "",
+    ]),
   ];
   const shared = ["--ro-bind", "/proc", "/proc"];
   // Outside of the keeper's process namespace the kernel refuses a new /proc.

@@ -47,6 +47,21 @@ describe.runIf(canHaveSandboxes)("a sandbox", () => {
     rmSync(folder, { recursive: true });
   });
 
+  it("has empty folders of its own where it is to, and nobody else sees them", async () => {
+    const emptyFolders = ["/app", "/srv/a b", "/logs"];
+    await using one = await backend.open({ emptyFolders, limits: { diskMiB: 8 } });
+    await using other = await backend.open({ emptyFolders });
+    const made = await one.exec(sh("touch /app/x '/srv/a b/y' && rm -rf /logs; touch /srv/no; ls / /app '/srv/a b'"))
+      .result;
+    expect(made).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(/srv\/no.*Read-only/su) });
+    expect(made.stdout).toMatch(/^app$.*^logs$.*^\/app:\nx\n.*^\/srv\/a b:\ny\n/msu);
+    expect(await one.exec(sh("cat /app/x")).result).toMatchObject({ exitCode: 0 });
+    expect(await other.exec(sh("ls /app '/srv/a b'")).result).toMatchObject({ stdout: "/app:\n\n/srv/a b:\n" });
+    const full = sh("head -c 20000000 /dev/zero >/app/big");
+    expect(await one.exec(full).result).toMatchObject({ exitCode: 1, failure: "DISK" });
+    await expect(backend.open({ emptyFolders, level: "C" })).rejects.toThrow(/\/app needs level A or B/u);
+  });
+
   it("shows what it is to, also in a folder that nobody else may enter, and nothing beside it", async () => {
     const home = mkdtempSync(join(folder, "home-"), { encoding: "utf8" }); // Of mode 0700, as root's own is.
     mkdirSync(join(home, "shown"));

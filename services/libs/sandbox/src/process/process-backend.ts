@@ -207,7 +207,7 @@ export class ProcessBackend implements SandboxBackend {
   }
 
   async #startWalled(level: SandboxLevel, settings: Settings): Promise<ProcessSandbox> {
-    const { limits, network, prepared, ttlMs, files, signal, sockets, env, endsWithIt } = settings;
+    const { limits, network, prepared, ttlMs, files, emptyFolders, signal, sockets, env, endsWithIt } = settings;
     const without = this.#without;
     const mountPoint = this.#mountPoint;
     const stage = this.#stage;
@@ -216,24 +216,39 @@ export class ProcessBackend implements SandboxBackend {
     const id = ownedName();
     const cgroup = level === "A" && this.#hierarchies ? new Cgroup(this.#hierarchies, id, limits, without) : undefined;
     undo.defer(() => cgroup?.remove());
+    const lower = prepared?.path;
+    const folders = emptyFolders.length;
     const keeper = await Keeper.start(
-      { id, mountPoint, stage, readable, lower: prepared?.path, limits, ttlMs, ownProc: this.#ownProc, without },
+      { id, mountPoint, folders, stage, readable, lower, limits, ttlMs, ownProc: this.#ownProc, without },
       signal,
     );
     undo.defer(() => keeper.close());
     const filter = seccompFilter(process.arch as "x64", { network });
     const onClose = (): unknown => this.#open.delete(sandbox);
     const proc = { ownProc: this.#ownProc, needsProc: settings.needsProc ?? false };
-    const given = { readable, sockets, env, endsWithIt, without, onClose };
+    const given = { emptyFolders, readable, sockets, env, endsWithIt, without, onClose };
     const sandbox = new ProcessSandbox({ id, level, limits, mountPoint, filter, keeper, cgroup, ...proc, ...given });
     await sandbox.upload(files, signal);
     undo.move();
     return sandbox;
   }
 
-  async #startLite({ limits, network, reach, prepared, ttlMs, files, signal }: Settings): Promise<Sandbox> {
+  async #startLite({
+    limits,
+    network,
+    reach,
+    prepared,
+    ttlMs,
+    files,
+    emptyFolders,
+    signal,
+  }: Settings): Promise<Sandbox> {
     if (network !== "none" || reach.length > 0) {
       throw new SandboxError("UNAVAILABLE", "level C has no network of its own: a sandbox with one needs level A or B");
+    }
+    if (emptyFolders.length > 0) {
+      const [first = ""] = emptyFolders;
+      throw new SandboxError("UNAVAILABLE", `level C has no folders of its own but two: ${first} needs level A or B`);
     }
     const id = ownedName();
     const folder = await makeLiteFolder({ parent: this.#lite, id, lower: prepared?.path, signal });

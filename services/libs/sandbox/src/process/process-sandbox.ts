@@ -27,6 +27,7 @@ export interface ProcessSandboxOptions {
   readonly filter: Uint8Array;
   readonly keeper: Keeper;
   readonly cgroup: Cgroup | undefined;
+  readonly emptyFolders: readonly string[];
   readonly readable: readonly ReadablePath[];
   readonly sockets: string | undefined;
   /** Variables of each command. */

@@ -12,6 +12,8 @@ export interface BashToolOptions {
   readonly maxOutputBytes: number;
   /** What commands may connect to, each "host:port". Default: nothing. */
   readonly reach?: readonly string[] | undefined;
+  /** Where commands begin. Default: "in the root of the repository". */
+  readonly place?: string | undefined;
 }
 
 /** mini-swe-agent's: a command whose output begins with this line ends the episode. */
@@ -25,8 +27,8 @@ export const WHY = {
   OUTPUT: "it printed too much and was ended",
 } as const satisfies Record<PolicyFailure, string>;
 
-const WHAT_IT_DOES =
-  "Runs a command with bash in the root of the repository, and returns its exit code and output. " +
+const whatItDoes = (place = "in the root of the repository"): string =>
+  `Runs a command with bash ${place}, and returns its exit code and output. ` +
   "Each command is a shell of its own: files stay, `cd` and variables do not.";
 
 /**
@@ -51,7 +53,7 @@ export class BashTool extends Tool implements AsyncDisposable {
     this.#shell = shell;
     this.#options = options;
     this.info = { sandboxLevel: shell.sandbox.level };
-    this.description = `${WHAT_IT_DOES} ${reachedSentence(options.reach)}`;
+    this.description = `${whatItDoes(options.place)} ${reachedSentence(options.reach)}`;
   }
 
   async run({ command }: Info, { signal }: ToolRunOptions): Promise<string | FinalOutput> {

@@ -29,7 +29,7 @@ export class ExecuteBashTool extends Tool implements AsyncDisposable {
     this.#options = options;
     this.info = { sandboxLevel: shell.sandbox.level };
     this.description =
-      `Runs a command with bash in ${shell.root}, the root of the repository. Each command is a shell of its own: files stay, ` +
+      `Runs a command with bash ${options.place ?? `in ${shell.root}, the root of the repository`}. Each command is a shell of its own: files stay, ` +
       `\`cd\` and variables do not; nothing can be typed into a command that runs. ${reachedSentence(options.reach)}`;
   }
 
