@@ -42,9 +42,9 @@ export class ArtifactFiles {
     const request = { of: { case: "digest", value: digest } } as const;
     const { artifact } = await this.#source.getArtifact(request, { deadlineMs: ANSWER_MS });
     const files = new Map(artifact?.files.map((file) => [file.path, file]));
-    const textOf = (path: string): Promise<string> | undefined => {
+    const textOf = async (path: string): Promise<string | undefined> => {
       const file = files.get(path);
-      return file && this.#text(digest, file);
+      return file && (await this.#text(digest, file));
     };
     return await Promise.all(paths.map(textOf));
   }
