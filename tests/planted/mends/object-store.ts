@@ -6,9 +6,15 @@ const ENGINE = "python-trainer/tests/engine/test_stored.py";
 const TRAINER = "python-trainer/tests/trainer/test_stored.py";
 const RUN = "python-trainer/src/whetstone_trainer/weights/stored_run.py";
 
+const DELETION = "python-trainer/tests/trainer/test_stored_deletion.py";
+const OWN = "python-trainer/tests/store/test_own_data.py";
+const OWN_DATA = "python-trainer/src/whetstone_store/own_data.py";
+
 const LOST = "A trainer lost its disk, with run folder and checkpoints";
 const DAMAGED = "An object in the store was damaged, cut short or gone";
 const FAILING = "The object store was full, away, silent, or refused the key";
+const DELETED = "The object store, or the trainer, was away while a job was deleted";
+const FETCHED = "A model that trainer or engine fetch by digest broke off, arrived damaged, or the controller was away";
 
 export const OBJECT_STORE: readonly Mend[] = [
   {
@@ -163,5 +169,41 @@ export const OBJECT_STORE: readonly Mend[] = [
     replace: "        if False:\n",
     test: TRAINER,
     only: "who_lost_the_run",
+  },
+  {
+    row: DELETED,
+    without: "the status that says so, and has it tried again",
+    file: "services/controller/src/jobs/deletion/purge-job.ts",
+    find: "      if (stored.uid === uid && stored.status) Object.assign(stored.status, { ...DELETING, message: words });\n",
+    replace: "",
+    test: "services/controller/src/jobs/deletion/stored-run-deletion.test.ts",
+    only: "is said to be incomplete",
+  },
+  {
+    row: DELETED,
+    without: "the end of a copy that is being made",
+    file: "python-trainer/src/whetstone_trainer/service/state.py",
+    find: "            await asyncio.to_thread(run.end_copies)\n",
+    replace: "",
+    test: DELETION,
+    only: "a_copy_that_is_being_made",
+  },
+  {
+    row: FETCHED,
+    without: "the digest of what arrived",
+    file: OWN_DATA,
+    find: "        if sha256.hexdigest() != file.sha256:\n",
+    replace: "        if False:\n",
+    test: OWN,
+    only: "what_cannot_be_had",
+  },
+  {
+    row: FETCHED,
+    without: "the patience",
+    file: OWN_DATA,
+    find: "            if time.monotonic() > until:\n",
+    replace: "            if True:\n",
+    test: OWN,
+    only: "a_transfer_that_breaks",
   },
 ];

@@ -118,9 +118,11 @@ it("asks no store for a job whose weights went another way", async () => {
 
 it("is said to be incomplete while the store fails, loses nothing that tells of it, and is finished by itself", async () => {
   failure = new WhetstoneError("UNAVAILABLE", AWAY);
-  expect(await remove(job, true).catch(WhetstoneError.from)).toMatchObject({ message: AWAY });
+  expect(await remove(job, true).catch((thrown: unknown) => WhetstoneError.from(thrown))).toMatchObject({
+    message: AWAY,
+  });
   expect((await store.get(nameOf(job))).status?.reason).toBe("");
-  const error = await remove(job).catch(WhetstoneError.from);
+  const error = await remove(job).catch((thrown: unknown) => WhetstoneError.from(thrown));
   expect(error).toMatchObject({
     code: "UNAVAILABLE",
     message: `job "${nameOf(job)}" is not deleted yet, and it is tried again: ${AWAY}`,
