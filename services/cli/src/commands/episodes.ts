@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `whet episodes …`: what was played, down to the token. */
+import { writeFile } from "node:fs/promises";
 import { toJson } from "@bufbuild/protobuf";
 import { isAbort } from "@whetstone/core";
 import { GetEpisodeResponseSchema } from "@whetstone/proto/jobs/v1/jobs";
-import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
+import type { Episode, EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import {
   EpisodeSummarySchema,
   FailureClass,
@@ -15,7 +16,8 @@ import {
 
 import { CliError, badInput } from "../cli-error.ts";
 import { enumShortName, shortNames } from "../terminal/enum-names.ts";
-import { episodeText } from "../episodes/episode-text.ts";
+import { episodeHtml } from "../episodes/episode-html.ts";
+import { episodeHead, episodeText, type EpisodeTextOptions } from "../episodes/episode-text.ts";
 import { formatNumber, formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { connect } from "./jobs.ts";
@@ -70,7 +72,7 @@ function readLast(flags: ListFlags): number {
 
 export async function showEpisode(
   id: string,
-  flags: CommonOptions & { tokens?: boolean },
+  flags: CommonOptions & { tokens?: boolean; html?: string },
   context: CommandContext,
 ): Promise<void> {
   await using client = connect(flags, context);
@@ -82,7 +84,18 @@ export async function showEpisode(
     paint: context.terminal.paint,
     ...(answer.trainedInStep === undefined ? {} : { trainedInStep: answer.trainedInStep }),
   };
-  for (const line of episodeText(answer.episode, options)) context.terminal.line(line);
+  if (flags.html === undefined) for (const line of episodeText(answer.episode, options)) context.terminal.line(line);
+  else await writePage(flags.html, answer.episode, options, context);
+}
+
+async function writePage(path: string, episode: Episode, options: EpisodeTextOptions, { terminal }: CommandContext) {
+  const head = episodeHead(episode, { ...options, paint: (_style, text) => text });
+  await writeFile(path, episodeHtml(episode, head)).catch((error: unknown) => {
+    throw badInput([
+      { path: "--html", reason: `${path} cannot be written (${(error as NodeJS.ErrnoException).code})` },
+    ]);
+  });
+  terminal.line(`${episode.id} in ${path}`);
 }
 
 function isFailed(summary: EpisodeSummary): boolean {
