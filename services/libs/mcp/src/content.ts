@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { CallToolResult, ContentBlock } from "@modelcontextprotocol/client";
-import { type ImagePart, isImageType, MAX_IMAGE_BYTES } from "@whetstone/sdk";
+import { isImageType, MAX_IMAGE_BYTES } from "@whetstone/core";
+import type { ImagePart } from "@whetstone/sdk";
 import { ToolError } from "@whetstone/tools";
 
 /** What a result is to the model. */

@@ -90,8 +90,7 @@ function readImages(images: unknown, at: At): { readonly images?: readonly SeenI
     throw wrong(at, `returned ${images.length} images`, `${MAX_IMAGES} at most are taken`);
   for (const [i, image] of images.entries()) {
     const fault = imageFault(image);
-    if (fault !== undefined)
-      throw wrong(at, "returned a bad picture", `images[${i}]${fault.startsWith(".") ? "" : " "}${fault}`);
+    if (fault !== undefined) throw wrong(at, "returned a bad picture", `images[${i}]${fault}`);
   }
   return { images: (images as ImagePart[]).map(withDigest) };
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+import { MAX_IMAGE_BYTES } from "@whetstone/core";
 import { describe, expect, it } from "vitest";
 import type { Environment } from "./base-env.ts";
 import { SeenImages } from "./engine/seen-images.ts";
 import { resetEnvironment } from "./environment-values.ts";
-import { dataUrl, imageFault, MAX_EPISODE_IMAGE_BYTES, MAX_IMAGE_BYTES, MAX_IMAGES } from "./images.ts";
+import { dataUrl, imageFault, MAX_EPISODE_IMAGE_BYTES, MAX_IMAGES } from "./images.ts";
 
 const HEAD = Buffer.from("\u0089PNG\r\n\u001a\n", "latin1");
 const PNG = { mediaType: "image/png" as const, data: HEAD };
@@ -14,7 +15,7 @@ function png(bytes: number, fill = 0) {
 
 describe("a picture", () => {
   it.each([
-    ["no object", "pixels", /must be an object/u],
+    ["no object", "pixels", /^ must be an object/u],
     ["of a type that models do not take", { ...PNG, mediaType: "image/svg+xml" }, /^\.mediaType must be one of/u],
     ["without bytes", { ...PNG, data: "text" }, /^\.data must be a Uint8Array/u],
     ["of another type than it says", { ...PNG, mediaType: "image/jpeg" }, /^\.data is no image\/jpeg/u],

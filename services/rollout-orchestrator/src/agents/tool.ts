@@ -13,6 +13,7 @@ const ToolAgentArgs = z.strictObject({
   images: z
     .boolean()
     .default(false)
+    .meta({ showsImages: true })
     .describe("the model is shown the pictures that tools answer with, in a message of their own"),
 });
 

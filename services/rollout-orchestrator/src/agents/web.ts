@@ -18,6 +18,7 @@ const WebAgentArgs = z.strictObject({
   images: z
     .boolean()
     .default(false)
+    .meta({ showsImages: true })
     .describe("the model is shown the pictures of pages (the environment's screenshot) beside their text"),
 });
 

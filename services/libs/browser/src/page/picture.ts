@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { EpisodeError, type ImagePart, MAX_IMAGE_BYTES } from "@whetstone/sdk";
+import { MAX_IMAGE_BYTES } from "@whetstone/core";
+import { EpisodeError, type ImagePart } from "@whetstone/sdk";
 import type { CDPSession, Frame } from "playwright-core";
 import { type Mark, MARKS_SCRIPT, NO_OVERLAY_SCRIPT, overlayScript } from "./mark-scripts.ts";
 import { BLANK, markedChildren, onActivePage } from "./observe.ts";
