@@ -3,6 +3,8 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { messageKey } from "./completion/message.ts";
+import { parseMessages } from "./dialects/openai-chat/messages.ts";
 import { FakeEngine } from "../test/fake-engine.ts";
 import { type Gateway, post, serve, startGateway, TINY } from "../test/harness.ts";
 
@@ -112,11 +114,14 @@ describe("an engine that takes images", () => {
     ]);
   });
 
-  it("tells apart turns whose pictures differ", async () => {
-    await started(true);
-    const gif = { type: "image_url", image_url: { url: `data:image/gif;base64,${btoa("GIF8")}` } };
-    for (const shown of [image, gif]) await post(gateway, "/s/a/v1/chat/completions", chatOf([text, shown]));
-    expect(engine.rendered).toHaveLength(2);
+  it("tells apart turns whose pictures differ, and knows one that is shown again", () => {
+    const asked = (data: string) =>
+      parseMessages(chatOf([text, { type: "image_url", image_url: { url: data } }]).messages);
+    const [one, again] = [asked(URL), asked(URL)].map(([message]) => messageKey(message!));
+    const [gif] = asked(`data:image/gif;base64,${btoa("GIF8")}`);
+    expect(again).toBe(one);
+    expect(messageKey(gif!)).not.toBe(one);
+    expect(messageKey({ role: "user", content: "What is it?" })).not.toBe(one);
   });
 
   it("streams, too, and may be long", async () => {
