@@ -5,7 +5,7 @@ import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { AgentForm, type AgentKind, type RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Violation } from "./validate-job.ts";
-import { checkImages } from "./validate-images.ts";
+import { checkImages } from "./image-check.ts";
 import { checkPlayed } from "./validate-players.ts";
 
 /** A module may take a while to load on a busy machine. */

@@ -6,7 +6,7 @@ import { create, type JsonObject } from "@bufbuild/protobuf";
 import { JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { AgentKindSchema } from "@whetstone/proto/rollouts/v1/rollouts";
 import { afterAll, describe, expect, it } from "vitest";
-import { checkImages } from "./validate-images.ts";
+import { checkImages } from "./image-check.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "whetstone-images-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
