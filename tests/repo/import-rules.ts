@@ -205,10 +205,10 @@ export const PURE: readonly string[] = [
   "cli/src/cli-error.ts",
   "cli/src/cluster/{cluster-names,helm-values,pod-progress}.ts",
   "cli/src/completion/*.ts",
-  "cli/src/episodes/{episode-rows,episode-text}.ts",
-  "cli/src/evaluation/{eval-*,evaluated,html}.ts",
+  "cli/src/episodes/{episode-html,episode-rows,episode-text}.ts",
+  "cli/src/evaluation/{eval-*,evaluated}.ts",
   "cli/src/jobs/{job-file,job-name,set-path,summaries}.ts",
   "cli/src/metrics/{event,metrics-point,record-frames}.ts",
   "cli/src/runtime/{backoff,start-order}.ts",
-  "cli/src/terminal/{curve,enum-names,format,watch-view}.ts",
+  "cli/src/terminal/{curve,enum-names,format,html,watch-view}.ts",
 ];

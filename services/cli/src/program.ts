@@ -271,6 +271,7 @@ function addEpisodeCommands(program: Command, context: CommandContext, outcome: 
   );
   command(episodes, "show <episode>", "one episode, turn by turn")
     .option("--tokens", "ids, log-probabilities and version labels of every token")
+    .option("--html <file>", "write it as a page, its pictures in it, instead")
     .action(async (id: string, flags: object) => (await load()).showEpisode(id, flags, context));
 }
 

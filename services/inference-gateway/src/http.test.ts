@@ -37,8 +37,8 @@ describe("bad requests", () => {
     [
       "an image",
       { model: "job", messages: [{ role: "user", content: [{ type: "image_url" }] }] },
-      "messages.0.content.0.type",
-      /text/,
+      "messages.0.content.0",
+      /nothing is fetched/,
     ],
     ["n", { model: "job", messages: hi, n: 65 }, "n", /between 1 and 64/],
     ["a choice without tools", { model: "job", messages: hi, tool_choice: "required" }, "tool_choice", /no tools/],

@@ -8,6 +8,7 @@ export interface FakeRequest {
   readonly request_id: string;
   readonly token_ids: number[];
   readonly stream: boolean;
+  readonly features?: unknown;
   readonly stream_options?: { readonly continuous_weight_versions?: boolean };
   readonly sampling_params: {
     max_tokens: number;
@@ -53,6 +54,10 @@ export class FakeEngine implements AsyncDisposable {
   tellsVersions = false;
   holdAfter = 1;
   maxModelLen = 1024;
+  /** Renders conversations with pictures, as vLLM does with a model that sees. */
+  takesImages = false;
+  /** What it was asked to render. */
+  readonly rendered: { messages: { content: unknown }[] }[] = [];
   /** Ids beyond it are refused. */
   vocabularySize = Infinity;
   healthy = true;
@@ -113,12 +118,29 @@ export class FakeEngine implements AsyncDisposable {
         `vllm:num_requests_running{} ${this.running}\nvllm:num_requests_waiting{} ${this.waiting}\n` +
           "vllm:kv_cache_usage_perc{} 0.25\n",
       );
-    else if (request.url === "/v1/models")
-      response.end(JSON.stringify({ data: [{ id: "policy", max_model_len: this.maxModelLen }] }));
+    else if (request.url === "/v1/models") response.end(JSON.stringify({ data: [{ ...this.#model }] }));
+    else if (request.url === "/v1/chat/completions/render" && this.takesImages) this.#render(body, response);
     else if (request.url === "/inference/v1/abort_requests")
       this.#abort(JSON.parse(body) as { request_ids: string[] }, response);
     else if (request.url === "/inference/v1/generate") this.#generate(JSON.parse(body) as FakeRequest, response);
     else response.writeHead(404).end("{}");
+  }
+
+  get #model() {
+    const modalities = this.takesImages ? { modalities: ["text", "image"] } : {};
+    return { id: "policy", max_model_len: this.maxModelLen, ...modalities };
+  }
+
+  /** Ids that no template of ours makes, and one placeholder for each picture. */
+  #render(body: string, response: ServerResponse): void {
+    const request = JSON.parse(body) as { messages: { content: unknown }[] };
+    this.rendered.push(request);
+    const images = request.messages.flatMap(
+      ({ content }) => (Array.isArray(content) ? content : []) as { type: string }[],
+    );
+    const hashes = images.filter(({ type }) => type === "image_url").map((_, i) => `picture ${i}`);
+    const ids = [72, 105, ...hashes.map(() => 255)];
+    response.end(JSON.stringify({ token_ids: ids, features: { mm_hashes: { image: hashes } }, sampling_params: {} }));
   }
 
   /** As a pause does, those that are named. */

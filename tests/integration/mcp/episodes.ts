@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
+import type { Image } from "@whetstone/proto/types/v1/types";
 import { createClient } from "@whetstone/rpc";
 import { openSession, reset } from "../../../services/env-runner/test-support/session-client.ts";
 
@@ -67,6 +68,7 @@ export interface Turn {
   readonly tools: readonly string[];
   readonly output: string;
   readonly isError: boolean;
+  readonly images: readonly Image[];
   readonly reward: number | undefined;
   readonly info: JsonObject;
 }
@@ -74,15 +76,15 @@ export interface Turn {
 type Answer = Awaited<ReturnType<ReturnType<typeof openSession>["ask"]>>;
 
 function read(answer: Answer): Turn {
-  const nothing = { message: "", tools: [], output: "", isError: false, reward: undefined, info: {} };
+  const nothing = { message: "", tools: [], output: "", isError: false, images: [], reward: undefined, info: {} };
   if (answer.case === "error")
     return { ...nothing, failed: String(answer.value.code), field: answer.value.field, message: answer.value.message };
   if (answer.case !== "observation") throw new Error(`no observation: ${answer.case}`);
-  const { info = {}, reward, data } = answer.value;
+  const { info = {}, reward, data, images } = answer.value;
   const tools = ((info["tools"] ?? []) as { function: { name: string } }[]).map((tool) => tool.function.name);
   const seen = data === undefined ? {} : (toJson(ValueSchema, data) as { toolOutputs?: Seen[] });
   const [first] = seen.toolOutputs ?? [];
-  return { ...nothing, tools, output: first?.output ?? "", isError: first?.isError ?? false, reward, info };
+  return { ...nothing, tools, output: first?.output ?? "", isError: first?.isError ?? false, images, reward, info };
 }
 
 /** Processes, of the host and of sandboxes, that have a word on their command line. */

@@ -29,7 +29,7 @@ describe.runIf(canHaveSandboxes)("MCP servers in sandboxes", { timeout: 120_000 
     await runner[Symbol.asyncDispose]();
   });
 
-  it("everything: texts, structured results, resources and links; images are refused by name", async () => {
+  it("everything: texts, structured results, resources and links; images beside their text", async () => {
     const episode = episodes.open(installed("everything", "stdio"));
     const { tools, message } = await episode.reset();
     expect([message, tools]).toEqual(["", expect.arrayContaining(["echo", "get-sum", "get-tiny-image"])]);
@@ -41,10 +41,10 @@ describe.runIf(canHaveSandboxes)("MCP servers in sandboxes", { timeout: 120_000 
     const resource = await episode.call("get-resource-reference", { resourceType: "Text", resourceId: 1 });
     expect(resource.output).toMatch(/demo:\/\/resource.*\n/u);
     const image = await episode.call("get-tiny-image");
-    expect(image).toMatchObject({
-      isError: true,
-      output: expect.stringMatching(/get-tiny-image.*image\/png/u) as string,
-    });
+    expect(image).toMatchObject({ isError: false, output: expect.stringContaining("[image 1]") as string });
+    expect(image.images).toMatchObject([
+      { mediaType: "image/png", digest: expect.stringMatching(/^[0-9a-f]{64}$/u) as string },
+    ]);
     expect(await episode.answer("right")).toMatchObject({ reward: 1 });
     expect(await episode.close()).toBe("closed");
   });

@@ -5,6 +5,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { badInput } from "../cli-error.ts";
 import { humanPlayer, modelPlayer, type OpenPlayer, scriptedPlayer, textOf } from "../environments/players.ts";
 import { isOver, type PlayedTurn, playTrial, type Trial, turnAsJson } from "../environments/trial.ts";
+import { formatImage } from "../terminal/format.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import type { CommandContext } from "./context.ts";
 import { argsOf, type EpisodeFlags, runnerOf, WHOLE } from "./episode-flags.ts";
@@ -59,6 +60,7 @@ function showTurn({ action, observation }: PlayedTurn, terminal: Terminal, { act
   const said = typeof action === "string" ? action : JSON.stringify(action);
   if (action !== undefined && !typed) terminal.line(terminal.paint("cyan", `> ${said}`));
   if (textOf(observation) !== "") terminal.line(textOf(observation));
+  for (const image of observation.images) terminal.line(formatImage(image));
   const { reward, terminated, info } = observation;
   if (reward !== undefined) terminal.line(terminal.paint("green", `reward ${reward}`));
   if (!isOver(observation)) return;

@@ -69,6 +69,7 @@ export const COLUMNS: readonly Column[] = [
   { name: "trajectory_reward", type: "number", cell: ({ trajectory }) => trajectory?.reward },
   { name: "step", type: "integer", cell: ({ index }) => index },
   { name: "observation", type: "text", cell: ({ step }) => step?.observation },
+  { name: "image_digests", type: "text", cell: ({ step }) => step && step.imageDigests.join(" ") },
   { name: "model_response", type: "text", cell: ({ step, call }) => step?.modelResponse ?? call?.text },
   { name: "thought", type: "text", cell: ({ step }) => step?.thought },
   { name: "action", type: "text", cell: ({ step }) => step?.action },

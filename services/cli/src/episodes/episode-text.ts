@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** An episode as a person reads it: turn by turn, and, if wanted, token by token. */
 import { versionOfEachToken } from "@whetstone/core";
-import type { Episode, ModelCall, Step } from "@whetstone/proto/types/v1/types";
+import type { Episode, Image, ModelCall, Step } from "@whetstone/proto/types/v1/types";
 import {
   FailureClass,
   FailureClassSchema,
@@ -10,7 +10,7 @@ import {
 } from "@whetstone/proto/types/v1/types";
 
 import { enumShortName } from "../terminal/enum-names.ts";
-import { formatNumber, formatSeconds } from "../terminal/format.ts";
+import { formatImage, formatNumber, formatSeconds } from "../terminal/format.ts";
 import type { Painter } from "../terminal/watch-view.ts";
 import { seconds } from "../terminal/watch-view.ts";
 
@@ -24,17 +24,19 @@ export interface EpisodeTextOptions {
 
 export function episodeText(episode: Episode, options: EpisodeTextOptions): string[] {
   const calls = new Map(episode.calls.map((call) => [call.id, call]));
-  const lines = [...head(episode, options)];
+  const images = new Map(episode.images.map((image) => [image.digest, image]));
+  const lines = [...episodeHead(episode, options)];
   for (const trajectory of episode.trajectories) {
     lines.push("", options.paint("bold", `${trajectory.role}: reward ${formatNumber(trajectory.reward)}`));
-    trajectory.steps.forEach((step, index) => lines.push(...turn(step, index, calls.get(step.callId), options)));
+    trajectory.steps.forEach((step, index) => lines.push(...turn(step, index, { calls, images }, options)));
     if (trajectory.finalObservation !== "")
       lines.push(...block("at the end", trajectory.finalObservation, options.paint));
   }
   return lines;
 }
 
-function head(episode: Episode, { paint, trainedInStep }: EpisodeTextOptions): string[] {
+/** What it was, and how it ended. */
+export function episodeHead(episode: Episode, { paint, trainedInStep }: EpisodeTextOptions): string[] {
   const failure = episode.failure;
   const failed =
     failure && failure.failureClass !== FailureClass.NONE && failure.failureClass !== FailureClass.UNSPECIFIED;
@@ -54,13 +56,21 @@ function head(episode: Episode, { paint, trainedInStep }: EpisodeTextOptions): s
   ];
 }
 
-function turn(step: Step, index: number, call: ModelCall | undefined, options: EpisodeTextOptions): string[] {
+interface Kept {
+  readonly calls: ReadonlyMap<string, ModelCall>;
+  readonly images: ReadonlyMap<string, Image>;
+}
+
+function turn(step: Step, index: number, { calls, images }: Kept, options: EpisodeTextOptions): string[] {
   const { paint } = options;
+  const call = calls.get(step.callId);
+  const pictures = step.imageDigests.flatMap((digest) => images.get(digest) ?? []).map(formatImage);
   const done = step.done ? "  done" : "";
   return [
     "",
     paint("cyan", `turn ${index + 1}`),
     ...block("observation", step.observation, paint),
+    ...(pictures.length > 0 ? block("images", pictures.join("\n"), paint) : []),
     ...(step.thought ? block("thought", step.thought, paint) : []),
     ...block("answer", step.modelResponse, paint),
     `  ${paint("dim", "action".padEnd(12))}${printable(step.action) || "(none)"}`,

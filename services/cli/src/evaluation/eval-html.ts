@@ -5,7 +5,7 @@ import type { Estimate, EvaluatedTask, EvaluationReport, FailureCount, Score } f
 import { SCRIPT, STYLE } from "./eval-style.ts";
 import { numberText, percentOf, shareText } from "./eval-tables.ts";
 import { formatCount, formatNumber, formatSeconds } from "../terminal/format.ts";
-import { Html, html } from "./html.ts";
+import { Html, html } from "../terminal/html.ts";
 
 /** More would make a page that no browser likes; report.json has all of them. */
 const MOST_TASKS = 3_000;

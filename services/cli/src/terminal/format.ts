@@ -10,6 +10,12 @@ export function formatBytes(bytes: number): string {
   return `${value >= 100 || power === 0 ? value.toFixed(0) : value.toFixed(1)} ${units[power]}`;
 }
 
+/** A picture where only text can stand: "[image sha256:3f2a91c04d5e… 12.0 KiB]". @param digest  "": not known */
+export function formatImage({ digest, data }: { readonly digest: string; readonly data: Uint8Array }): string {
+  const name = digest === "" ? "" : ` sha256:${digest.slice(0, 12)}…`;
+  return `[image${name} ${formatBytes(data.length)}]`;
+}
+
 /** Seconds → "0.8s", "42s", "3m05s", "2h07m". */
 export function formatSeconds(seconds: number): string {
   if (!Number.isFinite(seconds)) return "–";

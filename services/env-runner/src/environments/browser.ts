@@ -102,6 +102,11 @@ const BrowserArgs = z.strictObject({
     .max(1_000_000)
     .default(30_000)
     .describe("of a page's text; the rest is left out and the agent is told"),
+  screenshot: z.boolean().default(false).describe("a picture of the window beside each page's text, as PNG"),
+  marks: z
+    .boolean()
+    .default(false)
+    .describe("the ids of what can be used are drawn over the screenshot, each in a box (a set of marks)"),
   genericNodes: z
     .boolean()
     .default(false)
@@ -130,6 +135,7 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
     seedable: true,
     parseArgs: (raw) => {
       const args = parseOrThrow(BrowserArgs, raw, "");
+      if (args.marks && !args.screenshot) throw refused("marks", "are drawn over a screenshot: needs screenshot: true");
       if (browsers.missing !== undefined) throw new ConfigError([{ path: "", reason: browsers.missing }]);
       return { ...args, task: taskOf(args, browsers) };
     },
@@ -145,6 +151,7 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
         maxSteps: args.maxSteps,
         maxTreeCharacters: args.maxTreeCharacters,
         withGeneric: args.genericNodes,
+        picture: args.screenshot ? { marks: args.marks } : undefined,
         times: {
           setupMs: args.setupTimeoutMs,
           stepMs: args.stepTimeoutMs,

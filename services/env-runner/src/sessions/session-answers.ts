@@ -18,7 +18,7 @@ export interface SessionError {
 }
 
 export function observationAnswer(result: ResetResult | StepResult): SessionAnswer {
-  const { observation, info } = result;
+  const { observation, images = [], info } = result;
   const step = "terminated" in result ? result : undefined;
   return {
     kind: {
@@ -30,6 +30,7 @@ export function observationAnswer(result: ResetResult | StepResult): SessionAnsw
         ...(step?.reward === undefined ? {} : { reward: step.reward }),
         terminated: step?.terminated ?? false,
         truncated: step?.truncated ?? false,
+        ...(images.length === 0 ? {} : { images: images.map(({ digest = "", ...image }) => ({ ...image, digest })) }),
         ...(isEmpty(info) ? {} : { info: info as JsonObject }),
       },
     },

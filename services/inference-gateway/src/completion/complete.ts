@@ -3,6 +3,7 @@
 import { badField } from "./api-error.ts";
 import { unlessCancelled } from "./call-scope.ts";
 import type { CallScope } from "./call-scope.ts";
+import { asChatMessages, firstImage, type Rendered, withoutImages } from "./images.ts";
 import type { Answer, AnswerPart, AnswerReader, ReaderOptions } from "./answer.ts";
 import { AnswerReading } from "./answer-reading.ts";
 import { answerKey, answerMessage } from "./message.ts";
@@ -80,14 +81,15 @@ export async function complete(
   const codec = deps.codecs.get(request.model);
   if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
   const index = session?.takeIndex() ?? 0;
-  const place = await placeOf(deps, call, codec, scope);
-  const forced = forcedCall(call, codec);
+  const seen = await renderedImages(deps, call, scope);
+  const place = seen === undefined ? await placeOf(deps, call, codec, scope) : placeRendered(call, codec, seen);
+  const forced = seen === undefined ? forcedCall(call, codec) : "";
   const reading = new AnswerReading(codec, readerOptions(call, place.promptText), {
     begun: forced,
     stops: request.stops ?? [],
     onPiece,
   });
-  const { plan, generation } = await generateFor(deps, call, { place, codec, forced }, { scope, sink: reading });
+  const { plan, generation } = await generateFor(deps, call, { place, codec, forced, seen }, { scope, sink: reading });
   const { text, answer } = reading.end(generation);
   if (session) record(deps, session, call, { plan, generation, index, startedAtMs, text, answer });
   deps.onTokens(plan.ids.length, generation.ids.length);
@@ -111,14 +113,57 @@ async function placeOf(
   return place;
 }
 
+/**
+ * A conversation with pictures, as an engine that takes them renders it; undefined: it has none.
+ * @throws ApiError 400 with the path of the first picture where the policy's engines take none
+ */
+async function renderedImages(
+  deps: CompletionDeps,
+  { request, session }: CompletionCall,
+  scope: CallScope,
+): Promise<Rendered | undefined> {
+  const { model: policy, messages, tools, toolChoice = "auto", variables } = request;
+  if (firstImage(messages) === undefined) return undefined;
+  if (!deps.fleet.takesImages(policy)) withoutImages(messages, "this engine takes no images");
+  if (toolChoice !== "auto" && toolChoice !== "none")
+    throw badField("tool_choice", "a call cannot be forced beside images; use auto or none");
+  const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
+  const acquired = deps.fleet.acquire(want, scope);
+  const lease = acquired instanceof Promise ? await acquired : acquired;
+  try {
+    const asked = { messages: asChatMessages(messages), tools, chat_template_kwargs: variables };
+    const rendered = deps.engines.render(lease, { ...asked, add_generation_prompt: true });
+    return { ...(await unlessCancelled(rendered, scope)), engineId: lease.engine.id };
+  } finally {
+    deps.fleet.release(lease);
+  }
+}
+
+/** It continues no call: what the engine makes of pictures is its own. The end of its prompt tells how the answer begins. */
+function placeRendered({ request, session }: CompletionCall, codec: Codec, { ids }: Rendered): PromptPlace {
+  const promptText = ids
+    .slice(-TAIL_TOKENS)
+    .map((id) => codec.tokenText(id))
+    .join("");
+  const forkReason = session !== undefined && session.calls.length > 0 ? "no_prefix" : "none";
+  const position = request.messages.length;
+  return { parent: undefined, echoes: undefined, forkReason, promptText, freshText: "", freshIds: ids, position };
+}
+
+const TAIL_TOKENS = 32;
+
 interface Placed {
   readonly place: PromptPlace;
   readonly codec: Codec;
   /** What the answer begins with although nothing sampled it. It is part of the prompt: context, never trained (I4). */
   readonly forced: string;
+  readonly seen: Rendered | undefined;
 }
 
-async function planOf({ place, codec, forced }: Placed, scope: CallScope): Promise<PromptPlan> {
+async function planOf(
+  { place, codec, forced }: Pick<Placed, "place" | "codec" | "forced">,
+  scope: CallScope,
+): Promise<PromptPlan> {
   const whole = forced === "" ? place : { ...place, freshText: place.freshText + forced };
   const planned = planPrompt(whole, codec);
   return planned instanceof Promise ? await unlessCancelled(planned, scope) : planned;
@@ -136,17 +181,15 @@ function forcedCall({ request: { toolChoice = "auto" } }: CompletionCall, codec:
 async function generateFor(
   deps: CompletionDeps,
   call: CompletionCall,
-  { place, codec, forced }: Placed,
+  { place, codec, forced, seen }: Placed,
   { scope, sink }: { scope: CallScope; sink: TokenSink },
 ): Promise<{ plan: PromptPlan; generation: Generation }> {
-  const { request, session } = call;
+  const { session } = call;
   if (session) session.running++;
   if (place.parent) place.parent.children++;
   try {
     const plan = await planOf({ place, codec, forced }, scope);
-    const what = { requestId: call.requestId, policy: request.model, promptIds: plan.ids, sampling: request.sampling };
-    const where = { preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
-    const wanted = { ...what, ...where, alternatives: request.logprobs ?? 0 };
+    const wanted = wantedOf(call, plan, seen);
     return { plan, generation: await generate(deps, wanted, scope, sink) };
   } catch (error) {
     if (place.parent) place.parent.children--;
@@ -154,6 +197,13 @@ async function generateFor(
   } finally {
     if (session) session.running--;
   }
+}
+
+function wantedOf({ request, session, requestId }: CompletionCall, { ids }: PromptPlan, seen: Rendered | undefined) {
+  const { model: policy, sampling, logprobs: alternatives = 0 } = request;
+  const preferId = seen?.engineId ?? session?.lastEngineId ?? "";
+  const what = { requestId, policy, promptIds: ids, sampling, alternatives, features: seen?.features };
+  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n };
 }
 
 function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {
@@ -198,7 +248,8 @@ function record(
     index,
     policy: request.model,
     sampling: request.sampling,
-    alteredBy,
+    // A trainer sees the ids without the pictures.
+    alteredBy: firstImage(request.messages) === undefined ? alteredBy : [...alteredBy, "images"],
     ...whoseCall(request, role, plan.parent),
     children: 0,
     demonstrationMask: [],

@@ -3,6 +3,7 @@
 // is quarantined; the call then goes on elsewhere with prompt + tokens so far. The client sees one uninterrupted answer.
 import { ApiError } from "./api-error.ts";
 import type { CallScope } from "./call-scope.ts";
+import type { Rendered } from "./images.ts";
 import type { SamplingAsked } from "./request.ts";
 import type { Fleet, Lease, Want } from "../fleet/fleet.ts";
 import { appendSpan, foreignLabel } from "./token-span.ts";
@@ -23,6 +24,8 @@ export interface AttemptRequest {
   readonly seed: number | undefined;
   /** Alternatives wanted for each token. */
   readonly alternatives: number;
+  /** Of the prompt's pictures, as the engine itself told them; undefined: it has none. */
+  readonly features?: unknown;
 }
 
 /** What an attempt brought; arrays have the same length. */
@@ -56,6 +59,8 @@ export interface TokenSink {
 export interface EnginePort {
   /** Asks for the end of an attempt, which then is done with what there is. Nothing is heard where the engine cannot. */
   finish(lease: Lease, requestId: string): void;
+  /** @throws ApiError where the engine cannot. @param request  as its chat API takes it */
+  render(lease: Lease, request: object): Promise<Pick<Rendered, "ids" | "features">>;
   attempt(lease: Lease, request: AttemptRequest, scope: CallScope, onTokens?: OnTokens): Promise<AttemptEnd>;
 }
 
@@ -76,6 +81,7 @@ export interface GenerateCall {
   readonly promptIds: readonly number[];
   readonly sampling: SamplingAsked;
   readonly alternatives: number;
+  readonly features?: unknown;
   readonly preferId: string;
   readonly minVersion: bigint;
 }
@@ -260,6 +266,7 @@ function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptReque
     sampling: call.sampling,
     seed: seed !== undefined && kept > 0 ? deps.attemptSeed(seed, answer.resubmissions) : seed,
     alternatives: call.alternatives,
+    features: call.features,
   };
 }
 

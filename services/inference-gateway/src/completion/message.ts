@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Answer } from "./answer.ts";
+import { type MessagePart, PARTS } from "./message-parts.ts";
 
 /** A message as the chat template sees it: the client's own fields, with text parts joined and tool arguments parsed. */
 export interface TemplateMessage {
   readonly role: string;
   readonly content?: string | null;
+  /** Where it has pictures: its texts and them, in order. `content` is its text alone. */
+  readonly [PARTS]?: readonly MessagePart[] | undefined;
   readonly [field: string]: unknown;
 }
 
@@ -16,8 +19,14 @@ export interface TemplateMessage {
 export function messageKey(message: TemplateMessage): string {
   const { role, content, tool_calls: calls, tool_call_id: callId, name } = message;
   if (role === "assistant") return assistantKey(content ?? "", Array.isArray(calls) ? calls.map(callKey) : []);
+  const parts = message[PARTS];
+  if (parts !== undefined) return JSON.stringify([role, parts.map(partKey), callId, name]);
   if (!callId && !name) return `${role}\u0000${content ?? ""}`;
   return JSON.stringify([role, content, callId, name]);
+}
+
+function partKey(part: MessagePart): string | readonly [string] {
+  return typeof part === "string" ? part : [part.digest];
 }
 
 /** An answer as the message that the chat template prints for it. */

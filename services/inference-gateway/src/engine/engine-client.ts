@@ -3,16 +3,28 @@ import { Pool } from "undici";
 import type { Dispatcher } from "undici";
 import type { CallScope } from "../completion/call-scope.ts";
 import { type EngineLoad, parseEngineMetrics } from "../fleet/engine-metrics.ts";
+import { ApiError } from "../completion/api-error.ts";
 import type { AttemptEnd, AttemptRequest, EnginePort, OnTokens } from "../completion/generate.ts";
-import type { EngineEntry, Lease } from "../fleet/fleet.ts";
+import type { EngineEntry, Intake, Lease } from "../fleet/fleet.ts";
 import { AnswerReader, StreamReader } from "./answer-reader.ts";
-import { generateBody } from "./engine-wire.ts";
+import { generateBody, readIntake, readRendered } from "./engine-wire.ts";
 
 /** Shorter than vLLM's 5 s, so that no request is written to a connection that the engine is closing. */
 const KEEP_ALIVE_MS = 4_000;
 /** Longer the answer takes by itself. */
 const FINISH_MS = 10_000;
 const JSON_HEADERS = { "content-type": "application/json" };
+
+/** vLLM's: a conversation as the ids and features that it would sample from. */
+const RENDER = "/v1/chat/completions/render";
+const RENDER_MS = 60_000;
+const SHOWN = 300;
+
+function notRendered(code: "INVALID_ARGUMENT" | "UNAVAILABLE" | "ENGINE_FAILED", { id }: EngineEntry, why: string) {
+  const reason = code === "INVALID_ARGUMENT" ? "engine_rejected" : "engines_failed";
+  const message = `messages: engine ${id} cannot render the pictures: ${why.slice(0, SHOWN)}`;
+  return new ApiError(code, reason, message, code === "INVALID_ARGUMENT" ? { param: "messages" } : { retryAfterS: 1 });
+}
 
 interface EnginePools {
   readonly url: string;
@@ -56,6 +68,26 @@ export class EngineClient implements EnginePort {
     });
   }
 
+  async render(lease: Lease, request: object): Promise<{ ids: readonly number[]; features: unknown }> {
+    const { engine } = lease;
+    const stop = new AbortController();
+    lease.revoke = () => stop.abort(new Error("taken back"));
+    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(RENDER_MS)]);
+    const options = { path: RENDER, method: "POST" as const, headers: JSON_HEADERS, body: JSON.stringify(request) };
+    try {
+      const { statusCode, body } = await this.#of(engine).data.request({ ...options, signal });
+      const text = await body.text();
+      if (statusCode !== 200) throw notRendered(statusCode < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE", engine, text);
+      const rendered = readRendered(text);
+      if (rendered === undefined) throw notRendered("ENGINE_FAILED", engine, "it answered without ids and features");
+      return rendered;
+    } catch (error) {
+      throw error instanceof ApiError ? error : notRendered("UNAVAILABLE", engine, String(error));
+    } finally {
+      lease.revoke = undefined;
+    }
+  }
+
   finish({ engine }: Lease, requestId: string): void {
     // vLLM knows a request of this route by its name with a prefix.
     const body = JSON.stringify({ request_ids: [`generate-tokens-${requestId}`] });
@@ -77,12 +109,11 @@ export class EngineClient implements EnginePort {
     }
   }
 
-  /** What the engine says about its context: prompt and completion together, tokens. @throws Error when it cannot be asked. */
-  async maxModelLen(engine: EngineEntry, timeoutMs: number): Promise<number> {
+  /** What the engine says about what it takes. @throws Error when it cannot be asked. */
+  async intake(engine: EngineEntry, timeoutMs: number): Promise<Intake> {
     const { statusCode, text } = await this.#get(engine, "/v1/models", timeoutMs);
     if (statusCode !== 200) throw new Error(`GET /v1/models answered ${statusCode}: ${text.slice(0, 200)}`);
-    const { data } = JSON.parse(text) as { data?: { max_model_len?: number | null }[] };
-    return data?.find((model) => typeof model.max_model_len === "number")?.max_model_len ?? 0;
+    return readIntake(text);
   }
 
   /** What the engine says about its load; undefined: nothing that is understood, within the time. */

@@ -2,6 +2,7 @@
 // The words of IEP/1: the subset of vLLM's /inference/v1/generate that an engine and the gateway exchange.
 import type { Alternative, AttemptRequest, Tokens } from "../completion/generate.ts";
 import { wireLogits } from "../completion/logit-changes.ts";
+import type { Intake } from "../fleet/fleet.ts";
 import type { LabelSpan } from "../completion/token-span.ts";
 
 interface WireLogprob {
@@ -37,6 +38,7 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
   return JSON.stringify({
     request_id: request.requestId,
     token_ids: request.tokenIds,
+    features: request.features,
     stream,
     stream_options: stream ? STREAM_OPTIONS : undefined,
     sampling_params: {
@@ -50,6 +52,25 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
       ...wireLogits(sampling.logits),
     },
   });
+}
+
+/** Of GET /v1/models. `modalities` is ours: the proxy before vLLM adds it, by the model's own config. */
+export function readIntake(text: string): Intake {
+  const { data = [] } = JSON.parse(text) as { data?: { max_model_len?: number | null; modalities?: unknown }[] };
+  const maxModelLen = data.find((model) => typeof model.max_model_len === "number")?.max_model_len ?? 0;
+  const images = data.some(({ modalities }) => Array.isArray(modalities) && modalities.includes("image"));
+  return { maxModelLen, images };
+}
+
+/** Undefined: the answer is none. */
+export function readRendered(text: string): { ids: readonly number[]; features: unknown } | undefined {
+  try {
+    const { token_ids: ids, features } = JSON.parse(text) as { token_ids?: unknown; features?: unknown };
+    const isWhole = Array.isArray(ids) && ids.every((id) => Number.isSafeInteger(id)) && Boolean(features);
+    return isWhole ? { ids: ids as number[], features } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

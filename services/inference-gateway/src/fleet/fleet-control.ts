@@ -4,7 +4,7 @@ import type { Logger } from "@whetstone/telemetry";
 import type { EngineClient } from "../engine/engine-client.ts";
 import type { ModelFolders } from "../codec/model-folder.ts";
 import type { Codec } from "../completion/complete.ts";
-import type { EngineEntry, Fleet, ServedModel } from "./fleet.ts";
+import type { EngineEntry, Fleet, Intake, ServedModel } from "./fleet.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 
 export interface FleetControlDeps {
@@ -89,12 +89,12 @@ export class FleetControl {
    */
   async unfence(id: string, served: ServedModel, check: () => void = () => undefined): Promise<EngineEntry> {
     const engine = this.#engine(id);
-    const [codec, maxModelLen] = await Promise.all([this.#codec(served), this.#maxModelLen(engine)]);
+    const [codec, intake] = await Promise.all([this.#codec(served), this.#intake(engine)]);
     check();
     if (this.#engine(id) !== engine)
       throw new WhetstoneError("CONFLICT", `engine "${id}" was registered anew meanwhile`, { retry: "safe" });
     this.#deps.codecs.set(served.policy, codec);
-    this.fleet.unfence(engine, served, maxModelLen);
+    this.fleet.unfence(engine, served, intake);
     this.#deps.logger.info("engine_unfenced", { engine: id, label: served.label });
     return engine;
   }
@@ -122,9 +122,9 @@ export class FleetControl {
     }
   }
 
-  async #maxModelLen(engine: EngineEntry): Promise<number> {
+  async #intake(engine: EngineEntry): Promise<Intake> {
     try {
-      return await this.#deps.engines.maxModelLen(engine, MODELS_TIMEOUT_MS);
+      return await this.#deps.engines.intake(engine, MODELS_TIMEOUT_MS);
     } catch (cause) {
       const message = cause instanceof Error ? cause.message : String(cause);
       throw new WhetstoneError("UNAVAILABLE", `engine "${engine.id}" at ${engine.url}: ${message}`, { cause });

@@ -11,11 +11,12 @@ const served = (version: bigint, policy = "job") => ({
   label: `${policy}:${version}`,
   modelPath: "/m",
 });
+const TEXT = { maxModelLen: 10, images: false };
 const want = (more: Partial<Want> = {}): Want => ({ policy: "job", minVersion: -1n, preferId: "", ...more });
 
 function fleetOf(engines: number, options: Partial<ConstructorParameters<typeof Fleet>[0]> = {}): Fleet {
   const fleet = new Fleet({ maxInFlightPerEngine: 2, maxWaiting: 3, stickyTolerance: 1, ...options });
-  for (let i = 0; i < engines; i++) fleet.unfence(fleet.register(`e${i}`, `http://h${i}`), served(1n), 10);
+  for (let i = 0; i < engines; i++) fleet.unfence(fleet.register(`e${i}`, `http://h${i}`), served(1n), TEXT);
   return fleet;
 }
 
@@ -52,7 +53,7 @@ describe("Fleet", () => {
     fleet.release(running);
     await new Promise((resolve) => setImmediate(resolve));
     expect(order).toEqual(["first", "second"]);
-    fleet.unfence(at(fleet, "e0"), served(2n), 10);
+    fleet.unfence(at(fleet, "e0"), served(2n), TEXT);
     await new Promise((resolve) => setImmediate(resolve));
     expect(order).toEqual(["first", "second", "newer"]);
     expect(fleet.waiting().size).toBe(0);
@@ -79,7 +80,7 @@ describe("Fleet", () => {
     fleet.fence(engine);
     expect([engine.state, engine.reason]).toEqual(["quarantined", "lied"]);
     expect(revoked).toBeGreaterThan(0);
-    fleet.unfence(engine, served(2n), 10);
+    fleet.unfence(engine, served(2n), TEXT);
     expect([engine.state, engine.reason]).toEqual(["serving", ""]);
   });
 

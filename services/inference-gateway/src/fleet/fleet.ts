@@ -17,6 +17,14 @@ export interface ServedModel {
   readonly tokenizerPath?: string;
 }
 
+/** What an engine takes, as it said last. */
+export interface Intake {
+  /** Longest prompt and completion together, tokens; 0: it has not said. */
+  readonly maxModelLen: number;
+  /** Pictures in prompts. */
+  readonly images: boolean;
+}
+
 export interface EngineEntry {
   readonly id: string;
   readonly url: string;
@@ -28,6 +36,7 @@ export interface EngineEntry {
   reason: string;
   /** Longest prompt and completion together, tokens; 0: it has not said. */
   maxModelLen: number;
+  takesImages: boolean;
   readonly leases: Set<Lease>;
 }
 
@@ -92,6 +101,7 @@ export class Fleet {
       state: "fenced",
       reason: "",
       maxModelLen: 0,
+      takesImages: false,
       leases: new Set(),
     };
     this.engines.set(id, engine);
@@ -113,12 +123,13 @@ export class Fleet {
   }
 
   /** Dispatches again, under a label that the caller has verified. */
-  unfence(engine: EngineEntry, served: ServedModel, maxModelLen: number): void {
+  unfence(engine: EngineEntry, served: ServedModel, { maxModelLen, images }: Intake): void {
     const former = engine.served?.policy;
     engine.served = served;
     this.#policies.add(served.policy);
     if (former !== undefined && !this.#isHeld(former)) this.#policies.delete(former);
     engine.maxModelLen = maxModelLen;
+    engine.takesImages = images;
     engine.reason = "";
     engine.state = "serving";
     this.#dispatchWaiting(served.policy);
@@ -181,9 +192,16 @@ export class Fleet {
     return longest;
   }
 
-  /** The longest of all policies; 0: some engine has not said. */
+  /** Every engine that the policy has takes pictures: a call may go to any of them. */
+  takesImages(policy: string): boolean {
+    const own = [...this.engines.values()].filter(({ served }) => served?.policy === policy);
+    return own.length > 0 && own.every(({ takesImages }) => takesImages);
+  }
+
+  /** The longest of all policies; 0: some engine has not said, or takes pictures, whose bodies are longer than their tokens tell. */
   longestContext(): number {
     const serving = [...this.engines.values()].filter(({ served }) => served !== undefined);
+    if (serving.some(({ takesImages }) => takesImages)) return 0;
     const lengths = serving.map(({ maxModelLen }) => maxModelLen);
     return lengths.includes(0) ? 0 : Math.max(0, ...lengths);
   }

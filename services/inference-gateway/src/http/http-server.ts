@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { withoutImages } from "../completion/images.ts";
 import { randomBytes } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -84,7 +85,11 @@ async function sendRendered(context: HttpContext, request: FastifyRequest, reply
   const codec = codecOf(context, model);
   const tools = parseTools(fields["tools"]);
   const calls = await renderDemonstration(
-    { policy: model, messages: parseMessages(fields["messages"]), tools },
+    {
+      policy: model,
+      messages: withoutImages(parseMessages(fields["messages"]), "nothing can be trained on images"),
+      tools,
+    },
     codec,
     context.chat.now(),
     setImmediate,

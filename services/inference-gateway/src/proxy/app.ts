@@ -11,6 +11,7 @@ import { Pool } from "undici";
 import { EpochFence } from "../fleet/epoch-fence.ts";
 import { rolesOnly } from "../http/https.ts";
 import type { ProxyConfig } from "./config.ts";
+import { withModalities } from "./model-card.ts";
 import { isSteering, type Port, type Refusal, refusalOf, weightLoadOf } from "./rules.ts";
 import { WeightGuard } from "./weight-guard.ts";
 
@@ -25,6 +26,7 @@ const CALLERS: Record<Port, readonly Role[]> = { data: ["gateway", "controller"]
 /** Of a control call; sampling may be long. */
 const MAX_CONTROL_BODY = 1 << 20;
 const EPOCH = "whetstone-epoch";
+const MODELS = "/v1/models";
 /** Of one connection; they come back to the pool before the engine closes them (5 s). */
 const HOP_BY_HOP = new Set([
   "connection",
@@ -92,11 +94,18 @@ class Forwarder {
     try {
       const refusal = refusalOf(port, method, path) ?? this.#stale(request, method, path);
       if (refusal) return refuse(response, refusal);
+      if (path === MODELS) return await this.#tellModels(response);
       if (!isSteering(method, path)) return void (await this.#forward(request, response, request));
       await this.#steer(path, request, response);
     } catch (error) {
       this.#failed(response, path, error);
     }
+  }
+
+  async #tellModels(response: ServerResponse): Promise<void> {
+    const { statusCode, body } = await this.#pool.request({ path: MODELS, method: "GET" });
+    const text = await withModalities(await body.text());
+    response.writeHead(statusCode, { "content-type": "application/json" }).end(text);
   }
 
   async #steer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {

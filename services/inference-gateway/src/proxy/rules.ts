@@ -5,6 +5,7 @@ export type Port = "data" | "control";
 
 const DATA = [
   "POST /inference/v1/generate",
+  "POST /v1/chat/completions/render",
   "POST /v1/completions",
   "POST /tokenize",
   "POST /detokenize",

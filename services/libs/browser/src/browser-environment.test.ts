@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { imageFault } from "@whetstone/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canHaveBrowsers, miniwobFolder, startTestPool, type TestPool } from "../test-support/index.ts";
 import { BrowserEnvironment } from "./browser-environment.ts";
@@ -26,5 +27,43 @@ describe.runIf(canHaveBrowsers)("the seed of a page", { timeout: 120_000 }, () =
     expect(await treeAt(1, 7)).toBe(await treeAt(2, 7));
     expect(await treeAt(7)).toBe(await treeAt(2, 7));
     expect(await treeAt(1)).not.toBe(await treeAt(2));
+  });
+});
+
+describe.runIf(canHaveBrowsers)("a picture of the page", { timeout: 120_000 }, () => {
+  let own: TestPool;
+  beforeAll(async () => {
+    own = await startTestPool();
+  }, 120_000);
+  afterAll(async () => await own[Symbol.asyncDispose]());
+
+  async function firstLook(picture?: { readonly marks: boolean }) {
+    const task = (Miniwob.in(miniwobFolder()) as Miniwob).task("click-test-2");
+    const env = new BrowserEnvironment({ pool: () => own.pool, task, seed: 7, picture });
+    try {
+      const first = await env.reset({ seed: 1 });
+      const next = await env.step("noop(1)");
+      return { images: first.images ?? [], next: next.images ?? [], seen: next.observation as Observation };
+    } finally {
+      await env.close();
+    }
+  }
+
+  /** Of a PNG's header. */
+  const sizeOf = (data: Uint8Array) => [Buffer.from(data).readUInt32BE(16), Buffer.from(data).readUInt32BE(20)];
+
+  it("is taken when it is asked for, as large as coordinates of actions say", async () => {
+    expect((await firstLook()).images).toEqual([]);
+    const { images, next } = await firstLook({ marks: false });
+    expect(images.map(imageFault)).toEqual([undefined]);
+    expect(images.map(({ data }) => sizeOf(data))).toEqual([[498, 321]]);
+    expect(next).toHaveLength(1);
+  });
+
+  it("has marks drawn over it, of which the page keeps nothing", async () => {
+    const [plain, marked] = [await firstLook({ marks: false }), await firstLook({ marks: true })];
+    expect(marked.images.map(imageFault)).toEqual([undefined]);
+    expect(Buffer.compare(marked.images[0]?.data as Uint8Array, plain.images[0]?.data as Uint8Array)).not.toBe(0);
+    expect(marked.seen).toEqual(plain.seen);
   });
 });

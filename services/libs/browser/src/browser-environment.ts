@@ -5,8 +5,8 @@ import { type ActionSubset, DEFAULT_SUBSETS } from "./actions/action.ts";
 import { ActionSpace } from "./actions/action-space.ts";
 import type { BrowserPool } from "./pool/browser-pool.ts";
 import { type ActionForm, toolOutputsOf } from "./episode/forms.ts";
-import { type Observation, textOf } from "./episode/observation.ts";
-import { WebEpisode, type WebTimes } from "./episode/web-episode.ts";
+import { textOf } from "./episode/observation.ts";
+import { type Look, WebEpisode, type WebTimes } from "./episode/web-episode.ts";
 import type { WebTask } from "./task/web-task.ts";
 
 export interface BrowserEnvironmentOptions {
@@ -28,6 +28,8 @@ export interface BrowserEnvironmentOptions {
   readonly maxTreeCharacters?: number | undefined;
   /** Elements without a meaning of their own (div, span) are shown, too: some of them can be clicked. Default: false. */
   readonly withGeneric?: boolean | undefined;
+  /** A picture of the window beside each observation, as PNG; with marks the ids of what can be used are drawn over it. Default: none. */
+  readonly picture?: { readonly marks: boolean } | undefined;
   readonly times?: Partial<WebTimes> | undefined;
 }
 
@@ -54,10 +56,10 @@ export class BrowserEnvironment extends BaseEnv {
     this.#episode = await WebEpisode.open(await pool(), { task, space: this.#space, times, seed: own, signal });
     this.#steps = this.#errors = 0;
     this.#isOver = false;
-    const observation = await this.#observe(signal);
+    const { observation, images } = await this.#observe(signal);
     const info = { turns: this.#maxSteps, url: observation.url };
-    if (this.#form === "text") return { observation, info: { ...info, actionSpace: this.#space.describe() } };
-    return { observation: { question: textOf(observation) }, info: { ...info, tools: this.#space.tools } };
+    if (this.#form === "text") return { observation, images, info: { ...info, actionSpace: this.#space.describe() } };
+    return { observation: { question: textOf(observation) }, images, info: { ...info, tools: this.#space.tools } };
   }
 
   async step(action: unknown, { signal }: StepOptions = {}): Promise<StepResult> {
@@ -73,9 +75,9 @@ export class BrowserEnvironment extends BaseEnv {
     const own = { actionErrors: this.#errors, requestsRefused: episode.refused.length, url: episode.url };
     const verdict = { ...info, ...own, ...(this.#isOver ? { success: reward > 0 } : {}) };
     if (this.#isOver) return { observation: {}, reward, terminated: done, truncated, info: verdict };
-    const seen = await this.#observe(signal);
+    const { observation: seen, images } = await this.#observe(signal);
     const observation = this.#form === "text" ? seen : toolOutputsOf(outcomes, textOf(seen));
-    return { observation, reward, terminated: false, truncated: false, info: verdict };
+    return { observation, images, reward, terminated: false, truncated: false, info: verdict };
   }
 
   override async close(): Promise<void> {
@@ -83,10 +85,10 @@ export class BrowserEnvironment extends BaseEnv {
     await this.#episode?.[Symbol.asyncDispose]();
   }
 
-  async #observe(signal: AbortSignal | undefined): Promise<Observation> {
-    const { maxTreeCharacters: maxCharacters = 30_000, withGeneric = false } = this.#options;
+  async #observe(signal: AbortSignal | undefined): Promise<Look> {
+    const { maxTreeCharacters: maxCharacters = 30_000, withGeneric = false, picture } = this.#options;
     if (this.#episode === undefined) throw new WhetstoneError("FAILED_PRECONDITION", "there is no episode");
-    return await this.#episode.observe({ maxCharacters, withGeneric }, signal);
+    return await this.#episode.observe({ maxCharacters, withGeneric, picture }, signal);
   }
 
   get #form(): ActionForm {

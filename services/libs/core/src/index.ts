@@ -34,6 +34,7 @@ export {
 } from "./errors.ts";
 export { everyAddress, type Lookup } from "./every-address.ts";
 export { Gate, type GateOptions } from "./gate.ts";
+export { imageBytesFault, type ImageType, isImageType, MAX_IMAGE_BYTES } from "./image-bytes.ts";
 export {
   baselineGroup,
   dispatchedGroups,

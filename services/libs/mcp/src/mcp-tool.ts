@@ -2,9 +2,9 @@
 import { Validator } from "@cfworker/json-schema";
 import type { CallToolResult, Tool as ServerTool } from "@modelcontextprotocol/client";
 import { EpisodeError, type Info } from "@whetstone/sdk";
-import { Tool, ToolError, type ToolRunOptions } from "@whetstone/tools";
+import { OutputWithImages, Tool, ToolError, type ToolRunOptions } from "@whetstone/tools";
 import type { McpConnection } from "./connection.ts";
-import { textOf } from "./content.ts";
+import { shownOf } from "./content.ts";
 
 /** A server's tool, for one episode. Closing one of them closes the connection that they share. */
 export class McpTool extends Tool implements AsyncDisposable {
@@ -29,12 +29,12 @@ export class McpTool extends Tool implements AsyncDisposable {
       tool.outputSchema === undefined ? undefined : new Validator(tool.outputSchema as object, "2020-12", true);
   }
 
-  async run(args: Info, { signal }: ToolRunOptions): Promise<string> {
+  async run(args: Info, { signal }: ToolRunOptions): Promise<string | OutputWithImages> {
     const result = await this.#connection.call(this.#serversName, args, signal);
-    const text = textOf(this.name, result);
+    const { text, images } = shownOf(this.name, result);
     if (result.isError === true) throw new ToolError(text === "" ? `${this.name} failed without a word.` : text);
     this.#check(result);
-    return text;
+    return images.length === 0 ? text : new OutputWithImages(text, images);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

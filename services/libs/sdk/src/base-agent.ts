@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { SeenImage } from "./images.ts";
 import type { ModelAnswer, ToolSpec } from "./rollout-client.ts";
 import type { Action, ChatMessage, Info, Step, Trajectory } from "./types.ts";
 
@@ -22,6 +23,9 @@ export abstract class BaseAgent {
   abstract updateFromModel(response: string, answer: ModelAnswer): Action;
 
   abstract reset(): void;
+
+  /** The pictures beside an observation, an empty list where there are none; called just before its `updateFromEnv`. */
+  lookAt?(images: readonly SeenImage[]): void;
 
   /** What the model may call, asked before each call, for servers that render and parse tools themselves. */
   tools?(): readonly ToolSpec[];

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { ImagePart } from "./images.ts";
 import type { Info } from "./types.ts";
 
 export type Awaitable<T> = T | Promise<T>;
@@ -15,12 +16,16 @@ export interface StepOptions {
 
 export interface ResetResult {
   readonly observation: unknown;
+  /** Pictures beside it, in order, 16 at most. Absent: none. */
+  readonly images?: readonly ImagePart[] | undefined;
   readonly info: Info;
 }
 
 /** Gymnasium's meaning. */
 export interface StepResult {
   readonly observation: unknown;
+  /** As of `ResetResult`. */
+  readonly images?: readonly ImagePart[] | undefined;
   /** Absent: none given yet (graded at the end). */
   readonly reward?: number | undefined;
   /** The episode reached its end. */

@@ -9,6 +9,7 @@ import {
   type StepResult,
 } from "./base-env.ts";
 import { EpisodeError, type FailureClass } from "./failure.ts";
+import { imageFault, type ImagePart, MAX_IMAGES, type SeenImage, withDigest } from "./images.ts";
 
 // Whatever calls an environment calls it through these functions: the engines, the host of users' modules and the
 // env-runner. So a wrong value fails its own episode, with words that name it, wherever the environment lives and whatever
@@ -57,21 +58,41 @@ function atMethod(environment: Environment, method: "reset" | "step" | "computeF
 function readReset(returned: unknown, at: At): ResetResult {
   if (!isObject(returned))
     throw wrong(at, `returned ${shown(returned)}`, "it must be an object: { observation, info }");
-  const { observation, info = {} } = returned as Partial<ResetResult>;
+  const { observation, images, info = {} } = returned as Partial<ResetResult>;
   checkData(observation, info, at);
-  return { observation, info };
+  return { observation, ...readImages(images, at), info };
 }
 
 function readStep(returned: unknown, at: At): StepResult {
   const rule = "it must be an object: { observation, reward, terminated, truncated, info }";
   if (!isObject(returned)) throw wrong(at, `returned ${shown(returned)}`, rule);
-  const { observation, reward, terminated = false, truncated = false, info = {} } = returned as Partial<StepResult>;
+  const {
+    observation,
+    images,
+    reward,
+    terminated = false,
+    truncated = false,
+    info = {},
+  } = returned as Partial<StepResult>;
   checkData(observation, info, at);
   if (reward !== undefined && !isReward(reward))
     throw wrong(at, `returned reward ${shown(reward)}`, `it must be ${A_REWARD}, or absent while none is given`);
   for (const [name, value] of Object.entries({ terminated, truncated }))
     if (typeof value !== "boolean") throw wrong(at, `returned ${name} ${shown(value)}`, "it must be true or false");
-  return { observation, reward, terminated, truncated, info };
+  return { observation, ...readImages(images, at), reward, terminated, truncated, info };
+}
+
+/** Pictures with their digests; most environments have none. */
+function readImages(images: unknown, at: At): { readonly images?: readonly SeenImage[] } {
+  if (images === undefined || (Array.isArray(images) && images.length === 0)) return {};
+  if (!Array.isArray(images)) throw wrong(at, `returned images ${shown(images)}`, "it must be a list of pictures");
+  if (images.length > MAX_IMAGES)
+    throw wrong(at, `returned ${images.length} images`, `${MAX_IMAGES} at most are taken`);
+  for (const [i, image] of images.entries()) {
+    const fault = imageFault(image);
+    if (fault !== undefined) throw wrong(at, "returned a bad picture", `images[${i}]${fault}`);
+  }
+  return { images: (images as ImagePart[]).map(withDigest) };
 }
 
 function checkData(observation: unknown, info: unknown, at: At): void {

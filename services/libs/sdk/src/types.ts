@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Failure, TerminationReason } from "./failure.ts";
+import type { ImagePart, SeenImage } from "./images.ts";
 
 // The nouns of rLLM, with its names and meaning, in camelCase. On the platform, token ids and log-probabilities are not
 // here: the gateway records them at sampling, and `Step.callId` names the record (I4). Without a platform a step carries
@@ -11,6 +12,8 @@ export type Info = Readonly<Record<string, unknown>>;
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
+  /** Pictures after the text, for models that see. Absent: none. */
+  readonly images?: readonly ImagePart[];
   readonly name?: string;
   readonly toolCalls?: readonly ToolCall[];
   /** The call that a `tool` message answers. */
@@ -40,11 +43,13 @@ export interface Action {
 
 /**
  * One turn. Agents open it with `createStep`; the engine writes `callId`, ids, `reward`, `done`, `info` and `mcReturn`, and
- * `observation`, `chatCompletions` and `thought` where the agent left them empty.
+ * `observation`, `images`, `chatCompletions` and `thought` where the agent left them empty.
  */
 export interface Step {
   /** What the agent saw. */
   observation: unknown;
+  /** Pictures that the environment showed beside it. Absent: none. */
+  images?: readonly SeenImage[] | undefined;
   /** The conversation after the answer. */
   chatCompletions: readonly ChatMessage[];
   modelResponse: string;

@@ -13,6 +13,7 @@ export { type ParsedToolCall, type ToolLimits, type ToolOutput, ToolRegistry } f
 export {
   defineTool,
   FinalOutput,
+  OutputWithImages,
   Tool,
   type ToolDefinition,
   type ToolDescription,

@@ -7,6 +7,7 @@ import {
   createTrajectory,
   type Info,
   type ModelAnswer,
+  type SeenImage,
   type ToolSpec,
   type Trajectory,
 } from "@whetstone/sdk";
@@ -23,6 +24,8 @@ export interface ToolAgentOptions {
    * server's own template and parser are used; false, not at all: it may know them from training.
    */
   readonly describeTools?: boolean | "server" | undefined;
+  /** The model is shown the pictures beside outputs, in a message of their own after them. Default: false. */
+  readonly images?: boolean | undefined;
 }
 
 /** rLLM's words. */
@@ -40,6 +43,7 @@ export class ToolAgent extends BaseAgent {
   #trajectory = createTrajectory();
   #observation: unknown;
   #offered: readonly ToolSpec[] = [];
+  #images: readonly SeenImage[] = [];
 
   constructor(options: ToolAgentOptions = {}) {
     super();
@@ -59,14 +63,20 @@ export class ToolAgent extends BaseAgent {
     this.#trajectory = createTrajectory();
   }
 
+  override lookAt(images: readonly SeenImage[]): void {
+    this.#images = this.#options.images === true ? images : [];
+  }
+
   updateFromEnv(observation: unknown, _reward: number, done: boolean, info: Info): void {
     this.#observation = observation;
     if (done) return;
     if (this.#messages.length === 0) this.#introduce(info);
     const outputs = (observation as Partial<ToolOutputs> | null)?.toolOutputs;
-    if (outputs === undefined) this.#messages.push({ role: "user", content: said(observation) });
-    else
-      for (const { toolCallId, output } of outputs) this.#messages.push({ role: "tool", content: output, toolCallId });
+    const images = this.#images.length === 0 ? {} : { images: this.#images };
+    if (outputs === undefined) return void this.#messages.push({ role: "user", content: said(observation), ...images });
+    for (const { toolCallId, output } of outputs) this.#messages.push({ role: "tool", content: output, toolCallId });
+    // The chat API takes pictures of users only.
+    if (this.#images.length > 0) this.#messages.push({ role: "user", content: IMAGES_FOLLOW, ...images });
   }
 
   updateFromModel(response: string, answer: Partial<ModelAnswer>): Action {
@@ -93,6 +103,8 @@ export class ToolAgent extends BaseAgent {
     if (content !== "") this.#messages.push({ role: "system", content });
   }
 }
+
+const IMAGES_FOLLOW = "The pictures of the outputs above, in their order:";
 
 /** The answer as it was: the gateway continues its exact ids only if it comes back unchanged. */
 function echoOf(content: string, { toolCalls, reasoning }: Partial<ModelAnswer>): ChatMessage {

@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import { ToolAgent, type ToolAgentOptions, TOOL_SYSTEM_PROMPT } from "./tool-agent.ts";
 import { mathReward } from "@whetstone/graders";
 import { calculator } from "./calculator.ts";
-import { defineTool } from "./tool.ts";
+import { defineTool, OutputWithImages, type Tool } from "./tool.ts";
 import { AgentExecutionEngine } from "@whetstone/sdk";
 import { ScriptedClient } from "../../sdk/test-support/stand-ins.ts";
-import { ToolEnvironment } from "./tool-environment.ts";
+import { ToolEnvironment, type ToolOutputs } from "./tool-environment.ts";
 
 const task = { question: "12+7?", answer: 19 };
 const rewardFunction = mathReward({ extraction: "whole" });
@@ -95,12 +95,12 @@ describe("ToolEnvironment", () => {
 describe("a ToolAgent in it", () => {
   const asked = '<tool_call>{"name":"calculator","arguments":{"expression":"12+7"}}</tool_call>';
 
-  async function play(answers: readonly string[], agentOptions: ToolAgentOptions = {}) {
+  async function play(answers: readonly string[], agentOptions: ToolAgentOptions = {}, tools: Tool[] = []) {
     const client = new ScriptedClient((n) => ({ text: answers[n] ?? "" }));
     const engine = new AgentExecutionEngine({
       rolloutClient: client,
       agentFactory: () => new ToolAgent(agentOptions),
-      environmentFactory: () => new ToolEnvironment(options),
+      environmentFactory: () => new ToolEnvironment({ ...options, tools: [...options.tools, ...tools] }),
     });
     const episode = await engine.runEpisode({ id: "e", task: { id: "t", payload: {} }, seed: 1 });
     const prompts = client.asked.map(({ messages }) => messages);
@@ -139,5 +139,41 @@ describe("a ToolAgent in it", () => {
     expect(prompts[0]).toEqual([{ role: "user", content: "12+7?" }]);
     expect(offered[0]).toEqual([calculator.spec]);
     expect((await play(["19"])).offered[0]).toEqual([]);
+  });
+
+  it("shows pictures of outputs in a message after them, where it is told to", async () => {
+    const camera = cameraOf(1);
+    const look = `<tool_call>{"name": "look", "arguments": {}}</tool_call>`;
+    const { prompts, episode } = await play([look, "19"], { images: true }, [camera]);
+    expect(prompts[1]?.slice(-2)).toMatchObject([
+      { role: "tool", content: "a yard" },
+      { role: "user", images: [{ mediaType: "image/png", digest: expect.any(String) as string }] },
+    ]);
+    expect(episode.trajectories[0]?.steps[1]?.images).toHaveLength(1);
+    expect((await play([look, "19"], {}, [camera])).prompts[1]?.at(-1)).toMatchObject({ role: "tool" });
+  });
+});
+
+/** A tool with so many pictures an answer. */
+function cameraOf(pictures: number) {
+  const data = Buffer.from("\u0089PNG\r\n\u001a\n", "latin1");
+  const images = Array.from({ length: pictures }, () => ({ mediaType: "image/png" as const, data }));
+  return defineTool({
+    name: "look",
+    description: "Looks.",
+    parameters: { type: "object" },
+    run: () => new OutputWithImages("a yard", images),
+  });
+}
+
+describe("pictures of outputs", () => {
+  it("are no more than an observation holds, and the model is told", async () => {
+    const environment = await opened({ tools: [cameraOf(9)] });
+    const looks = ["a", "b"].map((id) => ({ id, name: "look", argumentsJson: "{}" }));
+    const { observation, images } = await environment.step(looks);
+    expect(images).toHaveLength(9);
+    const { toolOutputs } = observation as ToolOutputs;
+    expect(toolOutputs.map(({ output }) => output)).toEqual(["a yard", expect.stringMatching(/left out: 16 at most/u)]);
+    expect(JSON.stringify(observation)).not.toContain("mediaType");
   });
 });

@@ -4,7 +4,9 @@ import {
   type Awaitable,
   BaseEnv,
   grade,
+  type ImagePart,
   type Info,
+  MAX_IMAGES,
   questionOf,
   type ResetResult,
   type RewardFunction,
@@ -87,8 +89,9 @@ export class ToolEnvironment extends BaseEnv {
     const final = outputs.find(({ isFinal = false }) => isFinal);
     if (final !== undefined) return this.#finish(final.output, true, options);
     if (this.#turns >= this.#maxSteps) return this.#finish("", false, options);
-    const observation: ToolOutputs = { toolOutputs: outputs };
-    return { observation, reward: 0, terminated: false, truncated: false, info: this.#counts() };
+    const { texts, images } = split(outputs);
+    const observation: ToolOutputs = { toolOutputs: texts };
+    return { observation, images, reward: 0, terminated: false, truncated: false, info: this.#counts() };
   }
 
   async #finish(answer: string, terminated: boolean, options: StepOptions): Promise<StepResult> {
@@ -105,6 +108,21 @@ export class ToolEnvironment extends BaseEnv {
   #counts(): Info {
     return { ...this.#info, toolCalls: this.#calls, toolErrors: this.#errors };
   }
+}
+
+/** Outputs as text, and their pictures in order. Of what is too much for one observation the model is told. */
+function split(outputs: readonly ToolOutput[]) {
+  const images: ImagePart[] = [];
+  const texts = outputs.map(({ images: shown = [], ...output }): ToolOutput => {
+    if (images.length + shown.length > MAX_IMAGES)
+      return {
+        ...output,
+        output: `${output.output}\n(its pictures are left out: ${MAX_IMAGES} at most are shown a turn)`,
+      };
+    images.push(...shown);
+    return output;
+  });
+  return { texts, images };
 }
 
 function isDisposable(tool: Tool): tool is Tool & AsyncDisposable {

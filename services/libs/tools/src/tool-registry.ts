@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Deadline, raceSignal, WhetstoneError } from "@whetstone/core";
-import { EpisodeError, type Info, type ToolCall, type ToolSpec } from "@whetstone/sdk";
-import { type ArgumentCheck, argumentCheck, FinalOutput, type Tool, ToolError } from "./tool.ts";
+import { EpisodeError, type ImagePart, type Info, type ToolCall, type ToolSpec } from "@whetstone/sdk";
+import { type ArgumentCheck, argumentCheck, FinalOutput, OutputWithImages, type Tool, ToolError } from "./tool.ts";
 
 /** What a call came to, as the model sees it. */
 export interface ToolOutput {
@@ -10,6 +10,8 @@ export interface ToolOutput {
   /** The result, or "Error: …" with what to do. */
   readonly output: string;
   readonly isError: boolean;
+  /** Pictures of the result. Absent: none. */
+  readonly images?: readonly ImagePart[];
   /** The call ended the episode. */
   readonly isFinal?: true;
 }
@@ -96,6 +98,8 @@ export class ToolRegistry {
       const result = await raceSignal(work, deadline.signal);
       if (result instanceof FinalOutput)
         return { ...answered(call, result.text, limits), isError: false, isFinal: true };
+      if (result instanceof OutputWithImages)
+        return { ...answered(call, result.text, limits), isError: false, images: result.images };
       return { ...answered(call, textOf(result), limits), isError: false };
     } catch (error) {
       if (signal?.aborted) throw error;

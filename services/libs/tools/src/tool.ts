@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type OutputUnit, Validator } from "@cfworker/json-schema";
 import { WhetstoneError } from "@whetstone/core";
-import type { Awaitable, Info, ToolSpec } from "@whetstone/sdk";
+import type { Awaitable, ImagePart, Info, ToolSpec } from "@whetstone/sdk";
 
 export interface ToolRunOptions {
   /** Aborts at the call's deadline and at the episode's. */
@@ -29,7 +29,7 @@ export abstract class Tool implements ToolDescription {
   /** Goes into the info of every step: what an episode's record should say of the tool. */
   readonly info: Info = {};
 
-  /** @returns a text, a value that is shown as JSON, or a `FinalOutput`. @param args  valid by `parameters`. */
+  /** @returns a text, a value that is shown as JSON, an `OutputWithImages`, or a `FinalOutput`. @param args  valid by `parameters`. */
   abstract run(args: Info, options: ToolRunOptions): Awaitable<unknown>;
 
   /** OpenAI's function format. */
@@ -49,6 +49,17 @@ export class FinalOutput {
 
   toString(): string {
     return this.text;
+  }
+}
+
+/** What a tool returns that has pictures beside its text. */
+export class OutputWithImages {
+  readonly text: string;
+  readonly images: readonly ImagePart[];
+
+  constructor(text: string, images: readonly ImagePart[]) {
+    this.text = text;
+    this.images = images;
   }
 }
 

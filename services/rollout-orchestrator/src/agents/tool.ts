@@ -10,6 +10,11 @@ const ToolAgentArgs = z.strictObject({
     .boolean()
     .default(true)
     .describe("the system prompt describes the tools that the environment offers"),
+  images: z
+    .boolean()
+    .default(false)
+    .meta({ showsImages: true })
+    .describe("the model is shown the pictures that tools answer with, in a message of their own"),
 });
 
 export const toolAgent = defineAgent<z.output<typeof ToolAgentArgs>>({

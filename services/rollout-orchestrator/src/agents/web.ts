@@ -15,6 +15,11 @@ const WebAgentArgs = z.strictObject({
     .describe(
       "all: every page that was seen stays in the conversation; last: the newest page alone, with the actions so far",
     ),
+  images: z
+    .boolean()
+    .default(false)
+    .meta({ showsImages: true })
+    .describe("the model is shown the pictures of pages (the environment's screenshot) beside their text"),
 });
 
 export const webAgent = defineAgent<z.output<typeof WebAgentArgs>>({

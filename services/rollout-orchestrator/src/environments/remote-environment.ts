@@ -13,6 +13,7 @@ import {
   EpisodeError,
   type EpisodeRun,
   type FailureClass,
+  type ImagePart,
   type Info,
   type ResetOptions,
   type ResetResult,
@@ -169,12 +170,17 @@ function failed({ code, field, message }: EnvironmentError): WhetstoneError {
 }
 
 function resetResult(observation: Observation): ResetResult {
-  return { observation: seen(observation, "reset"), info: observation.info ?? {} };
+  return { observation: seen(observation, "reset"), ...imagesOf(observation), info: observation.info ?? {} };
 }
 
 function stepResult(observation: Observation): StepResult {
   const { reward, terminated, truncated, info = {} } = observation;
-  return { observation: seen(observation, "step"), reward, terminated, truncated, info };
+  return { observation: seen(observation, "step"), ...imagesOf(observation), reward, terminated, truncated, info };
+}
+
+/** Whoever asked checks them, as it does all that an environment says. */
+function imagesOf({ images }: Observation): Pick<StepResult, "images"> {
+  return images.length === 0 ? {} : { images: images as unknown as readonly ImagePart[] };
 }
 
 /** JSON has no NaN, but a value of the contract may: of environments in other languages. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of MiniWoB++, by scripted policies through the real env-runner and its browsers.
+import { createHash } from "node:crypto";
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { createRegistry, type RegisteredActor } from "@whetstone/sdk";
@@ -29,6 +30,8 @@ function joinOrLeave(seen: string): string {
 
 describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 }, () => {
   let runner: EnvRunnerProcess;
+  /** Contents of messages that have parts, of all calls. */
+  const parts: unknown[][] = [];
   beforeAll(async () => {
     runner = await startEnvRunner({ env: { WHETSTONE_MINIWOB_PATH: miniwobFolder() } });
   });
@@ -40,9 +43,10 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
     agent: string,
     args: JsonObject,
     answer: (seen: string) => string,
-    payload: JsonObject = { miniwob: "click-test-2" },
+    { payload = { miniwob: "click-test-2" }, agentArgs = {} }: { payload?: JsonObject; agentArgs?: JsonObject } = {},
   ) {
     await using fake = await startFakeGateway(({ body: { messages } }) => {
+      for (const { content } of messages as { content: unknown }[]) if (Array.isArray(content)) parts.push(content);
       return { text: answer(messages.map(({ content }) => content).join("\n")) };
     });
     await using gateway = new Gateway(fake.url, 4);
@@ -52,7 +56,7 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
       job: "job",
       task: { id: "t", payload },
       seed: 1n,
-      agent: { kind: agent },
+      agent: { kind: agent, args: agentArgs },
       environment: { kind: "browser", args },
       limits: { retryLimit: 0, maxPromptTokens: 60_000 },
     });
@@ -72,6 +76,28 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
     expect(trajectories[0]?.steps).toHaveLength(2);
   });
 
+  it("shows the model the picture that the record keeps, and only where it is asked to", async () => {
+    const pictures = { screenshot: true, marks: true };
+    const click = (seen: string) => `click('${clickNamed(seen).bid}')`;
+    const unseen = await play("web", pictures, click);
+    expect([unseen.images.length, parts]).toEqual([1, []]);
+    const { reward, images, trajectories } = await play("web", pictures, () => "noop(1)", {
+      agentArgs: { images: true },
+    });
+    const [kept] = images;
+    expect(kept?.mediaType).toBe("image/png");
+    expect(kept?.digest).toBe(
+      createHash("sha256")
+        .update(kept?.data ?? "")
+        .digest("hex"),
+    );
+    expect(trajectories[0]?.steps.map(({ imageDigests }) => imageDigests.length)).toEqual([1, 1, 1, 1, 1]);
+    expect(images).toHaveLength(1);
+    expect(reward).toBe(0);
+    const url = `data:image/png;base64,${Buffer.from(kept?.data ?? []).toString("base64")}`;
+    expect(parts[0]).toMatchObject([{ type: "text" }, { type: "image_url", image_url: { url } }]);
+  });
+
   it("does it by tool calls", async () => {
     const { reward, failure } = await play("tool", { actions: "tools" }, (seen) => {
       const { bid } = clickNamed(seen);
@@ -82,7 +108,7 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
 
   it("joins a group of a forum that is the episode's own, and is paid", async () => {
     const forum = { site: "forum", siteGoal: "membership", seed: 5 };
-    const { reward, failure, trajectories } = await play("web", {}, joinOrLeave, forum);
+    const { reward, failure, trajectories } = await play("web", {}, joinOrLeave, { payload: forum });
     expect([reward, failure?.message, trajectories[0]?.steps.length]).toEqual([1, "", 2]);
   });
 
@@ -92,7 +118,7 @@ describe.runIf(canHaveBrowsers)("an agent with a browser", { timeout: 120_000 },
     [{ site: "shop", network: ["a:1"] }, "network: belongs to url"],
     [{ miniwob: "click-test", siteGoal: "order" }, "siteGoal: belongs to site"],
   ])("is refused with %j", async (payload, reason) => {
-    const { failure } = await play("web", {}, () => "noop()", payload);
+    const { failure } = await play("web", {}, () => "noop()", { payload });
     expect(failure?.message).toContain(reason);
   });
 

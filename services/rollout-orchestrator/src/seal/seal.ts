@@ -8,6 +8,7 @@ import {
   type Episode,
   EpisodeSchema,
   FailureClass as WireClass,
+  type ImageSchema,
   type ModelCall,
   Purpose,
   type StepSchema,
@@ -73,7 +74,14 @@ export function seal({ task, attempt, waitingMs }: Delivery, given: PlayedEpisod
     seed: task.seed,
     startedAt: timestampFromMs(played.startedAtMs),
     masked,
+    images: imagesOf(trajectories),
   });
+}
+
+/** Each once, however many steps show it. */
+function imagesOf(trajectories: readonly Trajectory[]): MessageInitShape<typeof ImageSchema>[] {
+  const seen = trajectories.flatMap(({ steps }) => steps.flatMap(({ images = [] }) => images));
+  return [...new Map(seen.map((image) => [image.digest, image])).values()];
 }
 
 /** Only training reads what truncated sampling kept, and it may be most of an episode. */
@@ -135,6 +143,7 @@ function wireStep(step: Step): MessageInitShape<typeof StepSchema> {
     done: step.done,
     mcReturn: step.mcReturn,
     info: step.info as JsonObject,
+    imageDigests: (step.images ?? []).map(({ digest }) => digest),
   };
 }
 

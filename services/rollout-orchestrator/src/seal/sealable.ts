@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type Episode, isReward, jsonFault } from "@whetstone/sdk";
+import { type Episode, imageFault, isReward, jsonFault, type Step } from "@whetstone/sdk";
 
 /**
  * The last look before an episode is stored for ever: engines check every value where it comes in, and whatever passed them
@@ -8,7 +8,7 @@ import { type Episode, isReward, jsonFault } from "@whetstone/sdk";
 export function sealable(played: Episode): Episode {
   const fault = faultOf(played);
   if (fault === undefined) return played;
-  const message = `the episode cannot be sealed: ${fault} is no finite number, or no JSON value`;
+  const message = `the episode cannot be sealed: ${fault} is no finite number, no JSON value, or no picture`;
   const failure =
     played.failure.class === "NONE"
       ? ({ class: "GRADER", phase: "publish", message, code: "GRADER_FAILED" } as const)
@@ -33,9 +33,16 @@ function faultOf({ trajectories, reward, metrics }: Episode): string | undefined
       const path = `trajectories[${i}].steps[${j}]`;
       if (!isReward(step.reward)) return `${path}.reward ${String(step.reward)}`;
       if (!isReward(step.mcReturn)) return `${path}.mcReturn ${String(step.mcReturn)}`;
-      const fault = jsonFault(step.info, `${path}.info`);
+      const fault = jsonFault(step.info, `${path}.info`) ?? imagesFault(step, path);
       if (fault !== undefined) return fault;
     }
   }
   return undefined;
+}
+
+/** Agents are others' code, and a step is theirs to write. */
+function imagesFault({ images = [] }: Step, path: string): string | undefined {
+  const faults = images.map(imageFault);
+  const at = faults.findIndex((fault) => fault !== undefined);
+  return at < 0 ? undefined : `${path}.images[${at}]`;
 }

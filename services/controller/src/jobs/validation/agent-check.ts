@@ -5,16 +5,17 @@ import type { JobSpec } from "@whetstone/proto/jobs/v1/jobs";
 import { AgentForm, type AgentKind, type RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import type { RpcClient } from "@whetstone/rpc";
 import type { Violation } from "./validate-job.ts";
+import { checkImages } from "./image-check.ts";
 import { checkPlayed } from "./validate-players.ts";
 
 /** A module may take a while to load on a busy machine. */
 const DESCRIBE_MS = 60_000;
 
-/** The kind must be the module's or built in, and an agent needs an environment. */
+/** The kind must be the module's or built in, and an agent needs an environment. @param modelPath  a folder, artifacts resolved */
 export async function checkAgent(
   spec: JobSpec,
   module: ModuleCode | undefined,
-  rollouts: RpcClient<typeof RolloutService>,
+  { rollouts, modelPath }: { readonly rollouts: RpcClient<typeof RolloutService>; readonly modelPath: string },
 ): Promise<Violation[]> {
   const own = await ofModule(module, (sent) => describe(rollouts, sent));
   if ("violation" in own) return [own.violation];
@@ -25,7 +26,8 @@ export async function checkAgent(
     const names = [...new Set(known.map((described) => described.kind))].join(", ");
     return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}`, curable: true }];
   }
-  const faults = [...checkPlayed(spec, found.form), ...argumentFaults(found, spec.agent?.args ?? {})];
+  const args = argumentFaults(found, spec.agent?.args ?? {});
+  const faults = [...checkPlayed(spec, found.form), ...args, ...(await checkImages(spec, found, modelPath))];
   if (found.form !== AgentForm.AGENT || spec.environment?.kind) return faults;
   return [...faults, { path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
 }

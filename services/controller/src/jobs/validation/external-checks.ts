@@ -63,10 +63,10 @@ function kept(module: ModuleCode, spec: JobSpec): ModuleCode {
 
 async function checkPlayers(
   { spec, module, task }: Omit<Rehearsal, "task"> & { readonly task: Task | undefined },
-  { findHost, rollouts, environmentsLast = false }: WorldDeps,
+  { findHost, rollouts, environmentsLast = false, artifacts }: WorldDeps,
   isWrong: boolean,
 ): Promise<Violation[]> {
-  const found = await checkAgent(spec, module, rollouts);
+  const found = await checkAgent(spec, module, { rollouts, modelPath: modelPathOf(spec, artifacts) });
   const isBroken = found.some(({ path }) => path === "module"); // The environments' host would say the same again.
   const isNotYet = environmentsLast && (isWrong || found.length > 0);
   if (isBroken || isNotYet || !task) return found;
@@ -75,6 +75,10 @@ async function checkPlayers(
   if (reset === undefined) return found; // What is wrong with its arguments, its first episodes will say.
   const all = [...found, ...reset];
   return all.length > 0 ? all : await rehearseEpisode(rollouts, rehearsal);
+}
+
+function modelPathOf(spec: JobSpec, { layout }: Artifacts): string {
+  return withArtifactPaths(spec, layout).model?.path ?? "";
 }
 
 /** Undefined: no env-runner is there now. */

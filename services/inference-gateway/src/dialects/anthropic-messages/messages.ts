@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages in blocks, and the messages that they are to a chat template: results of tools are messages of their own there.
 import { badField } from "../../completion/api-error.ts";
+import { contentOf, type PartedContent } from "../../completion/images.ts";
+import type { MessagePart } from "../../completion/message-parts.ts";
 import type { TemplateMessage } from "../../completion/message.ts";
+import { imageOf } from "../read-images.ts";
 import type { Fields } from "../read-fields.ts";
 
 /** Parses `messages`. @throws ApiError 400 with the path of the bad field. */
@@ -33,18 +36,30 @@ export function textOf(value: unknown, path: string): string {
 /** Results stand before words, in the order in which they were given. */
 function parseUser(blocks: readonly Fields[], role: string, path: string): TemplateMessage[] {
   const results: TemplateMessage[] = [];
-  const words: string[] = [];
+  const parts: MessagePart[] = [];
   for (const [i, block] of blocks.entries()) {
     const at = `${path}.content.${i}`;
     if (block["type"] === "tool_result") results.push(parseResult(block, at));
-    else words.push(blockText(block, at));
+    else parts.push(partOf(block, at));
   }
-  return words.length === 0 ? results : [...results, { role, content: words.join("\n") }];
+  return parts.length === 0 ? results : [...results, { role, ...contentOf(parts) }];
 }
 
 function parseResult({ tool_use_id: id, content }: Fields, path: string): TemplateMessage {
   if (typeof id !== "string") throw badField(`${path}.tool_use_id`, "must be a string");
-  return { role: "tool", content: textOf(content, `${path}.content`), tool_call_id: id };
+  return { role: "tool", ...resultOf(content, `${path}.content`), tool_call_id: id };
+}
+
+function resultOf(value: unknown, path: string): PartedContent {
+  if (!Array.isArray(value)) return { content: textOf(value, path) };
+  return contentOf(blocksOf(value, path).map((block, i) => partOf(block, `${path}.${i}`)));
+}
+
+function partOf(block: Fields, path: string): MessagePart {
+  if (block["type"] !== "image") return blockText(block, path);
+  const { type, media_type: mediaType, data } = (block["source"] ?? {}) as Fields;
+  if (type !== "base64") throw badField(`${path}.source.type`, 'must be "base64": nothing is fetched');
+  return imageOf(mediaType, data, path);
 }
 
 function parseAnswer(blocks: readonly Fields[], path: string): TemplateMessage {
@@ -88,7 +103,8 @@ function blocksOf(value: unknown, path: string): Fields[] {
 }
 
 function blockText({ type, text }: Fields, path: string): string {
-  if (type !== "text") throw badField(`${path}.type`, "only text, thinking, tool_use and tool_result are supported");
+  if (type !== "text")
+    throw badField(`${path}.type`, "only text, image, thinking, tool_use and tool_result are supported");
   if (typeof text !== "string") throw badField(`${path}.text`, "must be a string");
   return text;
 }

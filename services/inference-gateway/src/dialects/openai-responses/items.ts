@@ -2,8 +2,12 @@
 // Items of a response, and the messages that they are to a chat template: an answer's thoughts, words and calls are items of
 // their own, and one message.
 import { badField } from "../../completion/api-error.ts";
+import { contentOf, type PartedContent } from "../../completion/images.ts";
+import type { PARTS } from "../../completion/message-parts.ts";
+import { type MessagePart } from "../../completion/message-parts.ts";
 import type { EarlierAnswers } from "../../completion/earlier-answers.ts";
 import type { TemplateMessage } from "../../completion/message.ts";
+import { imageOfUrl } from "../read-images.ts";
 import { parseArguments } from "../read-tools.ts";
 import type { Fields } from "../read-fields.ts";
 import { templateName } from "./tools.ts";
@@ -12,6 +16,7 @@ import { templateName } from "./tools.ts";
 interface Draft {
   role: string;
   content: string;
+  [PARTS]?: readonly MessagePart[] | undefined;
   reasoning_content?: string;
   tool_calls?: object[];
   tool_call_id?: string;
@@ -52,10 +57,13 @@ function addItem(drafts: Draft[], value: unknown, where: Where): void {
 
 function addMessage(drafts: Draft[], { role, content }: Fields, path: string): void {
   if (typeof role !== "string") throw badField(`${path}.role`, "must be a string");
-  const text = textOf(content, `${path}.content`);
   if (role === "assistant")
-    answerDraft(drafts, ({ content: said, tool_calls: calls }) => said !== "" || calls !== undefined).content = text;
-  else drafts.push({ role: role === "developer" ? "system" : role, content: text });
+    answerDraft(drafts, ({ content: said, tool_calls: calls }) => said !== "" || calls !== undefined).content = textOf(
+      content,
+      `${path}.content`,
+    );
+  else if (role === "user") drafts.push({ role, ...partsOf(content, `${path}.content`) });
+  else drafts.push({ role: role === "developer" ? "system" : role, content: textOf(content, `${path}.content`) });
 }
 
 function addCall(drafts: Draft[], { call_id: id, name, namespace, arguments: args }: Fields, path: string): void {
@@ -70,7 +78,7 @@ function addCall(drafts: Draft[], { call_id: id, name, namespace, arguments: arg
 
 function addOutput(drafts: Draft[], { call_id: id, output }: Fields, path: string): void {
   if (typeof id !== "string") throw badField(`${path}.call_id`, "must be a string");
-  drafts.push({ role: "tool", content: textOf(output, `${path}.output`), tool_call_id: id });
+  drafts.push({ role: "tool", ...partsOf(output, `${path}.output`), tool_call_id: id });
 }
 
 function addThoughts(drafts: Draft[], text: string): void {
@@ -112,12 +120,23 @@ function textOf(value: unknown, path: string): string {
   return value.map((part: unknown, i) => partText(part, `${path}.${i}`)).join("\n");
 }
 
+/** Of users and tools, who may show pictures. */
+function partsOf(value: unknown, path: string): PartedContent {
+  if (!Array.isArray(value)) return { content: textOf(value, path) };
+  return contentOf(value.map((part: unknown, i) => partOf(part, `${path}.${i}`)));
+}
+
+function partOf(part: unknown, path: string): MessagePart {
+  const { type, image_url: url } = (typeof part === "object" && part !== null ? part : {}) as Fields;
+  return type === "input_image" ? imageOfUrl(url, path) : partText(part, path);
+}
+
 const TEXT_PARTS = ["input_text", "output_text", "text", "reasoning_text", "summary_text"];
 
 function partText(part: unknown, path: string): string {
   const { type, text } = (typeof part === "object" && part !== null ? part : {}) as Fields;
   if (typeof type !== "string" || !TEXT_PARTS.includes(type))
-    throw badField(`${path}.type`, "only parts of text are supported");
+    throw badField(`${path}.type`, "only parts of text are supported, and input_image of users and tools");
   if (typeof text !== "string") throw badField(`${path}.text`, "must be a string");
   return text;
 }

@@ -7,6 +7,7 @@ import {
   createTrajectory,
   type Info,
   type ModelAnswer,
+  type SeenImage,
   splitThinking,
   type Trajectory,
 } from "@whetstone/sdk";
@@ -20,6 +21,8 @@ export interface WebAgentOptions {
    * with its own actions so far.
    */
   readonly history?: "all" | "last" | undefined;
+  /** The model is shown the pictures that the environment gives, beside the text. Default: false. */
+  readonly images?: boolean | undefined;
 }
 
 export const WEB_SYSTEM_TEMPLATE = `You are an agent trying to solve a web task based on the content of the page and a user's instructions. You can interact with the page and explore. Each time you submit an action it will be sent to the browser and you will receive a new page.
@@ -29,7 +32,7 @@ export const WEB_SYSTEM_TEMPLATE = `You are an agent trying to solve a web task 
 
 Think about what to do next, then give the action.`;
 
-/** Reads pages as text and answers with an action in BrowserGym's grammar; for the environment `browser` with `actions: text`. */
+/** Reads pages, as text and if wanted as pictures, and answers with an action in BrowserGym's grammar; for the environment `browser` with `actions: text`. */
 export class WebAgent extends BaseAgent {
   readonly #options: WebAgentOptions;
   #system = "";
@@ -38,6 +41,7 @@ export class WebAgent extends BaseAgent {
   #actions: string[] = [];
   #trajectory = createTrajectory();
   #observation: unknown;
+  #images: readonly SeenImage[] = [];
 
   constructor(options: WebAgentOptions = {}) {
     super();
@@ -60,14 +64,18 @@ export class WebAgent extends BaseAgent {
     this.#trajectory = createTrajectory();
   }
 
+  override lookAt(images: readonly SeenImage[]): void {
+    this.#images = this.#options.images === true ? images : [];
+  }
+
   updateFromEnv(observation: unknown, _reward: number, done: boolean, info: Info): void {
     this.#observation = observation;
     if (done) return;
     const seen = observation as Observation;
     const isFirst = this.#goal === "";
     if (isFirst) this.#introduce(seen, info);
-    if (this.#options.history === "last") this.#messages = [{ role: "user", content: this.#newestOnly(seen) }];
-    else this.#messages.push({ role: "user", content: isFirst ? withGoal(this.#goal, seen) : withError(seen) });
+    if (this.#options.history === "last") this.#messages = [this.#shown(this.#newestOnly(seen))];
+    else this.#messages.push(this.#shown(isFirst ? withGoal(this.#goal, seen) : withError(seen)));
   }
 
   updateFromModel(response: string, answer: Partial<ModelAnswer>): Action {
@@ -83,6 +91,10 @@ export class WebAgent extends BaseAgent {
     };
     this.#trajectory.steps.push(createStep({ ...own, chatCompletions: [...this.chatCompletions] }));
     return { action };
+  }
+
+  #shown(content: string): ChatMessage {
+    return { role: "user", content, ...(this.#images.length === 0 ? {} : { images: this.#images }) };
   }
 
   #introduce({ goal }: Observation, { actionSpace }: Info): void {

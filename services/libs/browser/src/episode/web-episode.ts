@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { EpisodeError } from "@whetstone/sdk";
+import { EpisodeError, type ImagePart } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
 import { ActionError, type ActionScene } from "../actions/action.ts";
 import type { ActionSpace } from "../actions/action-space.ts";
@@ -7,6 +7,7 @@ import { browserFailed, firstLines } from "../failure.ts";
 import { settle, titleOf, viewOf } from "../page/observe.ts";
 import type { TreeOptions } from "../page/flatten.ts";
 import type { Quiet } from "../page/page-scripts.ts";
+import { pictureOf, type PictureOptions } from "../page/picture.ts";
 import { Tabs } from "../page/tabs.ts";
 import type { BrowserPool } from "../pool/browser-pool.ts";
 import type { Lease } from "../pool/lease.ts";
@@ -35,8 +36,17 @@ export interface WebEpisodeOptions {
 }
 
 export interface ViewOptions extends TreeOptions {
+  /** Undefined: no picture. */
+  readonly picture?: Pick<PictureOptions, "marks"> | undefined;
   /** Of the tree; the rest is left out, and the agent is told. */
   readonly maxCharacters: number;
+}
+
+/** What an agent sees at one time. */
+export interface Look {
+  readonly observation: Observation;
+  /** None, or one. */
+  readonly images: readonly ImagePart[];
 }
 
 interface Own {
@@ -125,17 +135,19 @@ export class WebEpisode implements AsyncDisposable {
   }
 
   /** @throws EpisodeError; the signal's reason */
-  async observe({ maxCharacters, ...options }: ViewOptions, signal?: AbortSignal): Promise<Observation> {
+  async observe({ maxCharacters, picture, ...options }: ViewOptions, signal?: AbortSignal): Promise<Look> {
     const { tabs, goal } = this.#own;
-    const look = async (): Promise<Observation> => {
+    const look = async (): Promise<Look> => {
       const { tree, focusedBid } = await viewOf(tabs, options);
       const left = tree.length - maxCharacters;
       const axtree = left <= 0 ? tree : `${tree.slice(0, maxCharacters)}\n… ${left} characters are left out`;
       const { action: lastAction, error: lastActionError } = this.#last;
-      return {
+      const observation = {
         ...{ goal, url: tabs.active.url(), tabs: await tabViews(tabs), axtree },
         ...{ focusedElementBid: focusedBid, lastAction, lastActionError },
       };
+      const image = picture && (await pictureOf(tabs, { ...picture, scale: this.#scale }));
+      return { observation, images: image === undefined ? [] : [image] };
     };
     return await this.#whole("to read the page", look, signal);
   }
@@ -171,13 +183,17 @@ export class WebEpisode implements AsyncDisposable {
     const { tabs, lease, times } = this.#own;
     return {
       tabs,
-      scale: this.#options.task.scale ?? 1,
+      scale: this.#scale,
       timeoutMs: times.elementMs,
       signal: both(lease.over, signal),
       checkAddress: (address) => this.#checkAddress(address),
       say: (text) => this.#messages.push(text),
       giveUp: (reason) => (this.#infeasible = reason),
     };
+  }
+
+  get #scale(): number {
+    return this.#options.task.scale ?? 1;
   }
 
   #checkAddress(address: string): void {

@@ -21,7 +21,7 @@ const GONE_ON =
   /Frame was detached|Frame has been detached|frameId is not found|context was destroyed|without a bid|properties of undefined|navigat|Target closed|No frame/u;
 const LOAD_MS = 3_000;
 /** A new tab. Nothing is asked of it: over a connection of our own its document may have come before anybody could hear of it. */
-const BLANK = "about:blank";
+export const BLANK = "about:blank";
 
 export async function titleOf(page: Page): Promise<string> {
   return page.url() === BLANK ? "" : await page.title().catch(() => "");
@@ -41,7 +41,7 @@ export async function viewOf(tabs: Tabs, options: TreeOptions): Promise<PageView
   return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page), options));
 }
 
-async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<T>): Promise<T> {
+export async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<T>): Promise<T> {
   for (let left = TRIES - 1; ; left -= 1) {
     await tabs.ensureOne();
     const page = tabs.active;
@@ -72,15 +72,23 @@ async function readPage(page: Page, session: CDPSession, options: TreeOptions): 
 async function markFrames(frame: Frame, bid: string): Promise<Frame[]> {
   await frame.evaluate(markScript(bid));
   const marked = [frame];
+  for (const child of await markedChildren(frame)) {
+    const childBid = await (await child.frameElement()).getAttribute(BID_ATTRIBUTE);
+    if (childBid === null) throw new Error("a frame without a bid");
+    marked.push(...(await markFrames(child, childBid)));
+  }
+  return marked;
+}
+
+/** The frames in a frame whose elements get ids: those that may run scripts. */
+export async function markedChildren(frame: Frame): Promise<Frame[]> {
+  const marked: Frame[] = [];
   for (const child of frame.childFrames()) {
     if (child.isDetached()) continue;
     const element = await child.frameElement();
     const sandbox = await element.getAttribute("sandbox");
     if (sandbox !== null && !sandbox.split(/\s+/u).includes("allow-scripts")) continue;
-    if ((await element.contentFrame()) !== child) continue;
-    const childBid = await element.getAttribute(BID_ATTRIBUTE);
-    if (childBid === null) throw new Error("a frame without a bid");
-    marked.push(...(await markFrames(child, childBid)));
+    if ((await element.contentFrame()) === child) marked.push(child);
   }
   return marked;
 }

@@ -3,7 +3,7 @@
 // BrowserGym's scripts (browsergym.core.javascript), so that prompts, records and examples fit both.
 
 /** All elements, those in shadow trees after their host. */
-const ELEMENTS = `() => {
+export const ELEMENTS = `() => {
   const found = [];
   const walk = (root) => {
     for (const element of root.querySelectorAll("*")) {

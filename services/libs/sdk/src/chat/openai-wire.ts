@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
+import { dataUrl, type ImagePart } from "../images.ts";
 import type { ChatOptions, ModelAnswer, Usage } from "../rollout-client.ts";
 import type { ChatMessage, ToolCall } from "../types.ts";
 
@@ -25,19 +26,23 @@ function encodeExtras({ tools, returnTokenIds, chatTemplateKwargs }: ChatOptions
 }
 
 /** Its own fields are those of the wire. */
-function isPlain({ toolCalls, toolCallId, reasoning }: ChatMessage): boolean {
-  return toolCalls === undefined && toolCallId === undefined && reasoning === undefined;
+function isPlain({ images, toolCalls, toolCallId, reasoning }: ChatMessage): boolean {
+  return images === undefined && toolCalls === undefined && toolCallId === undefined && reasoning === undefined;
 }
 
-function toWire({ role, content, name, toolCalls, toolCallId, reasoning }: ChatMessage): unknown {
+function toWire({ role, content, images = [], name, toolCalls, toolCallId, reasoning }: ChatMessage): unknown {
   return {
     role,
-    content,
+    content: images.length === 0 ? content : [{ type: "text", text: content }, ...images.map(toWireImage)],
     ...(name === undefined ? {} : { name }),
     ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
     ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map(toWireCall) }),
   };
+}
+
+function toWireImage(image: ImagePart): unknown {
+  return { type: "image_url", image_url: { url: dataUrl(image) } };
 }
 
 function toWireCall({ id, name, argumentsJson }: ToolCall): unknown {

@@ -10,6 +10,7 @@ import { type Ending, endingOf, isMasked } from "./ending.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import { PhaseClock } from "./phase-clock.ts";
 import { play, type PlayState } from "./play.ts";
+import { SeenImages } from "./seen-images.ts";
 
 /** What came of one try. */
 export interface Outcome {
@@ -67,7 +68,17 @@ async function preparePlay(
     else opened.environment = made;
     return made;
   });
-  return { run, settings, agent, environment, client: opened.client, phases, steps: [], observation: "" };
+  return {
+    run,
+    settings,
+    agent,
+    environment,
+    client: opened.client,
+    phases,
+    steps: [],
+    observation: "",
+    images: new SeenImages(),
+  };
 }
 
 /** Endings that are the policy's own are scored like any other; everything else is thrown. */

@@ -4,6 +4,7 @@ import type { BaseAgent } from "../base-agent.ts";
 import { type Environment, isDone, type StepResult } from "../base-env.ts";
 import { resetEnvironment, stepEnvironment } from "../environment-values.ts";
 import { EpisodeError, type TerminationReason } from "../failure.ts";
+import type { ImagePart } from "../images.ts";
 import type { ModelAnswer, RolloutClient } from "../rollout-client.ts";
 import type { Action, ChatMessage, Step } from "../types.ts";
 import { askedOfCalls, callRemainingMs, checkIds, promptOf } from "./model-options.ts";
@@ -11,6 +12,7 @@ import { noteAnswer } from "./note-answer.ts";
 import type { EngineSettings, EpisodeRun } from "./options.ts";
 import type { PhaseClock } from "./phase-clock.ts";
 import { TokenBudget } from "./token-budget.ts";
+import type { SeenImages } from "./seen-images.ts";
 import { loopShare } from "./loop-share.ts";
 
 /** The parts of one try. */
@@ -25,6 +27,8 @@ export interface PlayState {
   readonly steps: Step[];
   /** The newest observation. */
   observation: unknown;
+  /** The pictures beside it, and all before them. */
+  readonly images: SeenImages;
   /** The newest prompt. Agents may go on writing to its array: only its first `length` messages were asked. */
   asked?: { readonly messages: readonly ChatMessage[]; readonly length: number };
 }
@@ -58,10 +62,11 @@ function tokenLimits({ maxPromptLength, maxResponseLength, enforceMaxPromptLengt
 async function reset(state: PlayState): Promise<void> {
   const { run, agent, environment, phases, settings } = state;
   const options = { seed: run.seed, signal: run.signal };
-  const { observation, info } = await phases.run("reset", () => resetEnvironment(environment, options));
-  state.observation = observation;
+  const { observation, images, info } = await phases.run("reset", () => resetEnvironment(environment, options));
+  see(state, observation, images);
   byAgent(() => {
     agent.reset();
+    agent.lookAt?.(state.images.newest);
     agent.updateFromEnv(observation, 0, false, { ...info, maxSteps: settings.maxSteps, curTokens: 0 });
   });
 }
@@ -102,10 +107,11 @@ function decide(state: PlayState, answer: ModelAnswer): { action: unknown; step:
   throw new EpisodeError("TASK", "the agent opened no step for the model's answer: updateFromModel must add one");
 }
 
-function record({ agent, steps, asked, observation }: PlayState, answer: ModelAnswer): Step | undefined {
+function record({ agent, steps, asked, observation, images }: PlayState, answer: ModelAnswer): Step | undefined {
   const step = agent.getCurrentState();
   if (step === undefined || step === steps.at(-1)) return undefined;
   step.observation ??= observation;
+  if (images.newest.length > 0) step.images ??= images.newest;
   noteAnswer(step, asked?.messages.slice(0, asked.length) ?? [], answer);
   steps.push(step);
   return step;
@@ -117,15 +123,21 @@ function act({ environment, phases, run }: PlayState, action: unknown): Promise<
 
 /** The engine itself completes the step, whatever the agent does with the observation. */
 function learn(state: PlayState, step: Step, result: StepResult, budget: TokenBudget): void {
-  const { observation, reward = 0, info } = result;
-  state.observation = observation;
+  const { observation, images, reward = 0, info } = result;
+  see(state, observation, images);
   step.reward = reward;
   step.done = isDone(result);
   step.info = info;
   const agentInfo = { ...info, maxSteps: state.settings.maxSteps, curTokens: budget.used };
   byAgent(() => {
+    state.agent.lookAt?.(state.images.newest);
     state.agent.updateFromEnv(observation, reward, step.done, agentInfo);
   });
+}
+
+function see(state: PlayState, observation: unknown, images: readonly ImagePart[] | undefined): void {
+  state.observation = observation;
+  state.images.add(images);
 }
 
 /** The agent's own code failing is no passing fault: the same task fails again, so it is a broken task, not a retry. */

@@ -4,6 +4,7 @@ import { type Environment, isDone } from "../base-env.ts";
 import { score } from "../engine/attempt.ts";
 import { PhaseClock } from "../engine/phase-clock.ts";
 import { play, type PlayState } from "../engine/play.ts";
+import { SeenImages } from "../engine/seen-images.ts";
 import { PromptTooLongError } from "../failure.ts";
 import type { RolloutClient } from "../rollout-client.ts";
 import type { AgentPlay, AgentPlayOptions, OpenedEnvironment } from "./context.ts";
@@ -66,6 +67,7 @@ function preparePlay(attempt: WorkflowAttempt, agent: BaseAgent, parts: Parts): 
     phases,
     steps: [],
     observation: "",
+    images: new SeenImages(),
   };
 }
 

@@ -124,20 +124,22 @@ class SessionResponse(_message.Message):
     def __init__(self, observation: _Optional[_Union[Observation, _Mapping]] = ..., error: _Optional[_Union[EnvironmentError, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ...) -> None: ...
 
 class Observation(_message.Message):
-    __slots__ = ("text", "data", "reward", "terminated", "truncated", "info")
+    __slots__ = ("text", "data", "reward", "terminated", "truncated", "info", "images")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     REWARD_FIELD_NUMBER: _ClassVar[int]
     TERMINATED_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     INFO_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
     text: str
     data: _struct_pb2.Value
     reward: float
     terminated: bool
     truncated: bool
     info: _struct_pb2.Struct
-    def __init__(self, text: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., reward: _Optional[float] = ..., terminated: _Optional[bool] = ..., truncated: _Optional[bool] = ..., info: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    images: _containers.RepeatedCompositeFieldContainer[_types_pb2.Image]
+    def __init__(self, text: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., reward: _Optional[float] = ..., terminated: _Optional[bool] = ..., truncated: _Optional[bool] = ..., info: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., images: _Optional[_Iterable[_Union[_types_pb2.Image, _Mapping]]] = ...) -> None: ...
 
 class EnvironmentError(_message.Message):
     __slots__ = ("code", "field", "message")

@@ -165,6 +165,16 @@ class ToolCall(_message.Message):
     arguments_json: str
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
+class Image(_message.Message):
+    __slots__ = ("digest", "media_type", "data")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    media_type: str
+    data: bytes
+    def __init__(self, digest: _Optional[str] = ..., media_type: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
 class Task(_message.Message):
     __slots__ = ("id", "payload", "demonstration", "source", "chosen", "rejected", "tools", "chosen_calls", "rejected_calls")
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -338,7 +348,7 @@ class ModelCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., parent_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., completion_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., version_spans: _Optional[_Iterable[_Union[VersionSpan, _Mapping]]] = ..., finish_reason: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., seed: _Optional[int] = ..., role: _Optional[str] = ..., text: _Optional[str] = ..., fork_reason: _Optional[_Union[ForkReason, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resubmissions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., demonstration_mask: _Optional[_Iterable[int]] = ..., support_ids: _Optional[_Iterable[int]] = ..., support_counts: _Optional[_Iterable[int]] = ..., altered_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("call_id", "observation", "model_response", "action", "thought", "reward", "done", "mc_return", "info")
+    __slots__ = ("call_id", "observation", "model_response", "action", "thought", "reward", "done", "mc_return", "info", "image_digests")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     MODEL_RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -348,6 +358,7 @@ class Step(_message.Message):
     DONE_FIELD_NUMBER: _ClassVar[int]
     MC_RETURN_FIELD_NUMBER: _ClassVar[int]
     INFO_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
     call_id: str
     observation: str
     model_response: str
@@ -357,7 +368,8 @@ class Step(_message.Message):
     done: bool
     mc_return: float
     info: _struct_pb2.Struct
-    def __init__(self, call_id: _Optional[str] = ..., observation: _Optional[str] = ..., model_response: _Optional[str] = ..., action: _Optional[str] = ..., thought: _Optional[str] = ..., reward: _Optional[float] = ..., done: _Optional[bool] = ..., mc_return: _Optional[float] = ..., info: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    image_digests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, call_id: _Optional[str] = ..., observation: _Optional[str] = ..., model_response: _Optional[str] = ..., action: _Optional[str] = ..., thought: _Optional[str] = ..., reward: _Optional[float] = ..., done: _Optional[bool] = ..., mc_return: _Optional[float] = ..., info: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., image_digests: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
     __slots__ = ("id", "role", "steps", "reward", "final_observation")
@@ -398,7 +410,7 @@ class EpisodeTiming(_message.Message):
     def __init__(self, total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., model: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., environment: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Episode(_message.Message):
-    __slots__ = ("id", "job", "group", "sample", "attempt", "purpose", "task", "trajectories", "calls", "termination_reason", "failure", "reward", "is_correct", "metrics", "timing", "seed", "started_at", "masked")
+    __slots__ = ("id", "job", "group", "sample", "attempt", "purpose", "task", "trajectories", "calls", "termination_reason", "failure", "reward", "is_correct", "metrics", "timing", "seed", "started_at", "masked", "images")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +436,7 @@ class Episode(_message.Message):
     SEED_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     MASKED_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
     id: str
     job: str
     group: str
@@ -442,7 +455,8 @@ class Episode(_message.Message):
     seed: int
     started_at: _timestamp_pb2.Timestamp
     masked: bool
-    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., seed: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., masked: _Optional[bool] = ...) -> None: ...
+    images: _containers.RepeatedCompositeFieldContainer[Image]
+    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., group: _Optional[str] = ..., sample: _Optional[int] = ..., attempt: _Optional[int] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., termination_reason: _Optional[_Union[TerminationReason, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., reward: _Optional[float] = ..., is_correct: _Optional[bool] = ..., metrics: _Optional[_Mapping[str, float]] = ..., timing: _Optional[_Union[EpisodeTiming, _Mapping]] = ..., seed: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., masked: _Optional[bool] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class EpisodeSummary(_message.Message):
     __slots__ = ("episode_id", "attempt", "purpose", "termination_reason", "failure_class", "reward", "is_correct", "min_policy_version", "max_policy_version", "sampled_tokens", "unlabelled_tokens", "digest", "steps", "prompt_tokens", "timing", "demonstration_tokens", "failure_message", "task_id", "task_source", "failure_phase", "not_trainable")

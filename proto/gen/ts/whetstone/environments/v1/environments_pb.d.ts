@@ -7,7 +7,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { Duration, Value } from "@bufbuild/protobuf/wkt";
-import type { Module } from "../../types/v1/types_pb.js";
+import type { Image, Module } from "../../types/v1/types_pb.js";
 
 /**
  * Describes the file whetstone/environments/v1/environments.proto.
@@ -425,6 +425,13 @@ export declare type Observation = Message<"whetstone.environments.v1.Observation
    * @generated from field: google.protobuf.Struct info = 6;
    */
   info?: JsonObject | undefined;
+
+  /**
+   * Pictures beside text or data, in order; at most 16. Who receives them checks digests that are set.
+   *
+   * @generated from field: repeated whetstone.types.v1.Image images = 7;
+   */
+  images: Image[];
 };
 
 /**

@@ -108,6 +108,40 @@ export declare type ToolCall = Message<"whetstone.types.v1.ToolCall"> & {
 export declare const ToolCallSchema: GenMessage<ToolCall>;
 
 /**
+ * A picture. Writer: environment, which may leave the digest to who receives it.
+ *
+ * @generated from message whetstone.types.v1.Image
+ */
+export declare type Image = Message<"whetstone.types.v1.Image"> & {
+  /**
+   * SHA-256 of the data, lower-case hex.
+   *
+   * @generated from field: string digest = 1;
+   */
+  digest: string;
+
+  /**
+   * "image/png", "image/jpeg", "image/webp" or "image/gif".
+   *
+   * @generated from field: string media_type = 2;
+   */
+  mediaType: string;
+
+  /**
+   * At most 4 MiB.
+   *
+   * @generated from field: bytes data = 3;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message whetstone.types.v1.Image.
+ * Use `create(ImageSchema)` to create a new message.
+ */
+export declare const ImageSchema: GenMessage<Image>;
+
+/**
  * One thing to attempt. Writer: the job's dataset.
  *
  * @generated from message whetstone.types.v1.Task
@@ -761,6 +795,13 @@ export declare type Step = Message<"whetstone.types.v1.Step"> & {
    * @generated from field: google.protobuf.Struct info = 9;
    */
   info?: JsonObject | undefined;
+
+  /**
+   * Pictures that the agent saw beside the observation, in order: digests of `Episode.images`.
+   *
+   * @generated from field: repeated string image_digests = 10;
+   */
+  imageDigests: string[];
 };
 
 /**
@@ -1022,6 +1063,13 @@ export declare type Episode = Message<"whetstone.types.v1.Episode"> & {
    * @generated from field: bool masked = 18;
    */
   masked: boolean;
+
+  /**
+   * Each picture that a step names, once, however many steps show it. At most 32 MiB together.
+   *
+   * @generated from field: repeated whetstone.types.v1.Image images = 19;
+   */
+  images: Image[];
 };
 
 /**

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { silentLogger } from "@whetstone/telemetry";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startProxy } from "./app.ts";
+import { ProxyConfigSchema } from "./config.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "whetstone-card-"));
+let models: unknown;
+let engine: Server;
+
+beforeAll(async () => {
+  engine = createServer((_request, response) => {
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(models));
+  });
+  await new Promise<void>((resolve) => engine.listen(0, "127.0.0.1", resolve));
+});
+afterAll(() => {
+  engine.close();
+  engine.closeAllConnections();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function askedThroughTheProxy(): Promise<unknown> {
+  const engineUrl = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`;
+  const config = ProxyConfigSchema.parse({ engineUrl, dataPort: 0, controlPort: 0 });
+  await using proxy = await startProxy(config, { logger: silentLogger });
+  return await (await fetch(`${proxy.dataUrl}/v1/models`)).json();
+}
+
+function modelFolder(name: string, config: object): string {
+  const path = join(folder, name);
+  mkdirSync(path);
+  writeFileSync(join(path, "config.json"), JSON.stringify(config));
+  return path;
+}
+
+describe("what a model takes", () => {
+  it("is told beside what the engine says, by the config of its folder", async () => {
+    const [sees, reads] = [modelFolder("sees", { vision_config: {} }), modelFolder("reads", { model_type: "llama" })];
+    models = {
+      object: "list",
+      data: [{ id: "a", root: sees, max_model_len: 9 }, { id: "b", root: reads }, { id: "c" }],
+    };
+    expect(await askedThroughTheProxy()).toEqual({
+      object: "list",
+      data: [
+        { id: "a", root: sees, max_model_len: 9, modalities: ["text", "image"] },
+        { id: "b", root: reads, modalities: ["text"] },
+        { id: "c", modalities: ["text"] },
+      ],
+    });
+  });
+
+  it("is not told where the engine says something else", async () => {
+    models = { error: "not ready" };
+    expect(await askedThroughTheProxy()).toEqual(models);
+  });
+});
