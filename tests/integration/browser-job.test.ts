@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of MiniWoB++ through all services, by a policy that reads them, while the env-runner with its browsers is killed.
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { canHaveBrowsers, miniwobFolder } from "@whetstone/browser/test-support";
 import { JobPhase, JobService } from "@whetstone/proto/jobs/v1/jobs";
@@ -29,11 +29,16 @@ describe.runIf(canHaveBrowsers)("a job with browsers", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it("is paid for what its pages say, loses nothing when the env-runner is killed, and its books balance", async () => {
+  it("is paid for what its pages say and keeps their pictures, loses nothing when the env-runner is killed, and its books balance", async () => {
     const name = "browser-job";
     const document = browserJob(folder, { name, model: runtime.model, steps: STEPS, groups: GROUPS });
+    const args = { maxSteps: 3, screenshot: true, marks: true };
+    const environment = { ...document.environment, args };
     const file = join(folder, "job.json");
-    writeFileSync(file, JSON.stringify(document));
+    writeFileSync(file, JSON.stringify({ ...document, agent: { kind: "web", args: { images: true } }, environment }));
+    const shown = runtime.whet("train", file, "--no-watch");
+    expect([shown.status, shown.output]).toEqual([2, expect.stringContaining("agent.args.images")]);
+    writeFileSync(file, JSON.stringify({ ...document, environment }));
     const submitted = runtime.whet("train", file, "--no-watch");
     expect(submitted.status, submitted.output).toBe(0);
     await using jobs = createClient(JobService, runtime.address("controller"));
@@ -47,5 +52,10 @@ describe.runIf(canHaveBrowsers)("a job with browsers", () => {
     const sound = { lost: 0, duplicated: 0, stale: 0, unlabelled: 0, inFlight: 0 };
     expect(runtime.whet("jobs", "audit", name).json).toMatchObject({ ...sound, trained: STEPS * GROUPS * GROUP });
     expect(rates).toEqual([1, 1, 1]);
+    const page = join(folder, "episode.html");
+    const { json } = runtime.whet("episodes", "show", `${name}/g0/s0`, "--html", page);
+    const digest = expect.stringMatching(/^[0-9a-f]{64}$/u) as string;
+    expect(json).toMatchObject({ episode: { images: [{ mediaType: "image/png", digest }] } });
+    expect(readFileSync(page, "utf8")).toContain('<img src="data:image/png;base64,');
   }, 900_000);
 });

@@ -3,8 +3,8 @@
 import { writeFile } from "node:fs/promises";
 import { toJson } from "@bufbuild/protobuf";
 import { isAbort } from "@whetstone/core";
-import { GetEpisodeResponseSchema } from "@whetstone/proto/jobs/v1/jobs";
-import type { Episode, EpisodeSummary } from "@whetstone/proto/types/v1/types";
+import { type GetEpisodeResponse, GetEpisodeResponseSchema } from "@whetstone/proto/jobs/v1/jobs";
+import type { EpisodeSummary } from "@whetstone/proto/types/v1/types";
 import {
   EpisodeSummarySchema,
   FailureClass,
@@ -17,7 +17,7 @@ import {
 import { CliError, badInput } from "../cli-error.ts";
 import { enumShortName, shortNames } from "../terminal/enum-names.ts";
 import { episodeHtml } from "../episodes/episode-html.ts";
-import { episodeHead, episodeText, type EpisodeTextOptions } from "../episodes/episode-text.ts";
+import { episodeHead, episodeText } from "../episodes/episode-text.ts";
 import { formatNumber, formatTable } from "../terminal/format.ts";
 import type { CommandContext, CommonOptions } from "./context.ts";
 import { connect } from "./jobs.ts";
@@ -78,24 +78,26 @@ export async function showEpisode(
   await using client = connect(flags, context);
   const answer = await client.getEpisode({ episodeId: id });
   if (!answer.episode) throw new CliError("CONTRACT_VIOLATION", "the controller answered without the episode");
+  if (flags.html !== undefined) await writePage(flags.html, answer);
   if (flags.json === true) return context.terminal.json(toJson(GetEpisodeResponseSchema, answer));
+  if (flags.html !== undefined) return context.terminal.line(`${id} in ${flags.html}`);
   const options = {
     tokens: flags.tokens === true,
     paint: context.terminal.paint,
     ...(answer.trainedInStep === undefined ? {} : { trainedInStep: answer.trainedInStep }),
   };
-  if (flags.html === undefined) for (const line of episodeText(answer.episode, options)) context.terminal.line(line);
-  else await writePage(flags.html, answer.episode, options, context);
+  for (const line of episodeText(answer.episode, options)) context.terminal.line(line);
 }
 
-async function writePage(path: string, episode: Episode, options: EpisodeTextOptions, { terminal }: CommandContext) {
-  const head = episodeHead(episode, { ...options, paint: (_style, text) => text });
+async function writePage(path: string, { episode, trainedInStep }: GetEpisodeResponse): Promise<void> {
+  if (episode === undefined) return;
+  const plain = { tokens: false, paint: (_style: unknown, text: string) => text };
+  const head = episodeHead(episode, { ...plain, ...(trainedInStep === undefined ? {} : { trainedInStep }) });
   await writeFile(path, episodeHtml(episode, head)).catch((error: unknown) => {
     throw badInput([
       { path: "--html", reason: `${path} cannot be written (${(error as NodeJS.ErrnoException).code})` },
     ]);
   });
-  terminal.line(`${episode.id} in ${path}`);
 }
 
 function isFailed(summary: EpisodeSummary): boolean {
