@@ -32,10 +32,8 @@ describe.runIf(canHaveBrowsers)("a job with browsers", () => {
   it("is paid for what its pages say and keeps their pictures, loses nothing when the env-runner is killed, and its books balance", async () => {
     const name = "browser-job";
     const document = browserJob(folder, { name, model: runtime.model, steps: STEPS, groups: GROUPS });
-    const environment = {
-      ...document.environment,
-      args: { ...document.environment.args, screenshot: true, marks: true },
-    };
+    const args = { maxSteps: 3, screenshot: true, marks: true };
+    const environment = { ...document.environment, args };
     const file = join(folder, "job.json");
     writeFileSync(file, JSON.stringify({ ...document, agent: { kind: "web", args: { images: true } }, environment }));
     const shown = runtime.whet("train", file, "--no-watch");

@@ -714,7 +714,7 @@ export declare type ModelCall = Message<"whetstone.types.v1.ModelCall"> & {
 
   /**
    * What drew its tokens from another distribution than the job's, by the names of the request's fields: "temperature",
-   * "presence_penalty", "response_format". Not empty: context, never trained.
+   * "presence_penalty", "response_format"; "images" where its prompt had pictures. Not empty: context, never trained.
    *
    * @generated from field: repeated string altered_by = 20;
    */
