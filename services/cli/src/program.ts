@@ -306,8 +306,8 @@ function addModelCommands(program: Command, context: CommandContext): void {
     .action(async (directory: string, flags: object) =>
       (await load()).importModel(directory, flags as { source: string }, context),
     );
-  command(models, "check <dir>", "can this folder be trained, and are its conversations exact?").action(async (directory: string, flags: object) =>
-    (await load()).check(directory, flags, context),
+  command(models, "check <dir>", "can this folder be trained, and are its conversations exact?").action(
+    async (directory: string, flags: object) => (await load()).check(directory, flags, context),
   );
   addArtifactCommands(models, "models", context);
 }
