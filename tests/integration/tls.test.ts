@@ -68,18 +68,23 @@ describe("with TLS between all services", () => {
     await expect(runner.describe({})).rejects.toThrow(/engine may not call/);
   });
 
-  it("an env-runner reads artifacts by digest, and neither their names nor anything else of the controller's", async () => {
-    const tls = as("env-runner").to("controller");
-    await using artifacts = createClient(ArtifactService, runtime.address("controller"), { tls });
-    const digest = "ab".repeat(32);
-    await expect(artifacts.getArtifact({ of: { case: "digest", value: digest } })).rejects.toThrow(/not in the store/);
-    const name = { kind: ArtifactKind.MODELS, name: "tiny" };
-    await expect(artifacts.getArtifact({ of: { case: "name", value: name } })).rejects.toThrow(/ask by digest/);
-    await expect(artifacts.listArtifacts({ kind: ArtifactKind.MODELS })).rejects.toThrow(/env-runner may not call/);
-    await expect(artifacts.abortPush({ digest })).rejects.toThrow(/env-runner may not call/);
-    await using jobs = createClient(JobService, runtime.address("controller"), { tls });
-    await expect(jobs.listJobs({})).rejects.toThrow(/env-runner may not call/);
-  });
+  it.each(["env-runner", "trainer", "engine", "gateway"] as const)(
+    "role %s reads artifacts by digest, and neither their names nor anything else of the controller's",
+    async (role) => {
+      const tls = as(role).to("controller");
+      await using artifacts = createClient(ArtifactService, runtime.address("controller"), { tls });
+      const digest = "ab".repeat(32);
+      await expect(artifacts.getArtifact({ of: { case: "digest", value: digest } })).rejects.toThrow(
+        /not in the store/,
+      );
+      const name = { kind: ArtifactKind.MODELS, name: "tiny" };
+      await expect(artifacts.getArtifact({ of: { case: "name", value: name } })).rejects.toThrow(/asks by digest/);
+      await expect(artifacts.listArtifacts({ kind: ArtifactKind.MODELS })).rejects.toThrow(`${role} may not call`);
+      await expect(artifacts.abortPush({ digest })).rejects.toThrow(`${role} may not call`);
+      await using jobs = createClient(JobService, runtime.address("controller"), { tls });
+      await expect(jobs.listJobs({})).rejects.toThrow(`${role} may not call`);
+    },
+  );
 
   it("a caller without a certificate reaches nothing", async () => {
     await using jobs = createClient(JobService, runtime.address("controller"), { deadlineMs: 2_000 });

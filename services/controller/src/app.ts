@@ -29,9 +29,9 @@ const NATS_NEEDED = "2.12.0";
 
 const SANDBOX_CALLS = ["getSandboxPool", "claimSandbox", "releaseSandbox", "getSandbox"];
 
-/** Env-runners fetch what their sessions name, by digest, and claim sandboxes. */
 /** Of whoever shares no volume with the controller. */
 const ARTIFACT_CALLS = ["getArtifact", "readFile"];
+/** Env-runners fetch what their sessions name, by digest, and claim sandboxes. */
 const CALLERS: Callers = {
   client: true,
   console: true,
