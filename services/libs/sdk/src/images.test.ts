@@ -46,7 +46,7 @@ describe("an environment's pictures", () => {
 
   it.each([
     ["pixels", /reset\(\) returned images "pixels": it must be a list/u],
-    [[PNG, {}], /reset\(\) returned a bad picture: images\[1\]\.mediaType/u],
+    [[PNG, {}], /reset\(\) returned a bad picture: images\[1\]\.data/u],
     [Array(MAX_IMAGES + 1).fill(PNG), /returned 17 images: 16 at most/u],
   ])("that are wrong are the environment's failure", (images, message) => {
     expect(resetWith(images)).toThrow(expect.objectContaining({ failureClass: "ENVIRONMENT" }));
