@@ -26,8 +26,11 @@ export async function checkAgent(
     const names = [...new Set(known.map((described) => described.kind))].join(", ");
     return [{ path: "agent.kind", reason: `unknown agent "${kind}"; known: ${names}`, curable: true }];
   }
-  const args = argumentFaults(found, spec.agent?.args ?? {});
-  const faults = [...checkPlayed(spec, found.form), ...args, ...(await checkImages(spec, found, modelPath))];
+  const faults = [
+    ...checkPlayed(spec, found.form),
+    ...argumentFaults(found, spec.agent?.args ?? {}),
+    ...(await checkImages(spec, found, modelPath)),
+  ];
   if (found.form !== AgentForm.AGENT || spec.environment?.kind) return faults;
   return [...faults, { path: "environment.kind", reason: `is required: the environment that agent "${kind}" acts in` }];
 }

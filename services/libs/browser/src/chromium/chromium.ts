@@ -59,7 +59,11 @@ export class Chromium implements AsyncDisposable {
       throw new WhetstoneError("UNAVAILABLE", `Chromium ended at once; ${words.text}`);
     });
     gone.catch(() => undefined);
-    const browser = await Promise.race([connect(transport, startTimeoutMs), gone]);
+    const browser = await Promise.race([connect(transport, startTimeoutMs), gone]).catch(async (error: unknown) => {
+      // Its pipe may be closed before its end is known, which says more.
+      await Promise.race([gone, sleep(LAST_WORDS_MS)]);
+      throw error;
+    });
     const session = await browser.newBrowserCDPSession();
     const reach = new Reach(process.sandbox, folder);
     undo.move();
