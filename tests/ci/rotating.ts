@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages of CI that take turns. Each adds at most about ten minutes to a run.
+import { LONGEST } from "./one-machine.ts";
 import type { E2eStage, Stage } from "./stage.ts";
 
 const IMAGES = ["deploy/images", "package-lock.json", "python-trainer/requirements.txt"];
@@ -243,14 +244,6 @@ export const ROTATING: readonly Stage[] = [
     ],
   },
   {
-    name: "one machine: a sample of the tasks of repairing libraries",
-    project: "unit",
-    tests: ["tests/integration/swe-sample.test.ts"],
-    environment: { WHETSTONE_TASKS_SAMPLE: "24" },
-    minutes: 3,
-    paths: ["examples/swe", "services/libs/swe/src", "services/cli/src/tasks", "python-trainer/src/whetstone_tasks"],
-  },
-  {
     name: "one machine: tasks of MiniWoB++ and of our sites by who knows them",
     project: "unit",
     tests: [
@@ -390,11 +383,11 @@ export const ROTATING: readonly Stage[] = [
     paths: [
       "deploy/local/setup-python-packages.sh",
       "python-trainer/src/whetstone_env",
-      "services/env-runner/src/environments/harbor.ts",
-      "services/env-runner/src/environments/openenv.ts",
+      "services/env-runner/src/environments",
       "services/libs/harbor",
       "services/libs/openenv",
       "tests/integration/other-environments",
     ],
   },
+  ...LONGEST,
 ];
