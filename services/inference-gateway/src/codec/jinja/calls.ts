@@ -47,7 +47,8 @@ const OF_OBJECTS: Readonly<Record<string, (own: ValueObject, args: readonly Valu
 export function callMethod(object: Value, name: string, args: readonly Value[], named: Named): Value {
   if (named.size > 0) throw new NotCompiled("a method with named arguments");
   if (isObject(object) && has(object, name)) throw new NotCompiled("a call of an object's own");
-  const method = typeof object === "string" ? OF_TEXTS[name] : isObject(object) ? OF_OBJECTS[name] : undefined;
+  const methods = typeof object === "string" ? OF_TEXTS : isObject(object) ? OF_OBJECTS : {};
+  const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
   if (method === undefined) throw new NotCompiled(`method ${name}`);
   return (method as Method)(object as never, args);
 }

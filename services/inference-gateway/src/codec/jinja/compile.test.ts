@@ -60,6 +60,7 @@ const TEMPLATES = [
   "{{ range(3) | list }}{{ range(1, 4) | length }}{{ raise_exception('no') }}",
   "{{ raise_exception('refused: ' ~ n) }}",
   "{{ text | nothing }}",
+  "{{ text.toString() }}{{ object.hasOwnProperty('a') }}{{ object.constructor }}{{ people | selectattr('name', 'toString') | length }}",
   "{{ (1, 2) }}{{ 1.5 }}{{ 3.0 }}{{ 2 ** 3 }}{{ n | string + '!' }}{{ list | sort }}{{ people | length > 2 }}",
   "{%- if n == 1 -%} one {%- elif n == 3 -%} three {%- else -%} more {%- endif -%}",
   "{% filter upper %}x{% endfilter %}{{ absent.x.y }}",

@@ -77,12 +77,12 @@ export function selected(items: Value, [attribute, test, wanted]: readonly strin
 function attributeTest(name: string | undefined, wanted: string | undefined): Test {
   if (name === undefined) return isTrue;
   if (name === "equalto" || name === "eq") return (value) => isEqual(value, wanted);
-  const test = TESTS[name];
+  const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined;
   if (test === undefined) throw new NotCompiled(`test ${name}`);
   return test;
 }
 
-/** @param names  the first is the object's own, as in `x.y` */
+/** `object.property`, or `object[property]`. */
 export function member(object: Value, property: Value): Value {
   if (isObject(object)) {
     const key = string(property);
