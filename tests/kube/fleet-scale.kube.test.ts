@@ -83,8 +83,8 @@ describe("an InferenceFleet that is scaled while a job trains", () => {
     });
 
     await using view = createClient(FleetViewService, controller.address);
-    const { fleets, policy } = await view.listFleets({});
-    expect(policy).toBe(JOB);
+    const { fleets, policies } = await view.listFleets({});
+    expect(policies).toMatchObject([{ policy: JOB }]);
     expect(fleets).toMatchObject([{ name: "f", wanted: 2, replicas: [{ name: "f-0" }, { name: "f-1" }] }]);
     await view.scaleFleet({ name: "f", replicas: 1 });
     const down = await seconds(async () => !(await isThere("f-1")));

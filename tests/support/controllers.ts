@@ -44,6 +44,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     model,
     engines,
     gateways: 1,
+    trainers: 1,
     trainerDtype: "float32",
     trainerBackend: "local",
     trainerRanks: 1,

@@ -112,6 +112,7 @@ function runtimeOptions(target: Command): Command {
   target
     .option("--engines <n>", "number of engines (default: 1)")
     .option("--gateways <n>", "replicas of the gateway, see docs/gateways.md (default: 1)")
+    .option("--trainers <n>", "jobs that can train at once, see docs/several-jobs.md (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
     .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
     .option(

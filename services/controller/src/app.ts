@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { auditJob } from "@whetstone/audit";
 import { DEFAULT_POOL, ensureJobStreams, ensurePlatform, requireServerVersion } from "@whetstone/messaging";
 import { type Callers, type RpcServer, type ServiceImplementation, startServer } from "@whetstone/rpc";
+import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
 import { openTls } from "@whetstone/tls";
 import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
@@ -18,6 +19,7 @@ import { fleetView } from "./fleet/fleet-view.ts";
 import { jobService } from "./jobs/service/job-service.ts";
 import { poolService } from "./pools/pool-service.ts";
 import { sandboxService } from "./sandboxes/sandbox-service.ts";
+import type { Room } from "./loop/next-job.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type LeaderWork, runAsLeader } from "./leading/run-as-leader.ts";
 import { startOperator } from "./operator/operator.ts";
@@ -26,6 +28,9 @@ import { openNats, openWorld, type World } from "./world.ts";
 
 /** Oldest nats-server whose streams keep our promises: stricter API checks and repairs of consumers after restarts. */
 const NATS_NEEDED = "2.12.0";
+
+/** Jobs wait for their turn meanwhile. */
+const LIST_MS = 3_000;
 
 const SANDBOX_CALLS = ["getSandboxPool", "claimSandbox", "releaseSandbox", "getSandbox"];
 
@@ -60,6 +65,7 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   const scheduler = new Scheduler({
     logger,
     jobs: () => mirror.all(),
+    capacity: () => capacityOf(world),
     prepare: (job) =>
       ensureJobStreams(nats, job.spec?.name ?? "", {
         maxTasks: config.maxTasks,
@@ -166,7 +172,7 @@ function serveJobs(
       service,
       artifactService(world.artifacts),
       poolService(poolsOf(world), world.findHost),
-      fleetView(fleetsOf(world), () => world.fleet.wanted),
+      fleetView(fleetsOf(world), world.fleet),
       ...sandboxes,
     ],
     logger: world.logger,
@@ -178,7 +184,17 @@ function serveJobs(
 }
 
 function fleetsOf({ kube, fleet, fleetClient }: World): FleetDirectory {
-  return kube ? clusterFleets(kube, fleetClient) : localFleet(fleetClient, () => fleet.wanted);
+  return kube ? clusterFleets(kube, fleetClient) : localFleet(fleetClient, fleet);
+}
+
+/** Engines that the gateway knows and trusts. One that is away has none, and the first job waits for it. */
+async function capacityOf({ fleetClient, trainers }: World): Promise<Room> {
+  const listed = fleetClient.listEngines({}, { deadlineMs: LIST_MS });
+  const { engines } = await listed.catch(() => ({ engines: [] }));
+  return {
+    engines: engines.filter(({ state }) => state !== EngineState.QUARANTINED).length,
+    trainers: trainers.size,
+  };
 }
 
 function poolsOf({ kube, config, findHost }: World): PoolDirectory {

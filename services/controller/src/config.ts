@@ -14,7 +14,8 @@ export const ConfigSchema = z.strictObject({
   streamReplicas: z.number().int().min(1).max(5).default(1),
   /** FleetService of the gateway's replicas, "host:port" with commas between; a host stands for all of its addresses. */
   fleetAddress: z.array(z.string().regex(/:\d+$/, 'must be "host:port"')).min(1),
-  trainerAddress: z.string(),
+  /** TrainerService of each trainer, "host:port" with commas between: so many jobs train at once. */
+  trainerAddress: z.array(z.string().min(1)).min(1),
   /** EnvironmentService of the default pool's one env-runner. Absent, on Kubernetes: EnvironmentPools. */
   envAddress: z.string().optional(),
   orchestratorAddress: z.string(),

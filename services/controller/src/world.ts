@@ -32,7 +32,7 @@ import { jobsByDigest } from "./artifacts/job-artifacts.ts";
 import { readLedger } from "./loop/batch/kv-ledger.ts";
 import { Lead } from "./leading/lead.ts";
 import { NatsWatch } from "./nats/nats-watch.ts";
-import { TrainerClient } from "./loop/trainer/trainer-client.ts";
+import { TrainerPool } from "./loop/trainer/trainer-pool.ts";
 import type { Config } from "./config.ts";
 import { openCluster } from "./leading/run-as-leader.ts";
 
@@ -53,7 +53,8 @@ export interface World extends ControllerBase {
   readonly kube: Kube | undefined;
   readonly fleet: EngineFleet;
   readonly fleetClient: Gateways;
-  readonly trainer: TrainerClient;
+  readonly trainers: TrainerPool;
+  /** Of the first trainer: all of them are set up alike. */
   readonly trainerClient: RpcClient<typeof TrainerService>;
   readonly findHost: FindHost;
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
@@ -80,7 +81,12 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     connect: (address) => fencedFleet(createClient(FleetService, address, { tls: tls?.to("gateway") }), lead),
   });
   const fleetClient = stack.use(everyGateway(gateways, logger));
-  const trainerClient = stack.use(createClient(TrainerService, config.trainerAddress, { tls: tls?.to("trainer") }));
+  const trainers = stack.use(
+    new TrainerPool(
+      config.trainerAddress.map((address) => createClient(TrainerService, address, { tls: tls?.to("trainer") })),
+    ),
+  );
+  const [trainerClient] = trainers.clients as [RpcClient<typeof TrainerService>];
   const rollouts = stack.use(
     createClient(RolloutService, config.orchestratorAddress, { tls: tls?.to("orchestrator") }),
   );
@@ -113,7 +119,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     findHost: findHostBy(parts, kube),
     store,
     records: new JobRecords(streams, ledger, runPathOf),
-    storedRuns: new StoredRuns({ trainerClient, policies: ledger.policies }),
+    storedRuns: new StoredRuns({ trainers: trainers.clients, policies: ledger.policies }),
     fleet: new EngineFleet({
       client: fleetClient,
       logger,
@@ -128,8 +134,10 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
         fencedSeconds.observe(fenced);
       },
       onBehind: (words) => notices.set("engines", words ? [{ reason: "EnginesBehind", message: behind(words) }] : []),
+      onWithout: (jobs) =>
+        notices.set("shares", jobs.length > 0 ? [{ reason: "TooFewEngines", message: without(jobs) }] : []),
     }),
-    trainer: new TrainerClient({ client: trainerClient, runPathOf, logger, lead }),
+    trainers,
     rollouts,
     bundles: openBundleStore(nats),
     artifacts: new Artifacts(config.dataPath, async () =>
@@ -143,6 +151,10 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
 
 function behind(words: string): string {
   return `Engines do not take the newest weights and are asked again; others go on. ${words}`;
+}
+
+function without(jobs: readonly string[]): string {
+  return `There are fewer engines than jobs that run: ${jobs.join(", ")} waits for one.`;
 }
 
 function findHostBy({ config, nats, logger, tls }: ControllerBase, kube: Kube | undefined): FindHost {

@@ -23,8 +23,9 @@ export async function fleetStatus(flags: CommonOptions, context: CommandContext)
   const answer = await client.listFleets({});
   const { terminal } = context;
   if (flags.json === true) return terminal.json(toJson(ListFleetsResponseSchema, answer));
-  const { policy, policyVersion, fleets } = answer;
-  terminal.line(policy === "" ? "no job runs" : `wanted: ${policy}:${policyVersion ?? 0n}`);
+  const { policies, fleets } = answer;
+  const wanted = policies.map(({ policy, policyVersion }) => policyLabel(policy, policyVersion));
+  terminal.line(wanted.length === 0 ? "no job runs" : `wanted: ${wanted.join(", ")}`);
   if (fleets.length === 0) terminal.line("no fleets yet: make an InferenceFleet");
   for (const fleet of fleets) print(fleet, context);
 }

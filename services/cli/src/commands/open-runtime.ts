@@ -22,6 +22,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly model?: string;
   readonly engines?: string;
   readonly gateways?: string;
+  readonly trainers?: string;
   readonly trainerThreads?: string;
   readonly trainerDtype?: string;
   readonly trainerBackend?: string;
@@ -68,6 +69,7 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
   const trainer = readTrainer(flags, environment, violations);
   const gateways = readInteger(flags.gateways ?? "1", "--gateways", [1, 16], violations);
+  const trainers = readInteger(flags.trainers ?? "1", "--trainers", [1, 16], violations);
   const ports = readPorts(flags, environment, violations);
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
   const objectStore = readObjectStore(flags, environment, violations);
@@ -76,7 +78,7 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   if (ownData && Object.keys(objectStore).length === 0)
     violations.push({ path: "--own-data", reason: "needs --object-store: weights have no other way to engines" });
   if (violations.length > 0) throw badInput(violations);
-  return { engines, gateways, ...trainer, ports, pythonEnvironments, objectStore, ownData, ...weights };
+  return { engines, gateways, trainers, ...trainer, ports, pythonEnvironments, objectStore, ownData, ...weights };
 }
 
 /** Made now, so that a place where nothing can be written is refused before anything starts. */

@@ -20,6 +20,8 @@ export interface TableOptions {
   readonly engines: number;
   /** Replicas of the gateway. */
   readonly gateways: number;
+  /** Each works for one job at a time. */
+  readonly trainers: number;
   readonly trainerThreads: number;
   readonly trainerDtype: string;
   readonly trainerBackend: string;
@@ -65,17 +67,21 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   );
   const gateways = Array.from({ length: options.gateways }, (_, index) =>
     gateway(
-      gatewayName(index),
+      numbered("gateway", index),
       engines,
       {
-        http: port(gatewayName(index)),
-        grpc: port(`${gatewayName(index)}-grpc`),
-        agents: port(`${gatewayName(index)}-agents`),
+        http: port(numbered("gateway", index)),
+        grpc: port(`${numbered("gateway", index)}-grpc`),
+        agents: port(`${numbered("gateway", index)}-agents`),
       },
       options.ownData ? artifactAddress(port("controller")) : {},
     ),
   );
   const gatewayNames = gateways.map(({ name }) => name);
+  const trainers = Array.from({ length: options.trainers }, (_, index) => {
+    const name = numbered("trainer", index);
+    return trainer(name, options, { grpc: port(name), weights: port(`${name}-weights`) }, port);
+  });
   const runners = pythonRunner(options, port("env-runner-python"));
   const runnerNames = ["env-runner", ...runners.map(({ name }) => name)];
   // Where they fetch the model that they start with, they wait for the controller.
@@ -102,7 +108,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
       },
     }),
     ...runners,
-    trainer(options, { grpc: port("trainer"), weights: port("trainer-weights") }, port("nats"), port("controller")),
+    ...trainers,
     node({
       name: "orchestrator",
       folder: "rollout-orchestrator",
@@ -119,13 +125,20 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
     }),
     node({
       name: "controller",
-      needs: ["nats", ...gatewayNames, ...runnerNames, "trainer", "orchestrator", ...engineNames],
+      needs: [
+        "nats",
+        ...gatewayNames,
+        ...runnerNames,
+        ...trainers.map(({ name }) => name),
+        "orchestrator",
+        ...engineNames,
+      ],
       grpc: port("controller"),
       settings: {
         WHETSTONE_NATS_URL: natsUrl(port("nats")),
         WHETSTONE_NATS_MONITORS: `http://${HOST}:${port("nats-monitor")}`,
         WHETSTONE_FLEET_ADDRESS: gateways.map(({ ports }) => `${HOST}:${ports["grpc"]}`).join(","),
-        WHETSTONE_TRAINER_ADDRESS: `${HOST}:${port("trainer")}`,
+        WHETSTONE_TRAINER_ADDRESS: trainers.map(({ ports }) => `${HOST}:${ports["grpc"]}`).join(","),
         ...environments,
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
@@ -139,15 +152,20 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 const UNNAMED = ["nats-monitor", "gateway-agents", "env-runner-python", "trainer-weights"];
 
 /** The first has the name that a single one has. */
-function gatewayName(index: number): string {
-  return index === 0 ? "gateway" : `gateway-${index}`;
+function numbered(service: "gateway" | "trainer", index: number): string {
+  return index === 0 ? service : `${service}-${index}`;
 }
 
-/** Engines beyond the first get the ports after it when it is fixed; gateways beyond the first get free ones. */
+/** Engines beyond the first get the ports after it when it is fixed; gateways and trainers beyond the first get free ones. */
 async function choosePorts(options: TableOptions): Promise<(name: string) => number> {
   const names = PORT_NAMES.filter((name) => name !== "engine");
-  const more = Array.from({ length: options.gateways - 1 }, (_, index) => gatewayName(index + 1));
-  const unnamed = [...UNNAMED, ...more.flatMap((name) => [name, `${name}-grpc`, `${name}-agents`])];
+  const beyond = (service: "gateway" | "trainer", count: number): string[] =>
+    Array.from({ length: count - 1 }, (_, index) => numbered(service, index + 1));
+  const unnamed = [
+    ...UNNAMED,
+    ...beyond("gateway", options.gateways).flatMap((name) => [name, `${name}-grpc`, `${name}-agents`]),
+    ...beyond("trainer", options.trainers).flatMap((name) => [name, `${name}-weights`]),
+  ];
   const free = await freePorts(names.length + options.engines + unnamed.length);
   const chosen = new Map<string, number>(unnamed.map((name) => [name, free.pop() as number]));
   for (const name of names) chosen.set(name, options.ports[name] ?? (free.pop() as number));
@@ -225,10 +243,10 @@ function engine(options: TableOptions, index: number, port: number, controllerPo
 }
 
 function trainer(
+  name: string,
   options: TableOptions,
   ports: { readonly grpc: number; readonly weights: number },
-  natsPort: number,
-  controllerPort: number,
+  port: (name: string) => number,
 ): ServiceSpec {
   const threads = String(options.trainerThreads);
   const args = [
@@ -237,7 +255,7 @@ function trainer(
     "--port",
     String(ports.grpc),
     "--nats",
-    natsUrl(natsPort),
+    natsUrl(port("nats")),
     "--threads",
     threads,
     "--device",
@@ -253,7 +271,7 @@ function trainer(
     String(ports.weights),
   ];
   return {
-    name: "trainer",
+    name,
     needs: ["nats"],
     command: python("whetstone_trainer", args),
     // Whoever submits jobs here runs the trainer, too.
@@ -263,7 +281,7 @@ function trainer(
       ...logLevel(),
       ...pick(["WHETSTONE_ALGORITHM_HANG_MS"]),
       ...options.objectStore,
-      ...ownData(options, "trainer", controllerPort),
+      ...ownData(options, name, port("controller")),
       WHETSTONE_ALGORITHM_MODULES: "1",
     },
     ports,

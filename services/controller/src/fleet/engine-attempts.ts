@@ -68,7 +68,7 @@ export class EngineAttempts {
   }
 
   /** What engines said that failed more than once; a first failure may be over at the next attempt. Empty: none did. */
-  behind(engines: readonly Engine[], policy: string): string {
+  behind(engines: readonly Pick<Engine, "id">[], policy: string): string {
     const all = engines.map(({ id }) => ({ id, last: this.#of(id, policy) }));
     return all
       .filter(({ last }) => (last?.failed ?? 0) >= TOLD_AFTER)

@@ -17,6 +17,7 @@ import {
   type ReplicaStatus,
   type StoredFleet,
 } from "../operator/inference-fleet/schema.ts";
+import type { EngineFleet } from "./engine-fleet.ts";
 import type { Gateways } from "./gateways/every-gateway.ts";
 
 /** Engines as people see them. */
@@ -56,11 +57,16 @@ async function enginesOf(gateway: Gateway): Promise<Engine[]> {
 }
 
 /** On one machine: the engines that the gateway was told of at its start. */
-export function localFleet(gateway: Gateway, wanted: () => { readonly job: string } | undefined): FleetDirectory {
+export function localFleet(gateway: Gateway, fleet: Pick<EngineFleet, "wantedOf">): FleetDirectory {
   return {
     async list() {
       const { engines } = await gateway.listEngines({}, { deadlineMs: GATEWAY_MS });
-      return [create(FleetSchema, { name: "local", replicas: engines.map((engine) => ofGateway(engine, wanted())) })];
+      return [
+        create(FleetSchema, {
+          name: "local",
+          replicas: engines.map((engine) => ofGateway(engine, fleet.wantedOf(engine.id))),
+        }),
+      ];
     },
     scale: () => {
       const message = "engines of this machine are started by `whet up --engines N`; fleets scale on Kubernetes";

@@ -70,7 +70,7 @@ describe("weights that every engine refuses", () => {
       repairs += 1;
       return repaired.promise;
     };
-    const serving = fleet.serve(policy, AbortSignal.timeout(60_000), repair);
+    const serving = fleet.serve(policy, AbortSignal.timeout(60_000), { repair });
     await waitFor(() => repairs === 1);
     repaired.resolve();
     expect(await serving).toBe(1);
@@ -95,7 +95,7 @@ describe("weights that every engine refuses", () => {
         repairs += 1;
         return run();
       };
-      const result = await fleet.serve(policy, stop.signal, repair).catch((error: unknown) => error);
+      const result = await fleet.serve(policy, stop.signal, { repair }).catch((error: unknown) => error);
       clearTimeout(timer);
       await fleet.release("job");
       expect(stop.signal.aborted ? "waiting" : (result as WhetstoneError).code).toBe(expected);

@@ -8,7 +8,8 @@ import { silentLogger } from "@whetstone/telemetry";
 import { type ScriptedEngine, startScriptedEngine, waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { oneGateway } from "../../test-support/one-gateway.ts";
-import { EngineFleet, type SwitchTimes } from "./engine-fleet.ts";
+import { EngineFleet } from "./engine-fleet.ts";
+import type { SwitchTimes } from "./engine-switch.ts";
 
 const policy = create(PolicyRecordSchema, { job: "job", policyVersion: 1n, path: "/w" });
 

@@ -10,17 +10,21 @@ import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { FleetDirectory } from "./fleet-directory.ts";
 
 /** What a job wants engines to serve. */
-export interface WantedPolicy {
+interface WantedPolicy {
   readonly job: string;
   readonly policyVersion: bigint;
 }
 
-export function fleetView(fleets: FleetDirectory, wanted: () => WantedPolicy | undefined): ServiceImplementation {
+export function fleetView(
+  fleets: FleetDirectory,
+  fleet: { readonly wanted: readonly WantedPolicy[] },
+): ServiceImplementation {
   return implement(FleetViewService, {
     listFleets: async () => {
       const listed = await fleets.list();
-      const policy = wanted() ?? servedBy(listed);
-      return { fleets: listed, ...(policy && { policy: policy.job, policyVersion: policy.policyVersion }) };
+      const wanted = fleet.wanted.length > 0 ? fleet.wanted : servedBy(listed);
+      const policies = wanted.map(({ job, policyVersion }) => ({ policy: job, policyVersion }));
+      return { fleets: listed, policies };
     },
     scaleFleet: async (request) => {
       requireRules(ScaleFleetRequestSchema, request);
@@ -30,8 +34,10 @@ export function fleetView(fleets: FleetDirectory, wanted: () => WantedPolicy | u
 }
 
 /** Only the replica of the controller that leads knows what is wanted; the others tell by what is served. */
-function servedBy(fleets: readonly Fleet[]): WantedPolicy | undefined {
-  const serving = fleets.flatMap(({ replicas }) => replicas).filter(({ state }) => state === ReplicaState.SERVING);
-  const versions = serving.map(({ policy, policyVersion = 0n }) => ({ job: policy, policyVersion }));
-  return versions.sort((a, b) => Number(b.policyVersion - a.policyVersion))[0];
+function servedBy(fleets: readonly Fleet[]): WantedPolicy[] {
+  const newest = new Map<string, bigint>();
+  for (const { state, policy, policyVersion = 0n } of fleets.flatMap(({ replicas }) => replicas))
+    if (state === ReplicaState.SERVING && policyVersion >= (newest.get(policy) ?? 0n))
+      newest.set(policy, policyVersion);
+  return [...newest].map(([job, policyVersion]) => ({ job, policyVersion }));
 }

@@ -41,6 +41,8 @@ export interface CompiledValidation {
 export interface CompiledJob {
   readonly name: string;
   readonly seed: number;
+  /** Of its share of engines and of environments' slots, beside other jobs'. */
+  readonly weight: number;
   readonly steps: number;
   readonly batchGroups: number;
   readonly groupSize: number;
@@ -65,6 +67,7 @@ export function compileJob(given: JobSpec): CompiledJob {
   return {
     name: spec.name,
     seed: Number(spec.seed),
+    weight: spec.weight,
     steps,
     batchGroups,
     groupSize: groupSize(spec),

@@ -12,7 +12,7 @@ const DELETE_MS = 120_000;
 
 export interface StoredRunsDeps {
   /** The installation's, also for jobs that had one of their own. */
-  readonly trainerClient: Pick<RpcClient<typeof TrainerService>, "getStoredRun" | "deleteStoredRun">;
+  readonly trainers: readonly Pick<RpcClient<typeof TrainerService>, "getStoredRun" | "deleteStoredRun">[];
   /** What jobs wrote last, by "<job>.policy". */
   readonly policies: { get(key: string): Promise<{ readonly value: PolicyRecord } | undefined> };
 }
@@ -28,22 +28,24 @@ export class StoredRuns {
   /** @returns undefined for a job whose weights go another way. @throws as the trainer, or UNAVAILABLE where it is away */
   async look(job: Job, signal?: AbortSignal): Promise<GetStoredRunResponse | undefined> {
     const request = await this.#requestOf(job);
-    return request && (await this.#deps.trainerClient.getStoredRun(request, { deadlineMs: LOOK_MS, signal }));
+    return request && (await this.#ask(request, signal));
   }
 
   /** `state.json` of the newest checkpoint there; undefined: there is none. @throws as `look` */
   async newestState(job: Job, signal?: AbortSignal): Promise<Uint8Array | undefined> {
     const request = await this.#requestOf(job);
     if (!request) return undefined;
-    const options = { deadlineMs: LOOK_MS, signal };
-    const { state } = await this.#deps.trainerClient.getStoredRun({ ...request, withState: true }, options);
+    const { state } = await this.#ask({ ...request, withState: true }, signal);
     return state.length > 0 ? state : undefined;
   }
 
   /** Safe to repeat. @throws as `look`: then some of it is there still */
   async delete(job: Job, signal?: AbortSignal): Promise<void> {
     const request = await this.#requestOf(job);
-    if (request) await this.#deps.trainerClient.deleteStoredRun(request, { deadlineMs: DELETE_MS, signal });
+    if (!request) return;
+    // Each of them may have the job at hand, and lets it go.
+    for (const trainer of this.#deps.trainers)
+      await trainer.deleteStoredRun(request, { deadlineMs: DELETE_MS, signal });
   }
 
   /** Those on disk, and those that the store alone has, newest first. */
@@ -57,6 +59,14 @@ export class StoredRuns {
       const notice = `what the object store has is not known: ${WhetstoneError.from(error).message}`;
       return { checkpoints: [...onDisk], notice };
     }
+  }
+
+  /** Any trainer sees the whole store. */
+  async #ask(request: object, signal: AbortSignal | undefined): Promise<GetStoredRunResponse> {
+    const asked = this.#deps.trainers.map((trainer) => trainer.getStoredRun(request, { deadlineMs: LOOK_MS, signal }));
+    return await Promise.any(asked).catch((error: unknown) => {
+      throw error instanceof AggregateError ? error.errors[0] : error;
+    });
   }
 
   /** By what its spec says and by what it wrote: while it is suspended, a spec may change. */

@@ -5,11 +5,12 @@ import { DESIRED } from "@whetstone/messaging/jobs";
 import { type DesiredState, type Job, JobPhase, JobSchema, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { describe, expect, it } from "vitest";
 import { DELETING } from "../jobs/deleting.ts";
-import { deletionNeedsTrainer, jobsThatNeedParts, nextJob } from "./next-job.ts";
+import { deletionNeedsTrainer, jobsThatNeedParts, nextJob, type Room } from "./next-job.ts";
 
 const job = (name: string, age: number, phase: JobPhase, desiredState: DesiredState = DESIRED.run()): Job =>
   create(JobSchema, { spec: { name }, createdAt: timestampFromMs(1e9 - age), desiredState, status: { phase } });
-const chosen = (...jobs: Job[]): string | undefined => nextJob(jobs)?.spec?.name;
+const ONE: Room = { engines: 1, trainers: 1 };
+const chosen = (...jobs: Job[]): string | undefined => nextJob(jobs, new Set(), ONE)?.spec?.name;
 
 describe("nextJob", () => {
   it("takes up what a former controller was running before anything else", () => {
@@ -25,6 +26,30 @@ describe("nextJob", () => {
   it("leaves finished, suspended and unwanted jobs alone", () => {
     const idle = job("idle", 5, JobPhase.QUEUED, DESIRED.suspendByUser());
     expect(chosen(job("done", 9, JobPhase.SUCCEEDED), job("asleep", 8, JobPhase.SUSPENDED), idle)).toBeUndefined();
+  });
+});
+
+describe("nextJob, beside others that run", () => {
+  const trains = (name: string, age: number, more: object = {}): Job =>
+    Object.assign(job(name, age, JobPhase.QUEUED), {
+      spec: create(JobSpecSchema, { name, loop: { steps: 3 } }),
+      ...more,
+    });
+  const next = (room: Room, ...jobs: Job[]): string | undefined => nextJob(jobs, new Set(["runs"]), room)?.spec?.name;
+  const runs = trains("runs", 20);
+  const evaluates = job("evaluates", 1, JobPhase.QUEUED);
+
+  it("lets an evaluation pass a job that waits for a trainer, and nobody one that waits for an engine", () => {
+    expect(next({ engines: 1, trainers: 0 }, runs, trains("old", 9), evaluates)).toBe("evaluates");
+    expect(next({ engines: 0, trainers: 1 }, runs, trains("old", 9), evaluates)).toBeUndefined();
+    expect(next({ engines: 1, trainers: 1 }, runs, trains("old", 9), evaluates)).toBe("old");
+  });
+  it("takes a job with a trainer of its own whether or not one is free", () => {
+    expect(next({ engines: 1, trainers: 0 }, runs, trains("own", 9, { trainerAddress: "ray:7400" }))).toBe("own");
+  });
+  it("closes the books of a cancelled job without room", () => {
+    const cancelled = Object.assign(trains("cancelled", 2), { desiredState: DESIRED.cancelByUser() });
+    expect(next({ engines: 0, trainers: 0 }, runs, trains("old", 9), cancelled)).toBe("cancelled");
   });
 });
 

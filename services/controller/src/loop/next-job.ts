@@ -5,14 +5,30 @@ import { type Job, JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 import { DELETING } from "../jobs/deleting.ts";
 import { mayRun } from "../operator/training-job/suspend.ts";
 
+/** What is free for jobs that do not run yet. */
+export interface Room {
+  readonly engines: number;
+  /** Of the installation's. */
+  readonly trainers: number;
+}
+
 /**
- * The job to run now: one that a former controller was running, else one that has to end (its books have to be closed),
- * else the oldest that may run.
+ * The job to run next beside those that run here, by name: one whose books have to be closed, else one that a former controller
+ * was running, else the oldest that may run. A job that waits for a trainer lets those pass that need none, and nobody passes
+ * one that waits for an engine.
  */
-export function nextJob(jobs: readonly Job[]): Job | undefined {
-  const open = openJobs(jobs);
-  const isIn = (kind: ReturnType<typeof jobState>["kind"]) => open.find((job) => jobState(job).kind === kind);
-  return open.find(runs) ?? isIn("ending") ?? isIn("queued");
+export function nextJob(jobs: readonly Job[], running: ReadonlySet<string>, room: Room): Job | undefined {
+  const open = openJobs(jobs).filter(({ spec }) => !running.has(spec?.name ?? ""));
+  const ending = open.find((job) => jobState(job).kind === "ending");
+  if (ending) return ending;
+  if (room.engines < 1) return undefined;
+  const wanted = [...open.filter(runs), ...open.filter((job) => !runs(job) && jobState(job).kind === "queued")];
+  return wanted.find((job) => room.trainers > 0 || !needsTrainer(job));
+}
+
+/** Whether one of the installation's trainers works for the job: it trains, and has none of its own. */
+export function needsTrainer({ spec, trainerAddress }: Job): boolean {
+  return (spec?.loop?.steps ?? 0) > 0 && trainerAddress === "";
 }
 
 /**

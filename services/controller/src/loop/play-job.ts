@@ -5,7 +5,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { WhetstoneError } from "@whetstone/core";
 import { eventSubject } from "@whetstone/messaging";
-import { isFinished } from "@whetstone/messaging/jobs";
+import { isFinished, jobState } from "@whetstone/messaging/jobs";
 import { type JobEvent, JobEventSchema, PhaseChangedSchema } from "@whetstone/proto/events/v1/events";
 import { type Job, JobPhase, type JobStatus } from "@whetstone/proto/jobs/v1/jobs";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
@@ -15,12 +15,15 @@ import { loadDataset } from "../datasets/dataset-file.ts";
 import { KvLedger } from "./batch/kv-ledger.ts";
 import { NatsTaskQueue } from "./batch/nats-task-queue.ts";
 import { StreamEpisodeIndex } from "./batch/stream-episode-index.ts";
+import { needsTrainer } from "./next-job.ts";
+import type { Trainer } from "./ports.ts";
+import { NO_TRAINER } from "./trainer/no-trainer.ts";
 import { TrainerClient } from "./trainer/trainer-client.ts";
 import { listTasks, type TaskList } from "../datasets/dataset.ts";
 import { type Ending, type JobParts, runJob, type RunSignals } from "./job-runner.ts";
 import { type BoardSinks, StatusBoard } from "./status-board.ts";
 import type { World } from "../world.ts";
-import { showStep } from "./step-gauges.ts";
+import { hideSteps, showStep } from "./step-gauges.ts";
 
 type EventKind = Extract<JobEvent["kind"], { case: "step" | "validation" | "phaseChanged" }>;
 
@@ -30,7 +33,8 @@ export async function playJob(world: World, stored: Job, signals: RunSignals): P
   const name = job.spec?.name ?? "";
   try {
     await using stack = new AsyncDisposableStack();
-    const parts = await openJob(world, job, stack);
+    const parts = await openJob(world, job, signals.shutdown, stack);
+    stack.defer(() => hideSteps(world.metrics, name));
     stack.defer(() => world.fleet.release(name));
     return await runJob(job, parts, signals);
   } catch (error) {
@@ -42,7 +46,7 @@ export async function playJob(world: World, stored: Job, signals: RunSignals): P
   }
 }
 
-async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Promise<JobParts> {
+async function openJob(world: World, job: Job, signal: AbortSignal, stack: AsyncDisposableStack): Promise<JobParts> {
   const { nats, streams } = world;
   const name = job.spec?.name ?? "";
   const logger = world.logger.child({ job: name });
@@ -53,7 +57,7 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
     ledger,
     episodes: stack.use(new StreamEpisodeIndex(streams, name, logger)),
     queue: new NatsTaskQueue(nats, streams, name, world.lead),
-    trainer: trainerOf(world, job, stack),
+    trainer: await trainerOf(world, job, signal, stack),
     fleet: world.fleet,
     train: await tasksOf(job.spec?.train),
     validation: await tasksOf(job.spec?.validation?.dataset),
@@ -63,11 +67,14 @@ async function openJob(world: World, job: Job, stack: AsyncDisposableStack): Pro
   };
 }
 
-/** The installation's, or one that was made for this job. */
-function trainerOf(world: World, job: Job, stack: AsyncDisposableStack): TrainerClient {
-  if (job.trainerAddress === "") return world.trainer;
-  const { config, tls, logger, lead } = world;
-  const client = stack.use(createClient(TrainerService, job.trainerAddress, { tls: tls?.to("trainer") }));
+/** One of the installation's, or the one that was made for this job. */
+async function trainerOf(world: World, job: Job, signal: AbortSignal, stack: AsyncDisposableStack): Promise<Trainer> {
+  if (jobState(job).kind === "ending" || (!needsTrainer(job) && job.trainerAddress === "")) return NO_TRAINER;
+  const { config, tls, logger, lead, trainers } = world;
+  const client =
+    job.trainerAddress === ""
+      ? stack.use(await trainers.borrow(job.uid, signal)).client
+      : stack.use(createClient(TrainerService, job.trainerAddress, { tls: tls?.to("trainer") }));
   return new TrainerClient({ client, runPathOf: (uid) => join(config.dataPath, "runs", uid), logger, lead });
 }
 
@@ -82,7 +89,7 @@ async function tasksOf(dataset: Parameters<typeof loadDataset>[0] | undefined): 
 function sinksOf(world: World, name: string, epoch: bigint): BoardSinks {
   return {
     onStep: (value) => {
-      showStep(world.metrics, value);
+      showStep(world.metrics, name, value);
       return tell(world, name, { case: "step", value }, `${name}/step/${value.step}`);
     },
     onValidation: (value) =>

@@ -78,12 +78,17 @@ export interface Trainer {
   takeWaitedMs(): number;
 }
 
+/** How a job's policy is served. */
+export interface Served {
+  /** Of its share of the engines, beside other jobs'. Absent: 1. */
+  readonly weight?: number;
+  /** Called once when an engine refuses the policy again: what is damaged of it is written anew. */
+  readonly repair?: () => Promise<void>;
+}
+
 export interface Fleet {
-  /**
-   * Brings every reachable engine to this policy; resolves when at least one serves it, with their number.
-   * @param repair  called once when an engine refuses it again: what is damaged of it is written anew.
-   */
-  serve(policy: PolicyRecord, signal: AbortSignal, repair?: () => Promise<void>): Promise<number>;
+  /** Brings the job's share of the engines to this policy; resolves when at least one serves it, with their number. */
+  serve(policy: PolicyRecord, signal: AbortSignal, how?: Served): Promise<number>;
   /** Stops repairing engines for the policy and forgets it. */
   release(policy: string): Promise<void>;
 }

@@ -7,6 +7,7 @@ import { silentLogger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Ending, RunSignals, StopRun } from "./job-runner.ts";
+import type { Room } from "./next-job.ts";
 import { Scheduler } from "./scheduler.ts";
 
 let jobs: Map<string, Job>;
@@ -17,14 +18,17 @@ let over: Promise<void>;
 let endings: Ending[];
 let started: string[];
 let letGo: PromiseWithResolvers<void>;
+let room: Room;
 
 const succeeded: Ending = { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
 
 beforeEach(() => {
   [jobs, stop, endings, started, letGo] = [new Map(), new AbortController(), [], [], Promise.withResolvers()];
+  room = { engines: 1, trainers: 1 };
   scheduler = new Scheduler({
     logger: silentLogger,
     jobs: () => Promise.resolve([...jobs.values()].map((job) => clone(JobSchema, job))),
+    capacity: () => Promise.resolve(room),
     prepare: () => Promise.resolve(),
     setPhase: (name, phase, reason, message) =>
       Promise.resolve(change(name, (job) => setPhase(job, phase, reason, message))),
@@ -59,8 +63,8 @@ async function run(job: Job, { suspend, end }: RunSignals): Promise<Ending> {
   return ((end.aborted ? end : suspend).reason as StopRun).ending;
 }
 
-function add(name: string, age: number): void {
-  const spec = { name };
+function add(name: string, age: number, steps = 0): void {
+  const spec = { name, loop: { steps } };
   const createdAt = timestampFromMs(1e9 - age);
   jobs.set(
     name,
@@ -117,7 +121,7 @@ describe("Scheduler", () => {
     expect(status("late")?.reason).toBe("PreRunningDeadlineExceeded");
   });
 
-  it("closes the books of what ran before by a run, except when all of it is deleted", async () => {
+  it("closes the books of what ran before by a run that waits for nobody, except when all of it is deleted", async () => {
     add("first", 9);
     await isIn("first", JobPhase.RUNNING);
     for (const name of ["ran", "gone"]) {
@@ -128,10 +132,9 @@ describe("Scheduler", () => {
     note("ran", (job) => (job.desiredState = DESIRED.cancelByUser()));
     note("gone", (job) => (job.desiredState = DESIRED.cancelByDeletion()));
     await isIn("gone", JobPhase.CANCELLED);
-    expect(status("ran")?.phase).toBe(JobPhase.SUSPENDED);
-    letGo.resolve();
     await isIn("ran", JobPhase.CANCELLED);
     expect(started).toEqual(["first", "ran"]);
+    expect(status("first")?.phase).toBe(JobPhase.RUNNING);
   });
 
   it("starts a job that failed and may restart again, and counts it", async () => {
@@ -141,5 +144,47 @@ describe("Scheduler", () => {
     await waitFor(() => isFinished(status("phoenix")?.phase ?? JobPhase.QUEUED));
     expect(started).toEqual(["phoenix", "phoenix"]);
     expect(status("phoenix")?.restarts).toBe(1);
+  });
+
+  it("runs as many at once as there are engines, and as many that train as there are trainers", async () => {
+    room = { engines: 3, trainers: 1 };
+    for (const [name, age] of [
+      ["first", 9],
+      ["second", 8],
+      ["evaluates", 7],
+      ["late", 6],
+    ] as const)
+      add(name, age, 1);
+    for (const name of ["evaluates", "late"]) change(name, (job) => job.spec?.loop && (job.spec.loop.steps = 0));
+    await isIn("late", JobPhase.RUNNING);
+    expect(started).toEqual(["first", "evaluates", "late"]);
+    note("first", (job) => (job.desiredState = DESIRED.cancelByUser()));
+    await isIn("first", JobPhase.CANCELLED);
+    await isIn("second", JobPhase.RUNNING);
+    expect(started).toEqual(["first", "evaluates", "late", "second"]);
+  });
+
+  it("notices engines that come, without being told", async () => {
+    add("first", 9);
+    add("second", 8);
+    await isIn("first", JobPhase.RUNNING);
+    room = { engines: 2, trainers: 2 };
+    await isIn("second", JobPhase.RUNNING);
+  });
+
+  it("ends all runs when another controller has taken over, and says so", async () => {
+    room = { engines: 2, trainers: 2 };
+    endings = [{ phase: "left" }];
+    add("other", 9);
+    await isIn("other", JobPhase.RUNNING);
+    add("taken", 8);
+    await isIn("taken", JobPhase.RUNNING);
+    const ended = over.then(
+      () => "ended",
+      (error: unknown) => (error as { code: string }).code,
+    );
+    over = Promise.resolve();
+    letGo.resolve();
+    expect(await ended).toBe("STALE_EPOCH");
   });
 });

@@ -3,11 +3,13 @@ import { jobState, type PhaseChange, phaseOf, reached } from "@whetstone/messagi
 import { type Job, JobPhase, Requester } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { nextJob } from "./next-job.ts";
+import { needsTrainer, nextJob, type Room } from "./next-job.ts";
 import { type Ending, type RunSignals, StopRun } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
+  /** What there is for jobs, those that run included. */
+  capacity(): Promise<Room>;
   /** Makes what others look for once the job is RUNNING: its streams. */
   prepare(job: Job): Promise<void>;
   /** @returns the job as it is now stored */
@@ -19,19 +21,24 @@ export interface SchedulerDeps {
 
 /** How long a job that failed rests before it is started again: what it failed of may need a while to come back. */
 const REST = exponentialBackoff({ initialMs: 1000, maxMs: 60_000 });
+/** How often those that wait are looked at: engines come and go without a word to us. */
+const LOOK_EVERY_MS = 2_000;
+const UNBOUNDED: Room = { engines: Number.POSITIVE_INFINITY, trainers: Number.POSITIVE_INFINITY };
 
 /**
- * Runs one job at a time, oldest first: the engines hold the weights of one policy. The truth is the job records; this
- * class holds only which job runs in this process.
+ * Runs as many jobs at once as there are engines, of those that train as many as there are trainers; the oldest first. The
+ * truth is the job records; this class holds only which jobs run in this process.
  */
 export class Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #resting = new Set<string>();
-  #running: Running | undefined;
+  readonly #running = new Map<string, Running>();
   #wakeUp = Promise.withResolvers<void>();
   /** Choosing a job and settling the others never happen at once. */
   #turn: Promise<unknown> = Promise.resolve();
   #settling: Promise<void> | undefined;
+  /** Another controller leads: all runs leave. */
+  readonly #takenOver = new AbortController();
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
@@ -44,64 +51,95 @@ export class Scheduler {
 
   /** Until the signal aborts. @throws STALE_EPOCH when another controller has taken over */
   async run(shutdown: AbortSignal): Promise<void> {
-    shutdown.addEventListener("abort", () => this.wake(), { once: true });
-    while (!shutdown.aborted) {
+    const leave = AbortSignal.any([shutdown, this.#takenOver.signal]);
+    leave.addEventListener("abort", () => this.wake(), { once: true });
+    while (!leave.aborted) {
       try {
         await this.#settle();
-        const job = await this.#inTurn(() => this.#start(shutdown));
-        if (job) await this.#runOne(job, shutdown);
-        else await this.#awake();
+        const job = await this.#inTurn(() => this.#start(leave));
+        if (!job) await this.#awake();
       } catch (error) {
-        if (shutdown.aborted) return;
-        this.#running = undefined;
-        if (error instanceof WhetstoneError && error.code === "STALE_EPOCH") throw error;
-        this.#deps.logger.error("scheduler_pass_failed", { error });
-        await sleep(1000, shutdown).catch(() => undefined);
+        await this.#passFailed(error, leave);
       }
     }
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+    if (!shutdown.aborted) throw this.#takenOver.signal.reason;
   }
 
-  /** Passes a changed record on: to the running job at once, else to the settling of the waiting ones. */
+  async #passFailed(error: unknown, leave: AbortSignal): Promise<void> {
+    if (leave.aborted) return;
+    if (error instanceof WhetstoneError && error.code === "STALE_EPOCH") return this.#takenOver.abort(error);
+    this.#deps.logger.error("scheduler_pass_failed", { error });
+    await sleep(1000, leave).catch(() => undefined);
+  }
+
+  /** Passes a changed record on: to its run at once, else to the settling of the waiting ones. */
   note(job: Job): void {
-    if (this.#running && this.#running.name === job.spec?.name) tell(this.#running, job);
+    const running = this.#running.get(job.spec?.name ?? "");
+    if (running) tell(running, job);
     else this.#settle().catch(() => undefined); // The next pass says why.
     this.wake();
   }
 
-  /** Chooses a job and makes it RUNNING. */
-  async #start(shutdown: AbortSignal): Promise<Job | undefined> {
-    const jobs = await this.#deps.jobs();
-    const chosen = shutdown.aborted
-      ? undefined
-      : nextJob(jobs.filter((job) => !this.#resting.has(job.spec?.name ?? "")));
-    if (!chosen) return undefined;
+  /** Chooses a job, makes it RUNNING and lets it run. */
+  async #start(leave: AbortSignal): Promise<Job | undefined> {
+    const chosen = await this.#choose();
+    if (!chosen || leave.aborted) return undefined;
     const name = chosen.spec?.name ?? "";
-    this.#running = newRun(name);
-    await this.#deps.prepare(chosen);
-    return this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
+    const running = newRun(chosen);
+    this.#running.set(name, running);
+    try {
+      await this.#deps.prepare(chosen);
+      const job = await this.#deps.setPhase(name, JobPhase.RUNNING, "Training", "");
+      running.done = this.#runOne(job, running, leave);
+      return job;
+    } catch (error) {
+      this.#running.delete(name);
+      throw error;
+    }
   }
 
-  async #runOne(job: Job, shutdown: AbortSignal): Promise<void> {
+  async #choose(): Promise<Job | undefined> {
+    const jobs = (await this.#deps.jobs()).filter(({ spec }) => !this.#resting.has(spec?.name ?? ""));
+    const running = new Set(this.#running.keys());
+    return nextJob(jobs, running, UNBOUNDED) && nextJob(jobs, running, await this.#room());
+  }
+
+  /** The first job runs whether or not engines are there: they may come for it. */
+  async #room(): Promise<Room> {
+    const running = [...this.#running.values()];
+    const { engines, trainers } = await this.#deps.capacity();
+    const withTrainer = running.filter(({ hasTrainer }) => hasTrainer).length;
+    const free = running.length === 0 ? Math.max(1, engines) : engines - running.length;
+    return { engines: free, trainers: trainers - withTrainer };
+  }
+
+  /** Never throws: what fails here is for the next pass to try again, or ends them all. */
+  async #runOne(job: Job, running: Running, leave: AbortSignal): Promise<void> {
     const name = job.spec?.name ?? "";
-    const running = (this.#running ??= newRun(name));
     tell(running, job);
-    const signals = { suspend: running.suspend.signal, end: running.end.signal, shutdown };
-    const ending = await this.#deps.run(job, signals);
-    this.#running = undefined;
-    if (ending.phase === "left" && !shutdown.aborted)
-      throw new WhetstoneError("STALE_EPOCH", `another controller has taken job ${name} over`);
-    if (ending.phase === "left") return;
-    if (ending.phase === JobPhase.QUEUED) this.#rest(name, job.status?.restarts ?? 0, shutdown);
-    await this.#deps.setPhase(name, ending.phase, ending.reason, ending.message);
+    try {
+      const signals = { suspend: running.suspend.signal, end: running.end.signal, shutdown: leave };
+      const ending = await this.#deps.run(job, signals);
+      if (ending.phase === "left")
+        throw new WhetstoneError("STALE_EPOCH", `another controller has taken job ${name} over`);
+      if (ending.phase === JobPhase.QUEUED) this.#rest(name, job.status?.restarts ?? 0, leave);
+      await this.#deps.setPhase(name, ending.phase, ending.reason, ending.message);
+    } catch (error) {
+      await this.#passFailed(error, leave);
+    } finally {
+      this.#running.delete(name);
+      this.wake();
+    }
   }
 
-  #rest(name: string, restarts: number, shutdown: AbortSignal): void {
+  #rest(name: string, restarts: number, leave: AbortSignal): void {
     this.#resting.add(name);
     const over = (): void => {
       this.#resting.delete(name);
       this.wake();
     };
-    void sleep(REST(restarts + 1), shutdown).then(over, over);
+    void sleep(REST(restarts + 1), leave).then(over, over);
   }
 
   /** Jobs that nobody runs are suspended, resumed and ended by a change of phase. Callers that come while one waits share it. */
@@ -116,7 +154,7 @@ export class Scheduler {
   async #settleIdle(): Promise<void> {
     for (const job of await this.#deps.jobs()) {
       const name = job.spec?.name ?? "";
-      if (phaseOf(job) === JobPhase.RUNNING || name === this.#running?.name) continue;
+      if (phaseOf(job) === JobPhase.RUNNING || this.#running.has(name)) continue;
       const to = settled(job);
       if (to) await this.#deps.setPhase(name, to.phase, to.reason, to.message);
     }
@@ -129,18 +167,24 @@ export class Scheduler {
   }
 
   async #awake(): Promise<void> {
+    const look = setTimeout(() => this.wake(), LOOK_EVERY_MS);
     await this.#wakeUp.promise;
+    clearTimeout(look);
     this.#wakeUp = Promise.withResolvers<void>();
   }
 }
 
 interface Running {
-  readonly name: string;
   readonly suspend: AbortController;
   readonly end: AbortController;
+  readonly hasTrainer: boolean;
+  done: Promise<void>;
 }
 
-const newRun = (name: string): Running => ({ name, suspend: new AbortController(), end: new AbortController() });
+function newRun(job: Job): Running {
+  const hasTrainer = jobState(job).kind !== "ending" && needsTrainer(job);
+  return { suspend: new AbortController(), end: new AbortController(), hasTrainer, done: Promise.resolve() };
+}
 
 /** A job that is suspending, and finishes its step, may still have to end. */
 function tell(running: Running, job: Job): void {

@@ -11,10 +11,28 @@ const SHOWN = [
   ...["lag/mean", "lag/max", "logprob_diff/max", "tokens_trained", "tokens_per_second"],
 ] as const;
 
-/** The newest step of the job that trains, for Prometheus. What a step does not have is not shown. */
-export function showStep(metrics: Pick<Metrics, "gauge">, { step, metrics: values }: StepRecord): void {
-  metrics.gauge("training_step", "Newest step that is done, of the job that trains.").set(step);
-  const gauge = metrics.gauge("training", "Metrics of the newest step, see docs/metrics.md.", ["name"]);
-  gauge.reset();
-  for (const name of SHOWN) if (values[name] !== undefined) gauge.set({ name }, values[name]);
+type Gauges = Pick<Metrics, "gauge">;
+
+/** The newest step of a job that trains, for Prometheus. What a step does not have is not shown. */
+export function showStep(metrics: Gauges, job: string, { step, metrics: values }: StepRecord): void {
+  stepGauge(metrics).set({ job }, step);
+  const gauge = trainingGauge(metrics);
+  for (const name of SHOWN) {
+    if (values[name] === undefined) gauge.remove({ job, name });
+    else gauge.set({ job, name }, values[name]);
+  }
+}
+
+/** A job that trains no longer is shown no longer: names of jobs have no end. */
+export function hideSteps(metrics: Gauges, job: string): void {
+  stepGauge(metrics).remove({ job });
+  for (const name of SHOWN) trainingGauge(metrics).remove({ job, name });
+}
+
+function stepGauge(metrics: Gauges): ReturnType<Gauges["gauge"]> {
+  return metrics.gauge("training_step", "Newest step that is done, of each job that trains.", ["job"]);
+}
+
+function trainingGauge(metrics: Gauges): ReturnType<Gauges["gauge"]> {
+  return metrics.gauge("training", "Metrics of the newest step, see docs/metrics.md.", ["job", "name"]);
 }

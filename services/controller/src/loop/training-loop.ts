@@ -171,7 +171,8 @@ async function savePolicy(
 async function servePolicy(context: JobContext, parts: LoopParts, signal: AbortSignal): Promise<void> {
   const policy = await parts.ledger.policy();
   if (!policy) throw new Error(`job ${context.job.name} has steps but no policy record`);
-  await context.fleet.serve(policy, signal, () => parts.trainer.repairWeights(policy.policyVersion));
+  const repair = (): Promise<void> => parts.trainer.repairWeights(policy.policyVersion);
+  await context.fleet.serve(policy, signal, { weight: context.job.weight, repair });
   parts.batches.live(Number(policy.policyVersion));
 }
 

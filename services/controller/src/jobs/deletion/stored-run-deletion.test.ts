@@ -69,7 +69,7 @@ async function finishedJob(transport: object, url: string): Promise<Job> {
 
 const checkpointAt = (step: number, path: string) => create(CheckpointSchema, { step, path });
 
-const trainerClient: StoredRunsDeps["trainerClient"] = {
+const trainer: StoredRunsDeps["trainers"][number] = {
   getStoredRun: () =>
     failure
       ? Promise.reject(failure)
@@ -90,7 +90,7 @@ const trainerClient: StoredRunsDeps["trainerClient"] = {
 };
 
 async function deps(): Promise<DeleteJobDeps> {
-  const storedRuns = new StoredRuns({ trainerClient, policies: (await readLedger(nats)).policies });
+  const storedRuns = new StoredRuns({ trainers: [trainer], policies: (await readLedger(nats)).policies });
   const artifacts = { collect: () => Promise.resolve({ freed: 0, jobs: [] }) };
   return { nats, store, storedRuns, dataPath, artifacts, atWork: new Set() };
 }
@@ -156,10 +156,7 @@ it("lists checkpoints of the disk, and those that the store alone has", async ()
   expect(checkpoints.map(({ path }) => path)).toEqual([onDisk[0]?.path, onDisk[1]?.path, "s3://2"]);
   expect(notice).toBe("");
   const away = new StoredRuns({
-    trainerClient: {
-      ...trainerClient,
-      getStoredRun: () => Promise.reject(new WhetstoneError("UNAVAILABLE", "no trainer")),
-    },
+    trainers: [{ ...trainer, getStoredRun: () => Promise.reject(new WhetstoneError("UNAVAILABLE", "no trainer")) }],
     policies: (await readLedger(nats)).policies,
   });
   expect(await away.checkpoints(job, onDisk)).toEqual({

@@ -36,7 +36,10 @@ export interface FleetFacts {
   readonly engines: ReadonlyMap<string, EngineFact> | undefined;
   /** By the pod's uid. */
   readonly probes: ReadonlyMap<string, ProbeFact>;
-  readonly wanted: WantedPolicy | undefined;
+  /** Names of the jobs that share the engines. */
+  readonly jobs: readonly string[];
+  /** What an engine, by id, is to serve. Undefined: no job runs. */
+  readonly wantedOf: (engine: string) => WantedPolicy | undefined;
   /** Pods whose engine is being drained, by uid: they are deleted afterwards. */
   readonly leaving: ReadonlySet<string>;
   /** Since when a pod has not been at the wanted version, by uid, milliseconds. */
@@ -136,7 +139,7 @@ function replicaOf(desired: DesiredFleet, facts: FleetFacts, pod: PodFact): Repl
     pod,
     engine: facts.engines?.get(engineId(desired.name, pod.name)),
     probe: facts.probes.get(pod.uid),
-    wanted: facts.wanted,
+    wanted: facts.wantedOf(engineId(desired.name, pod.name)),
     offMs: facts.now - (facts.offSince.get(pod.uid) ?? facts.now),
     updateTimeoutMs: desired.spec.updateTimeoutSeconds * 1000,
     gatewayKnown: facts.engines !== undefined,

@@ -95,12 +95,16 @@ class Fleets extends ObjectReconciler<InferenceFleet> {
   async #facts(fleet: StoredFleet, engines: FleetFacts["engines"], signal: AbortSignal): Promise<FleetFacts> {
     const { name } = fleet.metadata;
     const pods = this.#pods.by(name).flatMap((pod) => podFact(pod) ?? []);
-    const wanted = this.parts.fleet.wanted;
+    const { fleet: all } = this.parts;
     return {
       pods,
       engines,
       probes: await this.#probes(pods, signal),
-      wanted: wanted && { name: wanted.job, version: Number(wanted.policyVersion) },
+      jobs: all.wanted.map(({ job }) => job),
+      wantedOf: (engine) => {
+        const policy = all.wantedOf(engine);
+        return policy && { name: policy.job, version: Number(policy.policyVersion) };
+      },
       leaving: this.#departures.leaving,
       offSince: this.#offSince,
       now: Date.now(),

@@ -216,7 +216,7 @@ export const INFERENCE_FLEET: CustomResource = {
   columns: [
     { name: "Ready", type: "string", jsonPath: ".status.ready", description: "Replicas ready of those wanted." },
     { name: "State", type: "string", jsonPath: ".status.state" },
-    { name: "Policy", type: "string", jsonPath: ".status.policy", description: "The job whose weights are served." },
+    { name: "Policy", type: "string", jsonPath: ".status.policy", description: "The jobs whose weights are served." },
     {
       name: "Version",
       type: "integer",

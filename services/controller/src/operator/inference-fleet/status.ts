@@ -18,8 +18,8 @@ export function fleetStatus(fleet: StoredFleet, facts: FleetFacts, plan: FleetPl
     selector: engineSelector(name),
     ready: `${plan.counts.ready}/${fleet.spec.replicas}`,
     ...summary(plan.conditions),
-    ...(facts.wanted && { policy: facts.wanted.name }),
-    ...(versions.length > 0 && { policyVersion: Math.min(...versions) }),
+    ...(facts.jobs.length > 0 && { policy: facts.jobs.join(", ") }),
+    ...(versions.length > 0 && facts.jobs.length < 2 && { policyVersion: Math.min(...versions) }),
     engines: [...plan.replicas],
     conditions: datedConditions(fleet, plan.conditions, facts.now),
   };

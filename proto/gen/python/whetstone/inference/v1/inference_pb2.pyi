@@ -239,14 +239,20 @@ class ListFleetsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFleetsResponse(_message.Message):
-    __slots__ = ("fleets", "policy", "policy_version")
+    __slots__ = ("fleets", "policies")
     FLEETS_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    fleets: _containers.RepeatedCompositeFieldContainer[Fleet]
+    policies: _containers.RepeatedCompositeFieldContainer[WantedPolicy]
+    def __init__(self, fleets: _Optional[_Iterable[_Union[Fleet, _Mapping]]] = ..., policies: _Optional[_Iterable[_Union[WantedPolicy, _Mapping]]] = ...) -> None: ...
+
+class WantedPolicy(_message.Message):
+    __slots__ = ("policy", "policy_version")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
-    fleets: _containers.RepeatedCompositeFieldContainer[Fleet]
     policy: str
     policy_version: int
-    def __init__(self, fleets: _Optional[_Iterable[_Union[Fleet, _Mapping]]] = ..., policy: _Optional[str] = ..., policy_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ...) -> None: ...
 
 class ScaleFleetRequest(_message.Message):
     __slots__ = ("name", "replicas")

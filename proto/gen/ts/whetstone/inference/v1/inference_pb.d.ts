@@ -596,18 +596,11 @@ export declare type ListFleetsResponse = Message<"whetstone.inference.v1.ListFle
   fleets: Fleet[];
 
   /**
-   * The job whose policy the engines are brought to. Empty: no job runs.
+   * What the engines are brought to, in the order in which the jobs came. Empty: no job runs.
    *
-   * @generated from field: string policy = 2;
+   * @generated from field: repeated whetstone.inference.v1.WantedPolicy policies = 4;
    */
-  policy: string;
-
-  /**
-   * Its newest version. Absent: no job runs.
-   *
-   * @generated from field: optional uint64 policy_version = 3;
-   */
-  policyVersion?: bigint | undefined;
+  policies: WantedPolicy[];
 };
 
 /**
@@ -615,6 +608,31 @@ export declare type ListFleetsResponse = Message<"whetstone.inference.v1.ListFle
  * Use `create(ListFleetsResponseSchema)` to create a new message.
  */
 export declare const ListFleetsResponseSchema: GenMessage<ListFleetsResponse>;
+
+/**
+ * @generated from message whetstone.inference.v1.WantedPolicy
+ */
+export declare type WantedPolicy = Message<"whetstone.inference.v1.WantedPolicy"> & {
+  /**
+   * A job's name.
+   *
+   * @generated from field: string policy = 1;
+   */
+  policy: string;
+
+  /**
+   * The newest version.
+   *
+   * @generated from field: uint64 policy_version = 2;
+   */
+  policyVersion: bigint;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.WantedPolicy.
+ * Use `create(WantedPolicySchema)` to create a new message.
+ */
+export declare const WantedPolicySchema: GenMessage<WantedPolicy>;
 
 /**
  * @generated from message whetstone.inference.v1.ScaleFleetRequest

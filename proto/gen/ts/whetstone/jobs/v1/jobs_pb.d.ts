@@ -1379,7 +1379,7 @@ export declare type JobSpec = Message<"whetstone.jobs.v1.JobSpec"> & {
   roles: Role[];
 
   /**
-   * Share of an orchestrator's slots beside other jobs.
+   * Share of an orchestrator's slots, and of the engines, beside other jobs.
    *
    * @generated from field: optional uint32 weight = 15;
    */

@@ -84,7 +84,7 @@ export interface JobSettings {
   readonly timeout?: Duration | undefined;
   /** Roles that are not as the job's default: own estimator, own loss, frozen, or another model. Names are unique; an agent and a demonstration play one role, "agent". At most 16 members. */
   readonly roles?: readonly RoleSettings[] | undefined;
-  /** Share of an orchestrator's slots beside other jobs. From 1 to 1000. Default 1. */
+  /** Share of an orchestrator's slots, and of the engines, beside other jobs. From 1 to 1000. Default 1. */
   readonly weight?: number | undefined;
   /** How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself. */
   readonly weights?: PublishedWeightsSettings | undefined;
