@@ -4,6 +4,13 @@ import type { FileStage } from "./stage.ts";
 
 export const LONGEST: readonly FileStage[] = [
   {
+    name: "one machine: several jobs at once",
+    project: "unit",
+    tests: ["tests/faults/several-jobs.test.ts"],
+    minutes: 4,
+    paths: ["services/controller/src/fleet", "services/controller/src/loop"],
+  },
+  {
     name: "one machine: a sample of the tasks of repairing libraries",
     project: "unit",
     tests: ["tests/integration/swe-sample.test.ts"],

@@ -22,6 +22,8 @@ from trainer_kit import (
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.trainer.v1 import trainer_pb2 as wire
 
+from whetstone_trainer.weights.run_folder import RunFolder
+
 
 async def test_another_manifest_for_a_done_step_and_a_step_too_early_are_refused(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
@@ -45,6 +47,21 @@ async def test_fencing(trainer: Trainer, stream: Stream, sampler: Sampler, model
         assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
         trailer = dict(error.trailing_metadata() or ())["whetstone-error-bin"]
         assert json.loads(trailer)["code"] == "STALE_EPOCH"
+    assert (await trainer.train(manifest, epoch=3)).step == 0
+
+
+async def test_a_trainer_whose_job_another_one_has_by_now_writes_nothing(
+    trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
+) -> None:
+    await trainer.configure(grpo_spec(model_path))
+    manifest = await stream.manifest(0, group(sampler))
+    RunFolder(trainer.run_path, model_path).claim("uid-1", 2)
+    error = await refused(asyncio.ensure_future(trainer.train(manifest)))
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "epoch 1 is older than 2" in (error.details() or "")
+    assert not list(trainer.run_path.glob("weights/*"))
+    assert not list(trainer.run_path.glob("checkpoints/*"))
+    await trainer.configure(grpo_spec(model_path), epoch=3)
     assert (await trainer.train(manifest, epoch=3)).step == 0
 
 

@@ -53,6 +53,7 @@ class StepCommit:
     def has_checkpoint(self) -> bool:
         """Whether this step gets one."""
         done, settings = self.after.step, self.settings
+        self.folder.require_held()
         return done % settings.checkpoint_every == 0 or done == settings.steps
 
     def write(self, on_progress: OnProgress) -> None:
@@ -84,6 +85,7 @@ class StepPublication:
     ) -> tuple[StepCommit, wire.TrainResult]:
         """What is left to be written, and the step's result. `digest`: of the step's manifest."""
         done = before.step + 1
+        self.folder.require_held()
         with clock.part("time/save"):
             path, write = self.folder.weights(done), partial(self._publish, done)
             weights = patiently_write(write, path, trained.report.weights_bytes, _telling(self.on_progress))

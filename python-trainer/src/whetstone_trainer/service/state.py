@@ -75,7 +75,7 @@ class TrainerState:
         run = self.run
         if run is not None and (run.job_uid, run.folder.root) == (request.job_uid, folder.root):
             self._fence(request.epoch)
-            folder.claim(request.job_uid, request.epoch)
+            run.folder.claim(request.job_uid, request.epoch)
             run.adopt(settings)
             return run
         folder.claim(request.job_uid, request.epoch)

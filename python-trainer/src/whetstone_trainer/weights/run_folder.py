@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, flush, verify_manifest
@@ -33,23 +34,21 @@ class RunFolder:
 
     def __init__(self, root: Path, model_path: Path) -> None:
         self.root, self.model_path = root, model_path
+        self._epoch = 0
 
     def claim(self, job_uid: str, epoch: int) -> None:
         """Takes the folder for a job and epoch. Raises TrainerError for another job's folder or an older epoch."""
         path = self.root / "run.json"
-        if path.is_file():
-            held = json.loads(path.read_text())
-            if held.get("jobUid") != job_uid:
-                raise TrainerError(
-                    "FAILED_PRECONDITION",
-                    f"{self.root} belongs to job {held.get('jobUid')}, not {job_uid}; give each job its own run_path",
-                )
-            if held.get("epoch", 0) > epoch:
-                raise TrainerError(
-                    "STALE_EPOCH", f"epoch {epoch} is older than {held['epoch']}, which holds {self.root}"
-                )
-            if held.get("epoch") == epoch:
-                return
+        held = self._held() or {}
+        if held.get("jobUid", job_uid) != job_uid:
+            raise TrainerError(
+                "FAILED_PRECONDITION",
+                f"{self.root} belongs to job {held.get('jobUid')}, not {job_uid}; give each job its own run_path",
+            )
+        self._refuse_older(held, epoch)
+        self._epoch = epoch
+        if held.get("epoch") == epoch:
+            return
         self.root.mkdir(parents=True, exist_ok=True)
         temporary = self.root / f".run.{uuid.uuid4().hex[:8]}.tmp"
         with _CLAIMING:
@@ -60,6 +59,18 @@ class RunFolder:
             finally:
                 temporary.unlink(missing_ok=True)
         flush(self.root)
+
+    def require_held(self) -> None:
+        """Raises TrainerError once the folder was claimed with a newer epoch: another trainer has the job by now."""
+        self._refuse_older(self._held() or {}, self._epoch)
+
+    def _refuse_older(self, held: dict[str, Any], epoch: int) -> None:
+        if held.get("epoch", 0) > epoch:
+            raise TrainerError("STALE_EPOCH", f"epoch {epoch} is older than {held['epoch']}, which holds {self.root}")
+
+    def _held(self) -> dict[str, Any] | None:
+        path = self.root / "run.json"
+        return json.loads(path.read_text()) if path.is_file() else None
 
     def clean(self) -> None:
         """Removes what a killed process left under temporary names."""
