@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches fuzz-gateway fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches bench-jobs fuzz-gateway fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -171,6 +171,9 @@ bench-kube: setup ## What 500 TrainingJobs and 5,000 fake environment pods cost 
 
 bench-batches: setup ## What large evaluations and batches cost the controller, a JSON line each (BENCH="--evaluations 10000 --batches 4096x8")
 	@node tests/load/batches.ts $(BENCH)
+
+bench-jobs: setup ## Two jobs and an evaluation, one after the other and at once on the same engines, one JSON line (BENCH="--steps 4")
+	@node tests/load/jobs/bench-jobs.ts $(BENCH)
 
 fuzz-jobs: setup ## Ten thousand generated job specifications against a local runtime, one JSON line (FUZZ="--specs 500 --run 10 --seed 2")
 	@node tests/load/generated-jobs.ts $(FUZZ)
