@@ -2,6 +2,7 @@
 // What the chart makes of its values, object by object: rules that hold for whatever is in it.
 import { nothingShared } from "./chart-data.ts";
 import { agentsPort, gateways } from "./chart-gateways.ts";
+import { trainers } from "./chart-trainers.ts";
 import {
   all,
   type ChartObject,
@@ -46,6 +47,8 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [[], gateways("one")],
   [["gateway.replicas=3"], gateways("several")],
   [["gateway.autoscaling.enabled=true", "tls.mode=off"], gateways("scaled")],
+  [[], trainers(1)],
+  [["trainer.replicas=3"], trainers(3)],
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],

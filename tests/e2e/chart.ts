@@ -85,6 +85,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "model.init=null",
     `model.path=/data/artifacts/sha256/${"ab".repeat(32)}/files`,
   ],
+  "several trainers": ["trainer.replicas=3", "engine.replicas=4"],
   "named peers": [
     "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
     "networkPolicy.agentsFrom[0].ipBlock.cidr=10.0.0.0/8",
@@ -108,6 +109,8 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["engine.replicas=two", /replicas/],
   ["engine.device=tpu", /device/],
   ["trainer.dtype=float16", /dtype/],
+  ["trainer.replicas=0", /replicas/],
+  ["trainer.replicas=2,onDemand=true", /trainer\.replicas: .*onDemand/],
   ["model.path=/models/policy", /path/],
   ["model.init.preset=huge", /preset|init/],
   ["nats.enabled=false", /url/],

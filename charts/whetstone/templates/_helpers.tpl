@@ -284,6 +284,20 @@ the port "whetstone.healthPort" and the probes "whetstone.probes". All but the l
 {{- get $root.Values.tls.secrets $role | default $default -}}
 {{- end -}}
 
+{{/* Components of the trainers, JSON: the first is called as a single one is. */}}
+{{- define "whetstone.trainers" -}}
+{{- $trainers := list "trainer" -}}
+{{- range $index := untilStep 1 (int .Values.trainer.replicas) 1 }}{{ $trainers = append $trainers (printf "trainer-%d" $index) }}{{ end -}}
+{{- toJson $trainers -}}
+{{- end -}}
+
+{{/* TrainerService of each, with commas between. */}}
+{{- define "whetstone.trainerAddresses" -}}
+{{- $root := . -}}{{- $addresses := list -}}
+{{- range include "whetstone.trainers" . | fromJsonArray }}{{ $addresses = append $addresses (printf "%s:7400" (include "whetstone.fullname" (list $root .))) }}{{ end -}}
+{{- join "," $addresses -}}
+{{- end -}}
+
 {{/* "true" where the gateway has, or may get, more than one replica. */}}
 {{- define "whetstone.gateway.several" -}}
 {{- if or .Values.gateway.autoscaling.enabled (gt (int .Values.gateway.replicas) 1) }}true{{ end -}}
