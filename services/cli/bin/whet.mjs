@@ -1,12 +1,15 @@
 #!/usr/bin/env node
 // Plain JavaScript: an older system Node runs this file only to find the Node that the workspace pins.
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
+import * as module from "node:module";
+import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const NEEDED_MAJOR = 24;
 const here = dirname(fileURLToPath(import.meta.url));
+keepCompiledCode();
 
 if (Number(process.versions.node.split(".")[0]) >= NEEDED_MAJOR) {
   // In a checkout Node runs the sources; the npm package holds them bundled.
@@ -14,6 +17,20 @@ if (Number(process.versions.node.split(".")[0]) >= NEEDED_MAJOR) {
   await import(isPackage ? "../dist/whet.js" : "../src/main.ts");
 } else {
   runWithPinnedNode(findPinnedNode(here));
+}
+
+/**
+ * Half of what a start costs is compiling: this command and the services that it starts keep what Node made of our code.
+ * Not where there is no home folder to keep it in: Node 24 waits for ever for a folder that cannot be made.
+ */
+function keepCompiledCode() {
+  try {
+    accessSync(homedir(), constants.W_OK);
+  } catch {
+    return;
+  }
+  process.env.NODE_COMPILE_CACHE ??= join(homedir(), ".whetstone", "compile-cache");
+  module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 }
 
 /** The npm package `node`, installed in a folder above. */
