@@ -13,6 +13,7 @@ import type { CompletionRequest, Tools } from "./request.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
+import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
@@ -62,7 +63,7 @@ export interface Completion {
   readonly answer: Answer;
   /** The string that ended it; undefined: none did. */
   readonly stopString: string | undefined;
-  readonly promptIds: readonly number[];
+  readonly promptIds: PromptIds;
   readonly generation: Generation;
 }
 
@@ -241,7 +242,7 @@ function record(
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;
   // An answer that several engines made is known only where all of them told.
   const supports = generation.supports.length === completionIds.length ? generation.supports : [];
-  const answer = { completionIds, logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
+  const answer = { logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
   const message = answerMessage(said, text);
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = {
@@ -254,7 +255,7 @@ function record(
     children: 0,
     demonstrationMask: [],
   };
-  const call: CallRecord = { ...common, message, ...promptOf(plan), ...answer, ...when };
+  const call: CallRecord = { ...common, message, ...promptOf(plan, completionIds), ...answer, ...when };
   session.add(call, request.messages, answerKey(said));
   if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });
   session.policies.add(request.model);
