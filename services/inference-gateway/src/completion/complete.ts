@@ -10,6 +10,7 @@ import { answerKey, answerMessage } from "./message.ts";
 import type { TemplateMessage } from "./message.ts";
 import { schemasOf } from "./request.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
+import { callerOf } from "../fleet/fair-queue.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
@@ -128,7 +129,8 @@ async function renderedImages(
   if (!deps.fleet.takesImages(policy)) withoutImages(messages, "this engine takes no images");
   if (toolChoice !== "auto" && toolChoice !== "none")
     throw badField("tool_choice", "a call cannot be forced beside images; use auto or none");
-  const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
+  const caller = callerOf(session?.name);
+  const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n, caller };
   const acquired = deps.fleet.acquire(want, scope);
   const lease = acquired instanceof Promise ? await acquired : acquired;
   try {
@@ -204,7 +206,7 @@ function wantedOf({ request, session, requestId }: CompletionCall, { ids }: Prom
   const { model: policy, sampling, logprobs: alternatives = 0 } = request;
   const preferId = seen?.engineId ?? session?.lastEngineId ?? "";
   const what = { requestId, policy, promptIds: ids, sampling, alternatives, features: seen?.features };
-  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n };
+  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n, caller: callerOf(session?.name) };
 }
 
 function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {

@@ -5,6 +5,7 @@ import { ApiError } from "./api-error.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { Rendered } from "./images.ts";
 import type { SamplingAsked } from "./request.ts";
+import type { Caller } from "../fleet/fair-queue.ts";
 import type { Fleet, Lease, Want } from "../fleet/fleet.ts";
 import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { appendSpan, foreignLabel } from "./token-span.ts";
@@ -85,6 +86,7 @@ export interface GenerateCall {
   readonly features?: unknown;
   readonly preferId: string;
   readonly minVersion: bigint;
+  readonly caller: Caller;
 }
 
 /** A whole answer. */
@@ -275,7 +277,7 @@ const DEFAULT_MAX_TOKENS = 1024;
 
 function wantOf(call: GenerateCall, answer: Generation): Want {
   const minVersion = answer.maxVersion > call.minVersion ? answer.maxVersion : call.minVersion;
-  return { policy: call.policy, minVersion, preferId: call.preferId };
+  return { policy: call.policy, minVersion, preferId: call.preferId, caller: call.caller };
 }
 
 function emptyGeneration(call: GenerateCall): Generation {
