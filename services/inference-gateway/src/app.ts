@@ -103,6 +103,7 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const control = new FleetControl({ fleet, sessions, engines, codecs, folders, logger, drainQuietMs });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
+  fleet.onRefused = metrics.onRefused;
   const { onFork, onResubmission, onLabelMismatch, onToolCall, onTokens } = metrics;
   const counted = { onFork, onResubmission, onLabelMismatch, onToolCall, onTokens };
   const chat: CompletionDeps = {

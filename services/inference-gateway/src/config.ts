@@ -25,7 +25,11 @@ export const ConfigSchema = z.strictObject({
   /** Calls on one engine at a time. */
   maxInFlightPerEngine: z.number().int().min(1).default(512),
   /** Calls that may wait for one policy; one more is answered 429. */
-  maxWaiting: z.number().int().min(0).default(8192),
+  maxWaiting: z.number().int().min(0).default(16_384),
+  /** Of these, calls of one job's sessions, or of one session that is no job's, or without any. */
+  maxWaitingPerJob: z.number().int().min(0).default(8192),
+  /** Of these, calls of one session, and so of one key. */
+  maxWaitingPerSession: z.number().int().min(0).default(1024),
   /** How many calls busier than the idlest a session's own engine may be. */
   stickyTolerance: z.number().int().min(0).default(16),
   /** From receipt to answer, unless the client says x-whetstone-timeout-ms. */

@@ -101,7 +101,7 @@ export class ModelCodec implements PromptCodec {
     const known = this.#encoded.get(text);
     if (known !== undefined) return known;
     const ids = this.#encode(text);
-    if (text.length <= CACHE_MAX_CHARS) this.#encoded.set(text, ids);
+    if (text.length <= CACHE_MAX_CHARS) this.#encoded.set(ownCopy(text), ids);
     return ids;
   }
 
@@ -145,6 +145,11 @@ export class ModelCodec implements PromptCodec {
       return "";
     }
   }
+}
+
+/** What is new in a long conversation is a slice of it, which would keep the whole in memory. */
+function ownCopy(text: string): string {
+  return ` ${text}`.slice(1);
 }
 
 function lengthOf(messages: readonly TemplateMessage[]): number {

@@ -10,9 +10,11 @@ import { answerKey, answerMessage } from "./message.ts";
 import type { TemplateMessage } from "./message.ts";
 import { schemasOf } from "./request.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
+import { callerOf } from "../fleet/fair-queue.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
+import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
@@ -62,7 +64,7 @@ export interface Completion {
   readonly answer: Answer;
   /** The string that ended it; undefined: none did. */
   readonly stopString: string | undefined;
-  readonly promptIds: readonly number[];
+  readonly promptIds: PromptIds;
   readonly generation: Generation;
 }
 
@@ -127,7 +129,8 @@ async function renderedImages(
   if (!deps.fleet.takesImages(policy)) withoutImages(messages, "this engine takes no images");
   if (toolChoice !== "auto" && toolChoice !== "none")
     throw badField("tool_choice", "a call cannot be forced beside images; use auto or none");
-  const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n };
+  const caller = callerOf(session?.name);
+  const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n, caller };
   const acquired = deps.fleet.acquire(want, scope);
   const lease = acquired instanceof Promise ? await acquired : acquired;
   try {
@@ -203,7 +206,7 @@ function wantedOf({ request, session, requestId }: CompletionCall, { ids }: Prom
   const { model: policy, sampling, logprobs: alternatives = 0 } = request;
   const preferId = seen?.engineId ?? session?.lastEngineId ?? "";
   const what = { requestId, policy, promptIds: ids, sampling, alternatives, features: seen?.features };
-  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n };
+  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n, caller: callerOf(session?.name) };
 }
 
 function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {
@@ -241,7 +244,7 @@ function record(
   const { ids: completionIds, logprobs, spans, finishReason, resubmissions, cachedTokens } = generation;
   // An answer that several engines made is known only where all of them told.
   const supports = generation.supports.length === completionIds.length ? generation.supports : [];
-  const answer = { completionIds, logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
+  const answer = { logprobs, supports, spans, finishReason, text, resubmissions, cachedTokens };
   const message = answerMessage(said, text);
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = {
@@ -254,7 +257,7 @@ function record(
     children: 0,
     demonstrationMask: [],
   };
-  const call: CallRecord = { ...common, message, ...promptOf(plan), ...answer, ...when };
+  const call: CallRecord = { ...common, message, ...promptOf(plan, completionIds), ...answer, ...when };
   session.add(call, request.messages, answerKey(said));
   if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });
   session.policies.add(request.model);

@@ -5,7 +5,9 @@ import { ApiError } from "./api-error.ts";
 import type { CallScope } from "./call-scope.ts";
 import type { Rendered } from "./images.ts";
 import type { SamplingAsked } from "./request.ts";
+import type { Caller } from "../fleet/fair-queue.ts";
 import type { Fleet, Lease, Want } from "../fleet/fleet.ts";
+import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { appendSpan, foreignLabel } from "./token-span.ts";
 import type { LabelSpan, TokenSpan } from "./token-span.ts";
 
@@ -18,7 +20,7 @@ export interface Alternative {
 /** What one attempt is asked for. */
 export interface AttemptRequest {
   readonly requestId: string;
-  readonly tokenIds: readonly number[];
+  readonly tokenIds: PromptIds;
   readonly maxTokens: number;
   readonly sampling: SamplingAsked;
   readonly seed: number | undefined;
@@ -78,12 +80,13 @@ export interface GenerateDeps {
 export interface GenerateCall {
   readonly requestId: string;
   readonly policy: string;
-  readonly promptIds: readonly number[];
+  readonly promptIds: PromptIds;
   readonly sampling: SamplingAsked;
   readonly alternatives: number;
   readonly features?: unknown;
   readonly preferId: string;
   readonly minVersion: bigint;
+  readonly caller: Caller;
 }
 
 /** A whole answer. */
@@ -254,14 +257,13 @@ function refuseLabel(
 
 function attemptRequest({ deps, call, answer }: Run, lease: Lease): AttemptRequest {
   const kept = answer.ids.length;
-  const tokenIds = kept === 0 ? call.promptIds : call.promptIds.concat(answer.ids);
   const { seed, maxTokens } = call.sampling;
   const room = lease.engine.maxModelLen - call.promptIds.length;
   if (lease.engine.maxModelLen > 0 && room <= 0) throw tooLong(call.promptIds.length, lease.engine.maxModelLen);
   const budget = maxTokens ?? (lease.engine.maxModelLen > 0 ? room : DEFAULT_MAX_TOKENS);
   return {
     requestId: answer.resubmissions === 0 ? call.requestId : `${call.requestId}-${answer.resubmissions}`,
-    tokenIds,
+    tokenIds: call.promptIds.with(answer.ids),
     maxTokens: Math.max(1, budget - kept),
     sampling: call.sampling,
     seed: seed !== undefined && kept > 0 ? deps.attemptSeed(seed, answer.resubmissions) : seed,
@@ -275,7 +277,7 @@ const DEFAULT_MAX_TOKENS = 1024;
 
 function wantOf(call: GenerateCall, answer: Generation): Want {
   const minVersion = answer.maxVersion > call.minVersion ? answer.maxVersion : call.minVersion;
-  return { policy: call.policy, minVersion, preferId: call.preferId };
+  return { policy: call.policy, minVersion, preferId: call.preferId, caller: call.caller };
 }
 
 function emptyGeneration(call: GenerateCall): Generation {

@@ -18,11 +18,29 @@ export interface TemplateMessage {
  */
 export function messageKey(message: TemplateMessage): string {
   const { role, content, tool_calls: calls, tool_call_id: callId, name } = message;
+  if (isPlain(message)) return plainHead(message) + plainWords(message);
   if (role === "assistant") return assistantKey(content ?? "", Array.isArray(calls) ? calls.map(callKey) : []);
-  const parts = message[PARTS];
-  if (parts !== undefined) return JSON.stringify([role, parts.map(partKey), callId, name]);
-  if (!callId && !name) return `${role}\u0000${content ?? ""}`;
-  return JSON.stringify([role, content, callId, name]);
+  return JSON.stringify([role, message[PARTS]?.map(partKey), callId, name]);
+}
+
+/** Whether this is the message's key. Of words alone none is made: they are compared where they stand. */
+export function hasKey(message: TemplateMessage, key: string): boolean {
+  if (!isPlain(message)) return messageKey(message) === key;
+  const [head, words] = [plainHead(message), plainWords(message)];
+  return key.length === head.length + words.length && key.startsWith(head) && key.slice(head.length) === words;
+}
+
+function isPlain({ role, tool_calls: calls, [PARTS]: parts }: TemplateMessage): boolean {
+  return role === "assistant" ? !Array.isArray(calls) || calls.length === 0 : parts === undefined;
+}
+
+function plainHead({ role, tool_call_id: callId, name }: TemplateMessage): string {
+  const isNamed = role !== "assistant" && (callId || name);
+  return `${isNamed ? JSON.stringify([role, callId, name]) : role}\u0000`;
+}
+
+function plainWords({ role, content }: TemplateMessage): string {
+  return role === "assistant" ? (content ?? "").trim() : (content ?? "");
 }
 
 function partKey(part: MessagePart): string | readonly [string] {

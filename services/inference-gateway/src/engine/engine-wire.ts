@@ -33,11 +33,10 @@ const MISSING_LOGPROB = -9999;
 const STREAM_OPTIONS = { include_usage: true, continuous_weight_versions: true };
 
 /** The body of a generate request. `logprobs: 0` asks for the sampled tokens' own log-probabilities. */
-export function generateBody(request: AttemptRequest, stream: boolean): string {
-  const { sampling } = request;
-  return JSON.stringify({
+export function generateBody(request: AttemptRequest, stream: boolean): Buffer {
+  const { sampling, tokenIds } = request;
+  const others = JSON.stringify({
     request_id: request.requestId,
-    token_ids: request.tokenIds,
     features: request.features,
     stream,
     stream_options: stream ? STREAM_OPTIONS : undefined,
@@ -52,7 +51,11 @@ export function generateBody(request: AttemptRequest, stream: boolean): string {
       ...wireLogits(sampling.logits),
     },
   });
+  // The ids of a long conversation are written already.
+  return Buffer.concat([IDS_BEGIN, ...tokenIds.json(), Buffer.from(`],${others.slice(1)}`)]);
 }
+
+const IDS_BEGIN = Buffer.from('{"token_ids":[');
 
 /** Of GET /v1/models. `modalities` is ours: the proxy before vLLM adds it, by the model's own config. */
 export function readIntake(text: string): Intake {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../completion/api-error.ts";
 import { CallScope } from "../completion/call-scope.ts";
+import { callerOf } from "./fair-queue.ts";
 import { Fleet } from "./fleet.ts";
 import type { EngineEntry, Lease, Want } from "./fleet.ts";
 
@@ -11,11 +12,18 @@ const served = (version: bigint, policy = "job") => ({
   label: `${policy}:${version}`,
   modelPath: "/m",
 });
+const UNBOUND = { maxWaitingPerJob: Infinity, maxWaitingPerSession: Infinity };
 const TEXT = { maxModelLen: 10, images: false };
-const want = (more: Partial<Want> = {}): Want => ({ policy: "job", minVersion: -1n, preferId: "", ...more });
+const want = (more: Partial<Want> = {}): Want => ({
+  policy: "job",
+  minVersion: -1n,
+  preferId: "",
+  caller: callerOf("job.s"),
+  ...more,
+});
 
 function fleetOf(engines: number, options: Partial<ConstructorParameters<typeof Fleet>[0]> = {}): Fleet {
-  const fleet = new Fleet({ maxInFlightPerEngine: 2, maxWaiting: 3, stickyTolerance: 1, ...options });
+  const fleet = new Fleet({ maxInFlightPerEngine: 2, maxWaiting: 3, stickyTolerance: 1, ...UNBOUND, ...options });
   for (let i = 0; i < engines; i++) fleet.unfence(fleet.register(`e${i}`, `http://h${i}`), served(1n), TEXT);
   return fleet;
 }
@@ -57,6 +65,39 @@ describe("Fleet", () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(order).toEqual(["first", "second", "newer"]);
     expect(fleet.waiting().size).toBe(0);
+  });
+
+  it("serves the job with fewest calls running first, in it the sessions in turns", async () => {
+    const fleet = fleetOf(1, { maxInFlightPerEngine: 2, maxWaiting: 99 });
+    const running = [take(fleet, { caller: callerOf("a.1") }), take(fleet, { caller: callerOf("a.1") })];
+    const order: string[] = [];
+    const leases: Lease[] = [];
+    for (const session of ["a.1", "a.1", "a.1", "a.2", "b.1", "b.1", "b.1"]) {
+      void Promise.resolve(fleet.acquire(want({ caller: callerOf(session) }), new CallScope())).then((lease) => {
+        order.push(session);
+        leases.push(lease);
+      });
+    }
+    for (let next = running.pop(); next !== undefined; next = running.pop() ?? leases.shift()) {
+      fleet.release(next);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(order).toEqual(["b.1", "a.1", "b.1", "a.2", "b.1", "a.1", "a.1"]);
+    expect(fleet.waiting().size).toBe(0);
+  });
+
+  it("takes turns also where there is room for several at once", async () => {
+    const fleet = fleetOf(1, { maxInFlightPerEngine: 3, maxWaiting: 99 });
+    fleet.fence(at(fleet, "e0"));
+    const order: string[] = [];
+    for (const session of ["a.1", "a.1", "a.2", "b.1"])
+      void Promise.resolve(fleet.acquire(want({ caller: callerOf(session) }), new CallScope())).then(() => {
+        order.push(session);
+      });
+    fleet.unfence(at(fleet, "e0"), served(1n), TEXT);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(order).toEqual(["a.1", "b.1", "a.2"]);
+    expect(fleet.waiting().get("job")).toBe(1);
   });
 
   it("bounds the queue and frees the place of a call that is cancelled", async () => {

@@ -3,6 +3,7 @@
 // I7: only an engine that was unfenced after verification is dispatched to. I8: both queues here are bounded.
 import { ApiError } from "../completion/api-error.ts";
 import type { CallScope } from "../completion/call-scope.ts";
+import { type Caller, FairQueue } from "./fair-queue.ts";
 
 export type EngineState = "serving" | "fenced" | "quarantined";
 
@@ -44,6 +45,7 @@ export interface EngineEntry {
 export interface Lease {
   readonly engine: EngineEntry;
   readonly served: ServedModel;
+  readonly caller: Caller;
   /** Set by whoever runs the call: ends the attempt, after which the call is resubmitted elsewhere. */
   revoke?: (() => void) | undefined;
 }
@@ -55,18 +57,27 @@ export interface Want {
   readonly minVersion: bigint;
   /** The engine that has the session's prefix; "": none. */
   readonly preferId: string;
+  readonly caller: Caller;
 }
 
 export interface FleetOptions {
   readonly maxInFlightPerEngine: number;
   /** Calls that may wait for one policy. */
   readonly maxWaiting: number;
+  /** Of these, calls of one job. */
+  readonly maxWaitingPerJob: number;
+  /** Of these, calls of one session. */
+  readonly maxWaitingPerSession: number;
   /** How many calls busier than the idlest engine a session's own engine may be and still be preferred. */
   readonly stickyTolerance: number;
 }
 
+/** Which bound a call was one too many for. */
+export type Bound = "policy" | "job" | "session";
+
 interface Waiter {
   readonly want: Want;
+  readonly caller: Caller;
   readonly resolve: (lease: Lease) => void;
   readonly reject: (reason: Error) => void;
 }
@@ -75,11 +86,15 @@ export class Fleet {
   readonly engines = new Map<string, EngineEntry>();
   /** Policies that some engine was given and that were not forgotten: their calls wait, also while no engine is there. */
   readonly #policies = new Set<string>();
-  /** Calls that wait for an engine, by policy, in order of arrival. */
-  readonly #waiting = new Map<string, Set<Waiter>>();
+  /** Calls that wait for an engine, by policy. */
+  readonly #waiting = new Map<string, FairQueue<Waiter>>();
+  /** Calls that run, by job. */
+  readonly #running = new Map<string, number>();
   readonly #options: FleetOptions;
   /** Told of every engine that stops being trusted. */
   onQuarantine: (engine: EngineEntry) => void = () => undefined;
+  /** Told of every call that may not wait. */
+  onRefused: (bound: Bound) => void = () => undefined;
   readonly #drains = new Map<EngineEntry, Set<() => void>>();
 
   constructor(options: FleetOptions) {
@@ -152,19 +167,19 @@ export class Fleet {
   /**
    * An engine for a call: the session's own while it is not much busier than the idlest, else the idlest. Waits while
    * none has room; how long is the scope's business.
-   * @throws ApiError 404 or 503 when no engine was ever given the policy, 429 when too many calls wait already.
+   * @throws ApiError 404 or 503 when no engine was ever given the policy, 429 when too many calls wait already, of all or of the same job or session.
    */
   acquire(want: Want, scope: CallScope): Lease | Promise<Lease> {
     const engine = this.#pick(want);
-    if (engine !== undefined) return this.#lease(engine);
+    if (engine !== undefined) return this.#lease(engine, want.caller);
     if (!this.serves(want.policy)) throw this.unknownPolicy(want.policy);
     return this.#wait(want, scope);
   }
 
   /** Gives the engine back and hands it to the next waiting call. */
   release(lease: Lease): void {
-    const { engine } = lease;
-    engine.leases.delete(lease);
+    const { engine, caller } = lease;
+    if (engine.leases.delete(lease)) this.#countRunning(caller, -1);
     for (const notify of this.#drains.get(engine) ?? []) notify();
     if (engine.state === "serving" && this.#waiting.size > 0) this.#dispatchWaiting(lease.served.policy);
   }
@@ -254,7 +269,7 @@ export class Fleet {
     return preferred.leases.size - idlest.leases.size <= this.#options.stickyTolerance ? preferred : idlest;
   }
 
-  #takes(engine: EngineEntry, want: Want): boolean {
+  #takes(engine: EngineEntry, want: Pick<Want, "policy" | "minVersion">): boolean {
     return (
       engine.state === "serving" &&
       engine.served?.policy === want.policy &&
@@ -263,19 +278,26 @@ export class Fleet {
     );
   }
 
-  #lease(engine: EngineEntry): Lease {
+  #lease(engine: EngineEntry, caller: Caller): Lease {
     if (engine.served === undefined) throw new Error(`engine ${engine.id} serves nothing`);
-    const lease: Lease = { engine, served: engine.served };
+    const lease: Lease = { engine, served: engine.served, caller };
     engine.leases.add(lease);
+    this.#countRunning(caller, 1);
     return lease;
   }
 
+  #countRunning({ job }: Caller, change: number): void {
+    const running = (this.#running.get(job) ?? 0) + change;
+    if (running > 0) this.#running.set(job, running);
+    else this.#running.delete(job);
+  }
+
   #wait(want: Want, scope: CallScope): Promise<Lease> {
-    const waiters = this.#waiting.get(want.policy) ?? new Set<Waiter>();
-    if (waiters.size >= this.#options.maxWaiting) throw tooManyWaiting(want.policy, waiters.size);
+    const waiters = this.#waiting.get(want.policy) ?? new FairQueue<Waiter>();
+    this.#refuseTooMany(want, waiters);
     this.#waiting.set(want.policy, waiters);
     const { promise, resolve, reject } = Promise.withResolvers<Lease>();
-    const waiter: Waiter = { want, resolve, reject };
+    const waiter: Waiter = { want, caller: want.caller, resolve, reject };
     waiters.add(waiter);
     scope.onCancel(() => {
       this.#leaveQueue(waiter);
@@ -284,16 +306,34 @@ export class Fleet {
     return promise;
   }
 
-  /** In order of arrival; a call that needs a newer version lets those behind it pass. */
+  /** @throws ApiError 429 */
+  #refuseTooMany({ policy, caller }: Want, waiters: FairQueue<Waiter>): void {
+    const { maxWaiting, maxWaitingPerJob, maxWaitingPerSession } = this.#options;
+    const [ofJob, ofSession] = [waiters.ofJob(caller), waiters.ofSession(caller)];
+    const refuse = (bound: Bound, message: string): void => {
+      this.onRefused(bound);
+      throw new ApiError("RESOURCE_EXHAUSTED", "queue_full", message, { retryAfterS: 1 });
+    };
+    if (caller.session !== "" && ofSession >= maxWaitingPerSession)
+      refuse("session", `${ofSession} calls of this session wait already`);
+    if (ofJob >= maxWaitingPerJob) refuse("job", `${ofJob} calls ${ofWhom(caller)} wait already`);
+    if (waiters.size >= maxWaiting) refuse("policy", `${waiters.size} calls wait for the policy "${policy}" already`);
+  }
+
+  /** As the queue says; a call that needs a newer version lets those behind it pass. */
   #dispatchWaiting(policy: string): void {
-    for (const waiter of this.#waiting.get(policy) ?? []) {
+    for (const waiter of this.#waiting.get(policy)?.inTurn((job) => this.#running.get(job) ?? 0) ?? []) {
       // Most releases make room for one call; the thousands behind it need not be looked at.
-      if (this.#pick({ policy, minVersion: -1n, preferId: "" }) === undefined) return;
+      if (!this.#hasRoom(policy)) return;
       const engine = this.#pick(waiter.want);
       if (engine === undefined) continue;
       this.#leaveQueue(waiter);
-      waiter.resolve(this.#lease(engine));
+      waiter.resolve(this.#lease(engine, waiter.caller));
     }
+  }
+
+  #hasRoom(policy: string): boolean {
+    return this.engines.values().some((engine) => this.#takes(engine, { policy, minVersion: -1n }));
   }
 
   #leaveQueue(waiter: Waiter): void {
@@ -304,7 +344,6 @@ export class Fleet {
   }
 }
 
-function tooManyWaiting(policy: string, waiting: number): ApiError {
-  const message = `${waiting} calls wait for the policy "${policy}" already`;
-  return new ApiError("RESOURCE_EXHAUSTED", "queue_full", message, { retryAfterS: 1 });
+function ofWhom({ job, session }: Caller): string {
+  return session === "" ? "without a session" : `of ${JSON.stringify(job)}`;
 }

@@ -104,7 +104,8 @@ function parse(text: string): unknown {
 function refuseDeep(value: unknown, depth: number): void {
   if (typeof value !== "object" || value === null) return;
   if (depth === 0) throw badField("body", `values may be nested ${MAX_DEPTH} deep`);
-  for (const inner of Array.isArray(value) ? value : Object.values(value)) refuseDeep(inner, depth - 1);
+  if (Array.isArray(value)) for (const inner of value) refuseDeep(inner, depth - 1);
+  else for (const name in value) refuseDeep((value as Record<string, unknown>)[name], depth - 1);
 }
 
 /** The codec of a policy. @throws ApiError 404 or 503. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Metrics } from "@whetstone/telemetry";
-import type { EngineState, Fleet } from "../fleet/fleet.ts";
+import type { Bound, EngineState, Fleet } from "../fleet/fleet.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 
 /** The gateway's own numbers; labels are closed sets. */
@@ -16,6 +16,7 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
   const toolCalls = metrics.counter("gateway_tool_calls_total", "Calls of tools in answers; malformed: no JSON.", [
     "outcome",
   ]);
+  const refused = metrics.counter("gateway_refused_total", "Calls that might not wait, by the bound.", ["bound"]);
   const seconds = metrics.histogram("gateway_request_seconds", "From receipt to answer.");
   const tokens = metrics.counter("gateway_tokens_total", "Tokens of answered calls.", ["kind"]);
   registerGauges(metrics, fleet, sessions);
@@ -36,6 +37,9 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
     },
     onToolCall: (outcome: "good" | "malformed") => {
       toolCalls.inc({ outcome });
+    },
+    onRefused: (bound: Bound) => {
+      refused.inc({ bound });
     },
     onTokens: (prompt: number, completion: number) => {
       tokens.inc({ kind: "prompt" }, prompt);

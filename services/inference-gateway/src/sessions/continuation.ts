@@ -5,7 +5,8 @@
 import { ApiError } from "../completion/api-error.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools, TemplateVariables } from "../completion/request.ts";
-import { idsThrough } from "./session.ts";
+import { ChainLink } from "./chain.ts";
+import { PromptIds } from "./prompt-ids.ts";
 import type { CallRecord, ForkReason, Session } from "./session.ts";
 
 /** Turns conversations into text and text into ids, as the policy's model folder says. */
@@ -49,7 +50,7 @@ export interface PromptPlace {
 /** A place with the ids that belong there. */
 export interface PromptPlan extends PromptPlace {
   /** What the engine gets. */
-  readonly ids: readonly number[];
+  readonly ids: PromptIds;
   /** The part of `ids` after the parent's prompt and completion; without a parent all of it. */
   readonly deltaIds: readonly number[];
 }
@@ -90,9 +91,12 @@ async function textWithAnswers(
   codec: PromptCodec,
 ): Promise<string | undefined> {
   const own = [...messages];
-  for (let link: CallRecord | undefined = parent; link !== undefined; link = link.parent)
+  let isSame = true;
+  for (let link: CallRecord | undefined = parent; link !== undefined; link = link.parent) {
+    isSame &&= isPrintedAs(link.message, messages[link.position]);
     own[link.position] = link.message;
-  if (own.every((message, i) => isPrintedAs(message, messages[i]))) return askedText;
+  }
+  if (isSame) return askedText;
   try {
     return await codec.render(own, tools, variables);
   } catch (error) {
@@ -118,14 +122,17 @@ export function planPrompt(place: PromptPlace, codec: PromptCodec): PromptPlan |
 
 function planOf(place: PromptPlace, fresh: readonly number[]): PromptPlan {
   const { parent } = place;
-  if (parent === undefined) return { ...place, ids: fresh, deltaIds: fresh };
-  const deltaIds = place.freshIds ?? withoutSampledEnd(parent, fresh);
-  return { ...place, ids: idsThrough(parent).concat(deltaIds), deltaIds };
+  const deltaIds = place.freshIds ?? (parent === undefined ? fresh : withoutSampledEnd(parent, fresh));
+  return { ...place, ids: new PromptIds(parent?.link, deltaIds), deltaIds };
 }
 
-/** What a call's record says of its prompt. */
-export function promptOf({ parent, echoes, forkReason, promptText, position, deltaIds }: PromptPlan) {
-  return { parent, echoes, forkReason, promptText, position, promptIds: deltaIds };
+/** What a call's record says of its prompt, and of what came after it. */
+export function promptOf(
+  { parent, echoes, forkReason, promptText, position, deltaIds }: PromptPlan,
+  completionIds: readonly number[],
+) {
+  const link = new ChainLink(parent?.link, { promptText, promptIds: deltaIds, completionIds });
+  return { parent, echoes, forkReason, link, position, promptIds: deltaIds, completionIds };
 }
 
 /**
@@ -133,16 +140,22 @@ export function promptOf({ parent, echoes, forkReason, promptText, position, del
  * that the prompt is no continuation of the ids that were sampled.
  */
 function textAfter(parent: CallRecord, promptText: string, codec: PromptCodec): string | undefined {
-  if (!promptText.startsWith(parent.promptText)) return undefined;
+  const before = parent.link.promptText;
+  if (!standsAt(promptText, 0, before)) return undefined;
   const { text } = parent;
   // Templates may trim an answer when they print it; the sampled ids stand for it all the same.
   for (const printed of [text, text.trimEnd(), text.trimStart(), text.trim()]) {
-    if (!promptText.startsWith(printed, parent.promptText.length)) continue;
-    const rest = promptText.slice(parent.promptText.length + printed.length);
+    if (!standsAt(promptText, before.length, printed)) continue;
+    const rest = promptText.slice(before.length + printed.length);
     // Otherwise something stands between answer and end of turn that was never sampled.
     if (rest.startsWith(codec.endOfTurn)) return rest;
   }
   return textAfterReprint(parent, promptText, codec);
+}
+
+/** As `startsWith`, which looks at one character after the other. */
+function standsAt(text: string, at: number, part: string): boolean {
+  return text.slice(at, at + part.length) === part;
 }
 
 /**
@@ -152,7 +165,7 @@ function textAfter(parent: CallRecord, promptText: string, codec: PromptCodec): 
 function textAfterReprint(parent: CallRecord, promptText: string, codec: PromptCodec): string | undefined {
   const said = saidIn(parent.message);
   if (said === undefined) return undefined;
-  const start = parent.promptText.length;
+  const start = parent.link.promptText.length;
   for (
     let end = firstMark(codec.endMarks, promptText, start);
     end;

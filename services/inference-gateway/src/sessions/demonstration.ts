@@ -47,7 +47,6 @@ async function demonstrated(
   // Nothing was sampled: there are no log-probabilities and no versions, and the mask says what is trained.
   const zeros = completionIds.map(() => 0);
   const answer = {
-    completionIds,
     logprobs: zeros,
     supports: [],
     spans: [],
@@ -64,7 +63,16 @@ async function demonstrated(
     resubmissions: 0,
     cachedTokens: 0,
   };
-  return { index, policy, message, ...promptOf(plan), ...answer, ...none, startedAtMs: nowMs, durationMs: 0 };
+  return {
+    index,
+    policy,
+    message,
+    ...promptOf(plan, completionIds),
+    ...answer,
+    ...none,
+    startedAtMs: nowMs,
+    durationMs: 0,
+  };
 }
 
 /** What the template writes after the generation prompt for the last message. */

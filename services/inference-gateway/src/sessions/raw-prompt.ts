@@ -2,7 +2,7 @@
 // Prompts that come as they are, without a chat template: they continue the call that is their longest exact prefix (I4).
 import type { RawPrompt } from "../completion/request.ts";
 import type { PromptPlace } from "./continuation.ts";
-import { type CallRecord, type ForkReason, idsThrough, type Session } from "./session.ts";
+import type { CallRecord, ForkReason, Session } from "./session.ts";
 
 export function placeRaw(session: Session | undefined, policy: string, prompt: RawPrompt): PromptPlace {
   const own = (session?.calls ?? []).filter((call) => call.policy === policy && call.position === 0);
@@ -24,12 +24,11 @@ function prefixSize(call: CallRecord, prompt: RawPrompt): number {
 }
 
 /** How much of the text the call covers; 0: it is no prefix. Where the model ended its answer itself, more was sampled than the text says. */
-function textSize({ promptText, text, finishReason }: CallRecord, prompt: string): number {
+function textSize({ link: { promptText }, text, finishReason }: CallRecord, prompt: string): number {
   const whole = promptText + text;
   return finishReason === "length" && promptText !== "" && prompt.startsWith(whole) ? whole.length : 0;
 }
 
-function idsSize(call: CallRecord, prompt: readonly number[]): number {
-  const ids = idsThrough(call);
-  return ids.length <= prompt.length && ids.every((id, i) => id === prompt[i]) ? ids.length : 0;
+function idsSize({ link }: CallRecord, prompt: readonly number[]): number {
+  return link.length <= prompt.length && link.ids().every((id, i) => id === prompt[i]) ? link.length : 0;
 }

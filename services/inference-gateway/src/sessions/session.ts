@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { RememberedAnswers } from "../completion/earlier-answers.ts";
-import { messageKey } from "../completion/message.ts";
+import { hasKey, messageKey } from "../completion/message.ts";
 import type { TemplateMessage } from "../completion/message.ts";
 import type { SamplingTerms } from "../completion/client-sampling.ts";
 import type { SamplingAsked } from "../completion/request.ts";
 import type { TokenSpan } from "../completion/token-span.ts";
+import type { ChainLink } from "./chain.ts";
 import type { Topic } from "./topic.ts";
 
 export type ForkReason = "none" | "no_prefix" | "branch";
@@ -15,8 +16,8 @@ export interface CallRecord {
   readonly index: number;
   readonly policy: string;
   readonly parent: CallRecord | undefined;
-  /** The rendered prompt, generation prompt included; the next turn must begin with it. */
-  promptText: string;
+  /** Its prompt, with which the next turn must begin, and all ids through its answer. */
+  readonly link: ChainLink;
   /** With a parent: the ids after its prompt and completion. Without: the whole prompt. */
   readonly promptIds: readonly number[];
   readonly completionIds: readonly number[];
@@ -54,6 +55,8 @@ export interface CallRecord {
 /** A node of the message tree: `answers` are the calls whose own answer is this node's message. */
 interface MessageNode {
   readonly children: Map<string, MessageNode>;
+  /** The child that was reached last: a conversation that goes on passes here again. */
+  latest: { readonly key: string; readonly node: MessageNode } | undefined;
   readonly answers: CallRecord[];
 }
 
@@ -96,13 +99,12 @@ export class Session {
     // What the parent was asked with stands in the tree already, and its answer behind it.
     const known = parent && parent.position < messages.length ? this.#nodes.get(parent) : undefined;
     let node = known ?? this.#root;
-    for (let at = known && parent ? parent.position + 1 : 0; at < messages.length; at++)
-      node = childOf(node, messageKey(messages[at] as TemplateMessage));
+    for (const message of messages.slice(known && parent ? parent.position + 1 : 0))
+      node = childFor(node, message) ?? childOf(node, messageKey(message));
     const own = childOf(node, key);
     own.answers.push(call);
     this.#nodes.set(call, own);
     this.calls.push(call);
-    shareText(call);
   }
 
   /** Earlier calls whose messages and answer are a prefix of `messages`, longest first, the likeliest parent first; at most so many. */
@@ -110,7 +112,7 @@ export class Session {
     const answered: { node: MessageNode; message: TemplateMessage }[] = [];
     let node: MessageNode | undefined = this.#root;
     for (const message of messages) {
-      node = node.children.get(messageKey(message));
+      node = childFor(node, message);
       if (node === undefined) break;
       if (node.answers.length > 0) answered.push({ node, message });
     }
@@ -135,7 +137,16 @@ function callNames({ tool_calls: calls }: TemplateMessage): string {
 }
 
 function newNode(): MessageNode {
-  return { children: new Map(), answers: [] };
+  return { children: new Map(), latest: undefined, answers: [] };
+}
+
+/** Messages are looked up by keys as long as they are; whether one is the same as last time, its characters tell at once. */
+function childFor(node: MessageNode, message: TemplateMessage): MessageNode | undefined {
+  if (node.latest !== undefined && hasKey(message, node.latest.key)) return node.latest.node;
+  const key = messageKey(message);
+  const child = node.children.get(key);
+  if (child !== undefined) node.latest = { key, node: child };
+  return child;
 }
 
 function childOf(node: MessageNode, key: string): MessageNode {
@@ -143,28 +154,7 @@ function childOf(node: MessageNode, key: string): MessageNode {
   if (child === undefined) {
     child = newNode();
     node.children.set(key, child);
+    node.latest = { key, node: child };
   }
   return child;
-}
-
-/**
- * Makes a chain's prompt texts slices of its longest one: V8 then keeps one buffer for the whole chain, where copies
- * would grow with the square of the number of turns.
- */
-export function shareText(call: CallRecord): void {
-  for (let link = call.parent; link !== undefined; link = link.parent) {
-    link.promptText = call.promptText.slice(0, link.promptText.length);
-  }
-}
-
-/** Prompt and completion ids of a call and all its ancestors, in order. */
-export function idsThrough(call: CallRecord): number[] {
-  const chain: CallRecord[] = [];
-  for (let link: CallRecord | undefined = call; link !== undefined; link = link.parent) chain.push(link);
-  const ids: number[] = [];
-  for (const link of chain.reverse()) {
-    for (const id of link.promptIds) ids.push(id);
-    for (const id of link.completionIds) ids.push(id);
-  }
-  return ids;
 }

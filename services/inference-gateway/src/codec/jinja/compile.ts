@@ -151,11 +151,19 @@ function wantedOf(
   });
 }
 
+/** Written out: a loop over all messages makes one for each. */
 function loopAt(items: readonly Value[], at: number): Value {
   const { length } = items;
   return {
-    ...{ index: at + 1, index0: at, revindex: length - at, revindex0: length - at - 1, length },
-    ...{ first: at === 0, last: at === length - 1, previtem: items[at - 1], nextitem: items[at + 1] },
+    index: at + 1,
+    index0: at,
+    revindex: length - at,
+    revindex0: length - at - 1,
+    length,
+    first: at === 0,
+    last: at === length - 1,
+    previtem: items[at - 1],
+    nextitem: items[at + 1],
   };
 }
 

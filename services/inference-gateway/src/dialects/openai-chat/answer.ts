@@ -24,7 +24,7 @@ export function completionBody(request: ChatRequest, answers: readonly Completio
     choices: answers.map((answer, index) => choiceOf(request, answer, index, codec)),
     usage: usageOf(answers),
     call_id: first?.callId,
-    prompt_token_ids: request.returnTokenIds ? first?.promptIds : undefined,
+    prompt_token_ids: request.returnTokenIds ? first?.promptIds.all() : undefined,
   });
 }
 
@@ -113,7 +113,7 @@ export function closingChunks(head: StreamHead, request: ChatRequest, answers: r
   const ends = answers.map(({ answer, generation, callId, promptIds }, index) => {
     const finish_reason = finishReason(answer.calls.length, generation.finishReason);
     const choice = { index, delta: {}, logprobs: null, finish_reason, call_id: callId };
-    const ids = request.returnTokenIds ? promptIds : undefined;
+    const ids = request.returnTokenIds ? promptIds.all() : undefined;
     return event({ ...head, choices: [choice], call_id: callId, prompt_token_ids: ids });
   });
   const usage = request.includeUsage ? event({ ...head, choices: [], usage: usageOf(answers) }) : "";

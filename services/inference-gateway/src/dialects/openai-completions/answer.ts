@@ -11,7 +11,7 @@ export function completionBody(request: TextRequest, answers: readonly Completio
     ...choiceOf(request, { index, text: answer.content, tokens: generation }, codec),
     finish_reason: generation.finishReason,
     call_id: callId,
-    prompt_token_ids: request.returnTokenIds ? promptIds : undefined,
+    prompt_token_ids: request.returnTokenIds ? promptIds.all() : undefined,
   }));
   const head = headOf(request, first?.requestId ?? "", first?.createdMs ?? 0);
   return JSON.stringify({ ...head, choices, usage: usageOf(answers), call_id: first?.callId });

@@ -45,7 +45,7 @@ export class TextCompletionStream implements AnswerStream {
     for (const [index, { answer, generation, callId, promptIds }] of answers.entries()) {
       // A replayed answer was never streamed: it comes in one piece.
       if (!this.#begun.has(index)) this.piece(partsOf(answer), generation, index);
-      const ids = this.#request.returnTokenIds ? promptIds : undefined;
+      const ids = this.#request.returnTokenIds ? promptIds.all() : undefined;
       const last = {
         index,
         text: "",
