@@ -249,11 +249,15 @@ export const ROTATING: readonly Stage[] = [
     tests: [
       "services/libs/browser/src/miniwob/oracles.test.ts",
       "services/libs/sites/src/sites.test.ts",
+      "services/env-runner/src/host/module-pages.test.ts",
       "tests/integration/browser-job.test.ts",
+      "tests/integration/browser-module.test.ts",
     ],
     environment: { WHETSTONE_MINIWOB_SEEDS: "4", WHETSTONE_SITE_SEEDS: "4" },
-    minutes: 6,
+    minutes: 9,
     paths: [
+      "examples/browser",
+      "services/env-runner/src/host",
       "services/libs/browser",
       "services/libs/sites",
       "services/libs/sandbox/src/process",

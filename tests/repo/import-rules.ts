@@ -123,7 +123,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     environments: ["browsers", "sandboxes"],
     "math-verify": [],
     sandboxes: [],
-    host: [".", "sessions"],
+    host: [".", "browsers", "sessions"],
     sessions: [".", "artifacts", "host"],
   },
   "inference-gateway": {

@@ -87,7 +87,6 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
   const slots = new Slots(config.slots);
   const registered = createMetrics({ component: "env-runner" });
   const metrics = runnerMetrics(registered, slots);
-  const modules = new ModuleEnvironments(config, { logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
   const drain = new Drain((draining) => {
     rpc.setServing(EnvironmentService.typeName, !draining); // Readiness; the process as a whole is well.
     logger.info("draining", { draining, sessions: slots.used });
@@ -103,6 +102,7 @@ export async function startApp(config: EnvRunnerConfig, deps: AppDeps): Promise<
     backend: () => sandboxes.backend({ sandbox: { backend: "process", network: [] } }),
   });
   const browsers = new Browsers(sandboxes, config);
+  const modules = new ModuleEnvironments(config, { browsers, logger, onEnd: ({ code }) => metrics.moduleEnd(code) });
   const indexes = new IndexStore({
     folder: config.searchIndexPath,
     onDamage: (message) => logger.warn("a damaged index is built again", { message }),

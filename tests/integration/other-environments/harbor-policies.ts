@@ -34,9 +34,11 @@ class ShellUser extends BaseAgent {
 const agent = (kind: string, command: (instruction: string) => string): RegisteredAgent =>
   defineAgent({ kind, create: () => new ShellUser(command) });
 
-export const solver = agent("solver", (instruction) =>
-  instruction.includes("adder") ? "sed -i 's/ - / + /' adder.py" : "wc -w <text.txt >answer.txt",
-);
+export const solver = agent("solver", (instruction) => {
+  if (instruction.includes("adder")) return "sed -i 's/ - / + /' adder.py";
+  if (instruction.includes("prices")) return "awk -F, '{ sum += $2 } END { print sum }' prices.csv >total.txt";
+  return "wc -w <text.txt >answer.txt";
+});
 export const nonsense = agent("nonsense", () => "echo 7 >answer.txt; echo 'print(7)' >adder.py");
 export const cheat = agent(
   "cheat",

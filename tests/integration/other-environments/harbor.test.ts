@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task folders of Harbor's through all services: a hundred episodes of who knows how are paid by the tasks' own tests, who does not
 // or cheats is not, and tests that hang, say nothing or nonsense are never a reward.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { FAULTS, SOUND, writeTask } from "@whetstone/harbor/test-support";
@@ -9,6 +9,7 @@ import { JobService } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
 import { canHaveSandboxes } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { type LocalRuntime, smallJob, startLocalRuntime } from "../../support/local-runtime.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -80,6 +81,28 @@ describe.runIf(canHaveSandboxes)("task folders of Harbor's", () => {
       expect(status, output).toBe(0);
       expect(runtime.whet("jobs", "audit", "solver").json).toMatchObject({ ...WHOLE, trained: 100, voided: 0 });
       expect(await rates("solver")).toEqual([1, 1, 1, 1, 1]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "examples/harbor is proved, pushed and trained as its page says",
+    async () => {
+      const example = join(ROOT, "examples/harbor");
+      const proved = runtime.whet("tasks", "verify", join(example, "tasks"));
+      expect(proved.status, proved.output).toBe(0);
+      const pushed = runtime.whet("tasks", "push", "harbor-example", join(example, "tasks"));
+      expect(pushed.status, pushed.output).toBe(0);
+      const job = parse(readFileSync(join(example, "job.yaml"), "utf8")) as JsonObject;
+      const file = join(folder, "example.json");
+      const known = { agent: { kind: "solver" }, module: { path: join(import.meta.dirname, "harbor-policies.ts") } };
+      writeFileSync(file, JSON.stringify({ ...job, ...known, train: { jsonl: join(example, "train.jsonl") } }));
+      const short = ["loop.steps=1", "loop.batchGroups=2", "sampling.maxTokens=2", "limits.maxPromptTokens=256"];
+      const set = [...short, "limits.maxResponseTokens=256"].flatMap((each) => ["--set", each]);
+      const trained = runtime.whet("train", file, "--model", runtime.model, ...set);
+      expect(trained.status, trained.output).toBe(0);
+      expect(runtime.whet("jobs", "audit", "harbor").json).toMatchObject({ ...WHOLE, trained: 16, voided: 0 });
+      expect(await rates("harbor")).toEqual([1]);
     },
     LIMIT_MS,
   );

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What browsers cost, one JSON line: steps for each CPU second of one core with the tree, memory of a context, time of a
-// reset; beside BrowserGym on the same page in the same run.
+// What browsers cost, one JSON line: steps for each CPU second of one core with the tree, and with a picture beside it; memory of
+// a context, time of a reset; beside BrowserGym on the same page in the same run.
 //   node tests/load/browser/bench-browser.ts [--seconds 20] [--contexts 8] [--browsergym PYTHON]
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { BrowserEnvironment, Miniwob } from "@whetstone/browser";
@@ -26,7 +27,8 @@ const miniwob = Miniwob.in(folder);
 if (miniwob === undefined) throw new Error("MiniWoB++ is not installed");
 
 await using own = await startTestPool({ contextsPerBrowser: contexts + 1 });
-const open = () => new BrowserEnvironment({ pool: () => own.pool, task: miniwob.task(TASK), maxSteps: 1_000_000 });
+const open = (picture?: { readonly marks: boolean }) =>
+  new BrowserEnvironment({ pool: () => own.pool, task: miniwob.task(TASK), maxSteps: 1_000_000, picture });
 
 const first = open();
 await first.reset({ seed: 0 });
@@ -42,13 +44,40 @@ for (let seed = 1; seed <= contexts; seed += 1) {
 }
 const contextMiB = (memoryMiB() - base) / contexts;
 const tree = await stepFor(environments);
-await Promise.all(environments.map((environment) => environment.close()));
+await closeAll(environments);
+const pictures = await stepWith({ marks: false });
+const marks = await stepWith({ marks: true });
 await first.close();
 
 const gym = values.browsergym;
 const beside = gym !== "" && existsSync(gym) ? browserGym(gym) : undefined;
-const report = { task: TASK, contexts, seconds, tree, resetP50Ms: median(resets), baseMiB: base, contextMiB };
+const load = loadavg()[0];
+const report = {
+  task: TASK,
+  contexts,
+  seconds,
+  load,
+  tree,
+  pictures,
+  marks,
+  resetP50Ms: median(resets),
+  baseMiB: base,
+  contextMiB,
+};
 console.log(JSON.stringify({ ...rounded(report), browserGym: beside ?? null }));
+
+/** The same with a picture beside each tree. */
+async function stepWith(picture: { readonly marks: boolean }) {
+  const seeing = Array.from({ length: contexts }, () => open(picture));
+  for (const [seed, environment] of seeing.entries()) await environment.reset({ seed: seed + 1 });
+  const found = await stepFor(seeing);
+  await closeAll(seeing);
+  return found;
+}
+
+async function closeAll(all: readonly BrowserEnvironment[]): Promise<void> {
+  await Promise.all(all.map((environment) => environment.close()));
+}
 
 /** All of them step at once. */
 async function stepFor(all: readonly BrowserEnvironment[]) {

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import {
-  ACTION_FORMS,
-  ACTION_SUBSETS,
-  BrowserEnvironment,
-  checkSite,
-  DEFAULT_SUBSETS,
-  siteTask,
-  type WebTask,
-} from "@whetstone/browser";
+import { BrowserEnvironment, checkSite, siteTask, type WebTask } from "@whetstone/browser";
 import { ConfigError, nearest, parseOrThrow } from "@whetstone/core";
 import { HOST_AND_PORT, MOST_REACHED } from "@whetstone/sandbox";
 import { defineEnvironment, type RegisteredEnvironment } from "@whetstone/sdk";
 import { OwnSiteTask, SITES } from "@whetstone/sites";
 import { z } from "zod";
 import type { Browsers } from "../browsers/browsers.ts";
-
-const milliseconds = z.number().int().min(1).max(600_000);
+import { BROWSER_SETTINGS, checkMarks, optionsOf } from "../browsers/browser-settings.ts";
 
 const pattern = z
   .string()
@@ -79,49 +70,7 @@ const BrowserArgs = z.strictObject({
     .max(MOST_REACHED)
     .default([])
     .describe("host:port that pages may connect to beside url's own"),
-  viewport: z
-    .strictObject({ width: z.number().int().min(100).max(4000), height: z.number().int().min(100).max(4000) })
-    .optional()
-    .describe("CSS pixels of the window at url. Default: 1280 by 720"),
-  actions: z
-    .enum(ACTION_FORMS)
-    .default("text")
-    .describe("text: BrowserGym's grammar, for the agent web; tools: tool calls, for the agent tool"),
-  actionSubsets: z
-    .array(z.enum(ACTION_SUBSETS))
-    .min(1)
-    .max(ACTION_SUBSETS.length)
-    .default([...DEFAULT_SUBSETS])
-    .describe("what the agent may do, by BrowserGym's groups"),
-  severalActions: z.boolean().default(false).describe("several actions may be given at once"),
-  maxSteps: z.number().int().min(1).max(1000).default(10).describe("actions"),
-  maxTreeCharacters: z
-    .number()
-    .int()
-    .min(100)
-    .max(1_000_000)
-    .default(30_000)
-    .describe("of a page's text; the rest is left out and the agent is told"),
-  screenshot: z.boolean().default(false).describe("a picture of the window beside each page's text, as PNG"),
-  marks: z
-    .boolean()
-    .default(false)
-    .describe("the ids of what can be used are drawn over the screenshot, each in a box (a set of marks)"),
-  genericNodes: z
-    .boolean()
-    .default(false)
-    .describe("elements without a meaning of their own (div, span) are shown, too: on some pages they are clicked"),
-  setupTimeoutMs: milliseconds.default(60_000).describe("to open the first page"),
-  stepTimeoutMs: milliseconds.default(60_000).describe("of one action, and of reading the page after it"),
-  elementTimeoutMs: milliseconds.default(2_000).describe("how long an action waits for its element to be usable"),
-  quietMs: z
-    .number()
-    .int()
-    .min(0)
-    .max(10_000)
-    .default(50)
-    .describe("after an action the page is looked at once it has not changed for so long"),
-  maxQuietWaitMs: milliseconds.default(500).describe("a page that goes on changing is looked at after this time"),
+  ...BROWSER_SETTINGS,
   metadata: z.record(z.string(), z.unknown()).optional().describe("the dataset's other columns; not used"),
 });
 
@@ -135,31 +84,13 @@ export function browserEnvironment(browsers: Browsers): RegisteredEnvironment {
     seedable: true,
     parseArgs: (raw) => {
       const args = parseOrThrow(BrowserArgs, raw, "");
-      if (args.marks && !args.screenshot) throw refused("marks", "are drawn over a screenshot: needs screenshot: true");
+      checkMarks(args);
       if (browsers.missing !== undefined) throw new ConfigError([{ path: "", reason: browsers.missing }]);
       return { ...args, task: taskOf(args, browsers) };
     },
     argsSchema: z.toJSONSchema(BrowserArgs, { io: "input" }),
     create: (args) =>
-      new BrowserEnvironment({
-        pool: () => browsers.pool,
-        task: args.task,
-        seed: args.seed,
-        form: args.actions,
-        subsets: args.actionSubsets,
-        severalActions: args.severalActions,
-        maxSteps: args.maxSteps,
-        maxTreeCharacters: args.maxTreeCharacters,
-        withGeneric: args.genericNodes,
-        picture: args.screenshot ? { marks: args.marks } : undefined,
-        times: {
-          setupMs: args.setupTimeoutMs,
-          stepMs: args.stepTimeoutMs,
-          elementMs: args.elementTimeoutMs,
-          quietMs: args.quietMs,
-          mostMs: args.maxQuietWaitMs,
-        },
-      }),
+      new BrowserEnvironment({ ...optionsOf(args), pool: () => browsers.pool, task: args.task, seed: args.seed }),
   });
 }
 

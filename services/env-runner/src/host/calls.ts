@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Info } from "@whetstone/sdk";
+import type { BrowserSettings, Info, PageRequest, PageState, ResetResult } from "@whetstone/sdk";
 
 // What crosses between the env-runner and the child that runs a job's environments.
 
@@ -25,4 +25,31 @@ export interface KindDescription {
   readonly description: string;
   readonly argsSchemaJson: string;
   readonly seedable: boolean;
+}
+
+/** Answers a reset of what is played in a browser: its functions are called from then on, in place of steps. */
+export interface BegunTask {
+  readonly browser: {
+    readonly goal: string;
+    readonly url: string;
+    readonly reads: Readonly<Record<string, string>>;
+    readonly settings: BrowserSettings;
+    readonly callTimeoutMs: number | undefined;
+    /** It answers the pages of the url's origin. */
+    readonly serves: boolean;
+  };
+}
+
+export interface CheckCall {
+  readonly session: number;
+  readonly page: PageState;
+}
+
+export interface ServeCall {
+  readonly session: number;
+  readonly request: PageRequest;
+}
+
+export function isBegunTask(answer: ResetResult | BegunTask): answer is BegunTask {
+  return "browser" in answer;
 }

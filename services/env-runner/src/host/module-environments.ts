@@ -5,6 +5,7 @@ import type { Reset } from "@whetstone/proto/environments/v1/environments";
 import { type Module, SandboxBackend } from "@whetstone/proto/types/v1/types";
 import type { Environment } from "@whetstone/sdk";
 import type { Logger } from "@whetstone/telemetry";
+import type { Browsers } from "../browsers/browsers.ts";
 import type { EnvRunnerConfig } from "../config.ts";
 import type { KindDescription } from "./calls.ts";
 import { DeathRegister } from "./death-register.ts";
@@ -19,6 +20,13 @@ export class ModuleMissingError extends WhetstoneError {
 
 type Config = Pick<EnvRunnerConfig, "moduleMemoryMib" | "moduleHangMs" | "moduleIdleMs">;
 
+export interface ModuleDeps {
+  /** For environments that are played in one. */
+  readonly browsers: Browsers;
+  readonly logger: Logger;
+  readonly onEnd?: (cause: WhetstoneError) => void;
+}
+
 const START_MS = 60_000;
 const ENTRY = new URL("./environment-child.ts", import.meta.url);
 
@@ -26,8 +34,10 @@ const ENTRY = new URL("./environment-child.ts", import.meta.url);
 export class ModuleEnvironments implements AsyncDisposable {
   readonly #hosts: ModuleHosts;
   readonly #deaths = new DeathRegister();
+  readonly #browsers: Browsers;
 
-  constructor(config: Config, { logger, onEnd }: { logger: Logger; onEnd?: (cause: WhetstoneError) => void }) {
+  constructor(config: Config, { browsers, logger, onEnd }: ModuleDeps) {
+    this.#browsers = browsers;
     this.#hosts = new ModuleHosts({
       entry: ENTRY,
       data: ({ code }) => ({ code }),
@@ -46,8 +56,15 @@ export class ModuleEnvironments implements AsyncDisposable {
 
   /** @throws ModuleMissingError; ConfigError when the code is not what its digest says. */
   open({ kind, args = {}, module, job, episodeId }: Reset): Environment {
-    const host = this.#hosts.of(job, this.#codeOf(module as Module));
-    return new HostedEnvironment({ host, deaths: this.#deaths, episodeId, kind, args });
+    const hosted = this.#codeOf(module as Module);
+    const { none, network } = hosted.isolation;
+    return new HostedEnvironment({
+      host: this.#hosts.of(job, hosted),
+      deaths: this.#deaths,
+      browsers: this.#browsers,
+      network: { named: network, open: none },
+      ...{ episodeId, kind, args },
+    });
   }
 
   /** What a module defines. @throws ModuleMissingError; a TASK failure when it cannot be loaded. */

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WhetstoneError } from "@whetstone/core";
-import { BaseEnv, type ResetOptions, type ResetResult, type StepOptions, type StepResult } from "@whetstone/sdk";
-import { type ActionSubset, DEFAULT_SUBSETS } from "./actions/action.ts";
+import {
+  type ActionSubset,
+  BaseEnv,
+  type ResetOptions,
+  type ResetResult,
+  type StepOptions,
+  type StepResult,
+} from "@whetstone/sdk";
+import { DEFAULT_SUBSETS } from "./actions/action.ts";
 import { ActionSpace } from "./actions/action-space.ts";
 import type { BrowserPool } from "./pool/browser-pool.ts";
 import { type ActionForm, toolOutputsOf } from "./episode/forms.ts";

@@ -4,6 +4,8 @@ export { BOXED_INSTRUCTION, MathAgent, type MathAgentOptions } from "./agents/ma
 export { type SplitAnswer, splitThinking } from "./agents/thinking.ts";
 export { BaseAgent } from "./base-agent.ts";
 export * from "./base-env.ts";
+export * from "./browser/browser-task.ts";
+export { beginBrowserTask, checkPage, servePage } from "./browser/browser-task-values.ts";
 export { type ImagePart, imageFault, MAX_IMAGES, type SeenImage } from "./images.ts";
 export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
 export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";

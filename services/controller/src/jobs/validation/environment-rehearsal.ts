@@ -42,7 +42,7 @@ export async function rehearseReset(
   for await (const answer of environments.session(resetThenClose(reset), { deadlineMs: REHEARSAL_MS })) {
     if (answer.kind.case !== "error") continue;
     const { field, message } = answer.kind.value;
-    return [{ path: `environment.${field || "args"}`, reason: message }];
+    return [{ path: field.startsWith("module.") ? field : `environment.${field || "args"}`, reason: message }];
   }
   return [];
 }

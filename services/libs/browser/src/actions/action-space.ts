@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ToolSpec } from "@whetstone/sdk";
-import { type ActionDefinition, ActionError, type ActionScene, type ActionSubset, type Parameter } from "./action.ts";
+import type { ActionSubset, ToolSpec } from "@whetstone/sdk";
+import { type ActionDefinition, ActionError, type ActionScene, type Parameter } from "./action.ts";
 import { type Call, parseCalls } from "./calls.ts";
 import { ON_ELEMENTS } from "./on-elements.ts";
 import { ON_PAGES } from "./on-pages.ts";

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { ActionSubset } from "@whetstone/sdk";
 import type { Literal } from "./calls.ts";
 import type { Tabs } from "../page/tabs.ts";
 
-/** Groups of actions, with BrowserGym's names. */
-export const ACTION_SUBSETS = ["chat", "infeas", "bid", "coord", "nav", "tab"] as const;
-export type ActionSubset = (typeof ACTION_SUBSETS)[number];
+export const ACTION_SUBSETS = [
+  "chat",
+  "infeas",
+  "bid",
+  "coord",
+  "nav",
+  "tab",
+] as const satisfies readonly ActionSubset[];
 /** BrowserGym's default. */
 export const DEFAULT_SUBSETS: readonly ActionSubset[] = ["chat", "infeas", "bid", "nav", "tab"];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { EpisodeError, type ImagePart } from "@whetstone/sdk";
+import { EpisodeError, type ImagePart, type Judgement } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
 import { ActionError, type ActionScene } from "../actions/action.ts";
 import type { ActionSpace } from "../actions/action-space.ts";
@@ -12,7 +12,7 @@ import { Tabs } from "../page/tabs.ts";
 import type { BrowserPool } from "../pool/browser-pool.ts";
 import type { Lease } from "../pool/lease.ts";
 import { mayReach } from "../pool/requests.ts";
-import type { Judgement, WebTask } from "../task/web-task.ts";
+import type { WebTask } from "../task/web-task.ts";
 import { type ActionForm, askedBy, type Outcome } from "./forms.ts";
 import type { Observation, TabView } from "./observation.ts";
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Judgement } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
 import { SiteFiles } from "../pool/site-files.ts";
-import type { Judgement, SetupOptions, WebState, WebTask } from "../task/web-task.ts";
+import type { SetupOptions, WebState, WebTask } from "../task/web-task.ts";
 import { type MiniwobResult, RESULT_SCRIPT, startScript } from "./miniwob-scripts.ts";
 import { pageSeed } from "./numpy-seed.ts";
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Judgement } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
 import { targetOf } from "../pool/requests.ts";
-import type { Judgement, SetupOptions, WebState, WebTask } from "./web-task.ts";
+import type { SetupOptions, WebState, WebTask } from "./web-task.ts";
 
 export interface SiteTaskOptions {
   /** Where it begins; its host and port are reached. */
@@ -22,12 +23,17 @@ export function siteTask({ url, goal, network = [], viewport, check }: SiteTaskO
     viewport: viewport ?? { width: 1280, height: 720 },
     reach: [...(own === undefined ? [] : [own]), ...network],
     async setup(page: Page, { seed }: SetupOptions) {
-      const answer = await page.goto(url.replaceAll("{seed}", String(seed)), { waitUntil: "domcontentloaded" });
-      if (answer !== null && answer.status() >= 500) throw new Error(`${url} answers with status ${answer.status()}`);
+      await openFirst(page, url.replaceAll("{seed}", String(seed)));
       return goal;
     },
     judge: async (state) => await check(state),
   };
+}
+
+/** @throws where nothing answers, or a server that has failed */
+export async function openFirst(page: Page, url: string): Promise<void> {
+  const answer = await page.goto(url, { waitUntil: "domcontentloaded" });
+  if (answer !== null && answer.status() >= 500) throw new Error(`${url} answers with status ${answer.status()}`);
 }
 
 /** What has to hold, all of it, in WebArena's kinds: what the agent says, where it is, what the page shows. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Info } from "@whetstone/sdk";
+import type { Judgement } from "@whetstone/sdk";
 import type { Page } from "playwright-core";
 import type { Site } from "../pool/site.ts";
 
@@ -21,14 +21,6 @@ export interface WebState {
   readonly infeasible: string | undefined;
   readonly seed: number;
   readonly signal: AbortSignal;
-}
-
-export interface Judgement {
-  /** Of this step. */
-  readonly reward: number;
-  /** The episode has reached its end. */
-  readonly done: boolean;
-  readonly info?: Info | undefined;
 }
 
 /** What is to be done on the web: where it begins, and when it is done. One instance is one episode's. */
