@@ -24,7 +24,7 @@ export const BUGS: readonly Mend[] = [
   {
     row: "The label is set before the load",
     without: "the load that comes first",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/engine-switch.ts",
     find: "    await control.loadWeights(policy.path, signal);\n    await control.setLabel(label, signal);",
     replace: "    await control.setLabel(label, signal);\n    await control.loadWeights(policy.path, signal);",
     test: "services/controller/src/fleet/fleet-switch.test.ts",
@@ -32,7 +32,7 @@ export const BUGS: readonly Mend[] = [
   {
     row: "No canary after the load",
     without: "the canary",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/engine-switch.ts",
     find: "    await control.canary(label, signal);\n",
     replace: "",
     test: "services/controller/src/fleet/fleet-switch.test.ts",

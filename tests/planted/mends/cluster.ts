@@ -182,7 +182,7 @@ export const CLUSTER: readonly Mend[] = [
     file: "services/libs/audit/src/audit.ts",
     find: ".filter((entry) => entry.step < done);",
     replace: ".filter((entry) => entry.step < done || entry.isChecked);",
-    test: "services/libs/audit/src/audit-reader.test.ts",
+    test: "services/libs/audit/src/audit-sound-books.test.ts",
     only: "reads as many episodes as it calls trained",
   },
 ];

@@ -95,7 +95,7 @@ export const GATEWAY: readonly Mend[] = [
   {
     row: "one of two gateways killed",
     without: "the way back of a replica that is behind",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/engine-switch.ts",
     find: "    if (!serves(engine, policy)) return false;\n",
     replace: "    if (engine.id !== policy.job) return false;\n",
     test: "services/controller/src/fleet/gateways/every-gateway.test.ts",

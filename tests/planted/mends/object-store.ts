@@ -101,7 +101,7 @@ export const OBJECT_STORE: readonly Mend[] = [
   {
     row: DAMAGED,
     without: "the repair that engines' refusals ask for",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/policy-serving.ts",
     find: "    if (this.#attempts.isRefused(engines, key)) {\n",
     replace: "    if (key === '') {\n",
     test: "services/controller/src/fleet/fleet-refusals.test.ts",
@@ -110,7 +110,7 @@ export const OBJECT_STORE: readonly Mend[] = [
   {
     row: DAMAGED,
     without: "the wait for a repair",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/policy-serving.ts",
     find: "this.#repair.isRunning(key) ? undefined : ",
     replace: "",
     test: "services/controller/src/fleet/fleet-refusals.test.ts",

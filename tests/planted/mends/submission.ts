@@ -192,7 +192,7 @@ export const SUBMISSION: readonly Mend[] = [
   {
     row: "weights that every engine refuses",
     without: "the end after six refusals",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/policy-serving.ts",
     find: "      if (verdict !== undefined) throw refused(policy, verdict);\n",
     replace: "",
     test: "services/controller/src/fleet/fleet-refusals.test.ts",
@@ -246,7 +246,7 @@ export const SUBMISSION: readonly Mend[] = [
   {
     row: "cancel while an engine, the trainer or the gateway is stopped",
     without: "the cancel of an engine that hangs in a switch",
-    file: "services/controller/src/fleet/engine-fleet.ts",
+    file: "services/controller/src/fleet/engine-switch.ts",
     find: "AbortSignal.any([signal, leaves.signal])",
     replace: "leaves.signal",
     test: "services/controller/src/fleet/fleet-refusals.test.ts",

@@ -80,7 +80,7 @@ export const WEIGHTS: readonly Mend[] = [
     row: "The disk on which an engine keeps fetched weights was full",
     without: "the notice in the job's status",
     file: "services/controller/src/fleet/engine-fleet.ts",
-    find: "    this.#options.onBehind?.(words);\n",
+    find: "    this.#options.onBehind?.(all);\n",
     replace: "",
     test: "services/controller/src/fleet/fleet-roll.test.ts",
     only: "says what an engine says",

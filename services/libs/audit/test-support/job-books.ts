@@ -67,11 +67,16 @@ export class JobBooks {
     return groups.flatMap((group) => Array.from({ length: SAMPLES }, (_, sample) => `${JOB}/g${group}/s${sample}`));
   }
 
-  /** A step from dispatch to checkpoint, all in order. */
-  async cleanStep(step: number): Promise<void> {
+  /** Dispatches and seals a step, and writes its manifest. */
+  async batch(step: number, change?: (manifest: BatchManifest) => void): Promise<void> {
     await this.dispatch(step);
     for (const id of this.ids(step)) await this.seal(id, step);
-    await this.manifest(step);
+    await this.manifest(step, change);
+  }
+
+  /** A step from dispatch to checkpoint, all in order. */
+  async cleanStep(step: number): Promise<void> {
+    await this.batch(step);
     await this.record(step);
     this.consume(step);
   }
@@ -183,4 +188,9 @@ export class JobBooks {
 function subjectOf(id: string): string {
   const [, group = "", sample = ""] = id.split("/");
   return episodeSubject(JOB, group, Number(sample.slice(1)));
+}
+
+/** A call's tokens from `start` to `end`, sampled under a version. */
+export function span(start: number, end: number, version: number) {
+  return { $typeName: "whetstone.types.v1.VersionSpan" as const, start, end, policyVersion: BigInt(version) };
 }
