@@ -164,3 +164,11 @@ it("lists checkpoints of the disk, and those that the store alone has", async ()
     notice: "what the object store has is not known: no trainer",
   });
 });
+
+it("of several trainers each lets the job go, and any that is there says what the store holds", async () => {
+  const gone = { ...trainer, getStoredRun: () => Promise.reject(new WhetstoneError("UNAVAILABLE", "no trainer")) };
+  const several = new StoredRuns({ trainers: [gone, trainer], policies: (await readLedger(nats)).policies });
+  expect((await several.look(job))?.checkpoints).toHaveLength(2);
+  await several.delete(job);
+  expect(asked).toHaveLength(2);
+});
