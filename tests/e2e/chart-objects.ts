@@ -2,6 +2,7 @@
 // What the chart makes of its values, object by object: rules that hold for whatever is in it.
 import { nothingShared } from "./chart-data.ts";
 import { agentsPort, gateways } from "./chart-gateways.ts";
+import { INSTALLED, installedServers, SHARED, sharedServer } from "./chart-mcp.ts";
 import { trainers } from "./chart-trainers.ts";
 import {
   all,
@@ -52,6 +53,10 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],
+  [SHARED, sharedServer],
+  [SHARED, everyPodRestricted],
+  [SHARED, tokensOnlyWhereNeeded],
+  [INSTALLED, installedServers],
 ];
 
 /** Throws with all complaints; answers how many rules were looked at. */

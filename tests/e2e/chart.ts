@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be said of the chart without installing it: lint, the schema's refusals, and each set of values before the
 // real API server.
+import { INSTALLED, SHARED } from "./chart-mcp.ts";
 import { checkObjects } from "./chart-objects.ts";
 import { CHART, attempt, command, helm, kubectl } from "./cluster.ts";
 
@@ -57,6 +58,7 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
   ],
   "environments that scale by themselves": ["envRunner.autoscaling.enabled=true", "envRunner.autoscaling.max=100"],
   browsers: ["envRunnerBrowser.enabled=true", "envRunnerBrowser.autoscaling.enabled=true"],
+  "MCP servers": [...SHARED, ...INSTALLED],
   KEDA: ["envRunner.keda.enabled=true", "envRunner.keda.prometheusAddress=http://prometheus.monitoring:9090"],
   Kueue: ["kueue.priorityClasses=true", "kueue.flavors=true"],
   "engines and trainer on demand": ["onDemand=true", "kueue.flavors=true"],
@@ -132,6 +134,10 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["networkPolicy.controllerFrom[0].cidr=10.0.0.0/8", /cidr/],
   ["networkPolicy.apiServer.cidrs[0]=here", /cidrs/],
   ["nats.replicas=2", /replicas/],
+  ["mcpServers.docs.port=8080", /image/],
+  ["mcpServers.docs.image=a,mcpServers.docs.ports=1", /ports/],
+  ["mcpServers.Docs.image=a", /Docs/],
+  ["envRunner.mcpServersVolume=mcp", /mcpServersVolume/],
   ["tls.mode=on", /mode/],
   ["tls.secrets.worker=mine", /worker/],
   ["tls.days=0", /days/],
