@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Its default API, responses.
+// Whole by its default API, responses; streamed by chat completions, since of a stream of the former it takes no answer that
+// was cut at its most tokens.
 import { Agent, type AgentInputItem, OpenAIProvider, Runner, tool, user } from "@openai/agents";
 import { z } from "zod";
 import { MOST_TOKENS, twoQuestions } from "./two-questions.ts";
@@ -12,7 +13,8 @@ const look = tool({
 });
 
 export default twoQuestions("openai-agents-js", ({ baseUrl, apiKey, model, streamed, signal }) => {
-  const runner = new Runner({ modelProvider: new OpenAIProvider({ baseURL: baseUrl, apiKey }), tracingDisabled: true });
+  const modelProvider = new OpenAIProvider({ baseURL: baseUrl, apiKey, useResponses: !streamed });
+  const runner = new Runner({ modelProvider, tracingDisabled: true });
   const modelSettings = { maxTokens: MOST_TOKENS };
   const agent = new Agent({ name: "Sayer", instructions: "Be brief.", model, tools: [look], modelSettings });
   let history: AgentInputItem[] = [];
