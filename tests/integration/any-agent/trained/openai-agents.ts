@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole by its default API, responses; streamed by chat completions, since of a stream of the former it takes no answer that
-// was cut at its most tokens.
+// By chat completions: of its default API, responses, it takes no answer that was cut at its most tokens.
 import { Agent, type AgentInputItem, OpenAIProvider, Runner, tool, user } from "@openai/agents";
 import { z } from "zod";
 import { MOST_TOKENS, twoQuestions } from "./two-questions.ts";
@@ -13,7 +12,7 @@ const look = tool({
 });
 
 export default twoQuestions("openai-agents-js", ({ baseUrl, apiKey, model, streamed, signal }) => {
-  const modelProvider = new OpenAIProvider({ baseURL: baseUrl, apiKey, useResponses: !streamed });
+  const modelProvider = new OpenAIProvider({ baseURL: baseUrl, apiKey, useResponses: false });
   const runner = new Runner({ modelProvider, tracingDisabled: true });
   const modelSettings = { maxTokens: MOST_TOKENS };
   const agent = new Agent({ name: "Sayer", instructions: "Be brief.", model, tools: [look], modelSettings });
