@@ -50,6 +50,19 @@ export const LONGEST: readonly FileStage[] = [
     paths: ["python-trainer/src/whetstone_trainer", "services/controller/src/loop", "services/libs/sdk/src/define.ts"],
   },
   {
+    name: "one machine: agents of the usual libraries trained",
+    project: "unit",
+    tests: ["tests/integration/any-agent/trained/trained.test.ts"],
+    minutes: 4,
+    paths: [
+      "package-lock.json",
+      "services/inference-gateway/src/dialects",
+      "services/inference-gateway/src/sessions",
+      "services/libs/sdk/src/define.ts",
+      "tests/integration/any-agent/trained",
+    ],
+  },
+  {
     name: "one machine: Math-Verify, recorded repairs and their hacks",
     project: "unit",
     tests: [

@@ -72,6 +72,19 @@ describe("bundleModule", () => {
   });
 });
 
+describe("a module with a large package", () => {
+  it("is taken without that one's source map, and its errors still name the user's own lines", async () => {
+    const statements = "count(count(count(1)));\n".repeat(300_000);
+    const entry = write({
+      "with-large.ts": 'import { counted } from "large";\n\nthrow new Error(`${counted}`);',
+      "node_modules/large/package.json": '{ "name": "large", "type": "module", "main": "index.js" }',
+      "node_modules/large/index.js": `export let counted = 0;\nconst count = () => counted++;\n${statements}`,
+    });
+    expect((await bundleModule(entry)).code.length).toBeLessThan(MAX_CODE_BYTES);
+    expect(load(entry)).toEqual({ message: "900000", place: "with-large.ts:3:7" });
+  });
+});
+
 describe("loadModule", () => {
   it("tells the user's file and line of what a module throws", () => {
     const entry = write({ "throws.ts": 'import "./inner.ts";', "inner.ts": '\n\nthrow new Error("no");' });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { statSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { basename, dirname, relative, resolve } from "node:path";
 import { ConfigError, type Violation } from "@whetstone/core";
-import { build, type Message } from "esbuild";
+import { build, type Message, type Plugin } from "esbuild";
 import { digestOf, MAX_CODE_BYTES, type ModuleCode } from "./code.ts";
 
 export interface BundleOptions {
@@ -21,9 +22,8 @@ export async function bundleModule(path: string, options: BundleOptions = {}): P
   const folder = dirname(entry);
   const shownAs = options.shownAs ?? basename(entry);
   if (!isFile(entry)) throw new ConfigError([{ path: shownAs, reason: "does not exist or is not a file" }]);
-  const { errors, outputFiles } = await bundle(entry, folder);
-  if (errors.length > 0) throw new ConfigError(errors.map((error) => violationOf(error, shownAs, folder)));
-  const code = outputFiles[0]?.contents ?? new Uint8Array();
+  let code = await codeOf(entry, { folder, shownAs, plugins: [] });
+  if (code.length > MAX_CODE_BYTES) code = await codeOf(entry, { folder, shownAs, plugins: [WITHOUT_PACKAGE_MAPS] });
   if (code.length > MAX_CODE_BYTES) {
     const reason = `bundled it has ${code.length} bytes; at most ${MAX_CODE_BYTES} are taken: keep data in files of their own`;
     throw new ConfigError([{ path: shownAs, reason }]);
@@ -31,11 +31,36 @@ export async function bundleModule(path: string, options: BundleOptions = {}): P
   return { digest: digestOf(code), code };
 }
 
+/** Large agents' libraries bring megabytes of source maps; the lines that errors should name are the user's own. */
+const WITHOUT_PACKAGE_MAPS: Plugin = {
+  name: "without-package-maps",
+  setup: (building) => {
+    building.onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, async ({ path }) => ({
+      contents: `${await readFile(path, "utf8")}\n//# sourceMappingURL=${EMPTY_MAP}`,
+    }));
+  },
+};
+/** Of the file's first character only: one of none is not taken. */
+const EMPTY_MAP = `data:application/json;base64,${btoa('{"version":3,"sources":["package"],"mappings":"AAAA"}')}`;
+
+interface Wanted {
+  readonly folder: string;
+  readonly shownAs: string;
+  readonly plugins: Plugin[];
+}
+
+/** @throws ConfigError */
+async function codeOf(entry: string, { folder, shownAs, plugins }: Wanted): Promise<Uint8Array> {
+  const { errors, outputFiles } = await bundle(entry, folder, plugins);
+  if (errors.length > 0) throw new ConfigError(errors.map((error) => violationOf(error, shownAs, folder)));
+  return outputFiles[0]?.contents ?? new Uint8Array();
+}
+
 type Built = Pick<Awaited<ReturnType<typeof build>>, "errors"> & {
   readonly outputFiles: readonly { readonly contents: Uint8Array }[];
 };
 
-async function bundle(entry: string, folder: string): Promise<Built> {
+async function bundle(entry: string, folder: string, plugins: Plugin[]): Promise<Built> {
   try {
     return await build({
       entryPoints: [entry],
@@ -52,6 +77,7 @@ async function bundle(entry: string, folder: string): Promise<Built> {
       sourcesContent: false,
       legalComments: "none",
       logLevel: "silent",
+      plugins,
       // Packages in CommonJS call `require` for Node's own modules.
       banner: { js: REQUIRE },
     });
