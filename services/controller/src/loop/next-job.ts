@@ -26,6 +26,18 @@ export function nextJob(jobs: readonly Job[], running: ReadonlySet<string>, room
   return wanted.find((job) => room.trainers > 0 || !needsTrainer(job));
 }
 
+/** Why jobs that may run wait for their turn, each of them; empty: none does, or those that do are to be started again. */
+export function waitingJobs(jobs: readonly Job[], running: ReadonlySet<string>, room: Room): Map<Job, string> {
+  const waiting = openJobs(jobs).filter(
+    (job) =>
+      !running.has(job.spec?.name ?? "") && jobState(job).kind === "queued" && job.status?.reason !== "Restarting",
+  );
+  return new Map(waiting.map((job) => [job, room.engines < 1 || !needsTrainer(job) ? NO_ENGINE : NO_TRAINER]));
+}
+
+const NO_ENGINE = "Every engine has a job already: it begins when one of them ends, or another engine is there.";
+const NO_TRAINER = "Every trainer has a job already: it begins when one of them ends.";
+
 /** Whether one of the installation's trainers works for the job: it trains, and has none of its own. */
 export function needsTrainer({ spec, trainerAddress }: Job): boolean {
   return (spec?.loop?.steps ?? 0) > 0 && trainerAddress === "";

@@ -158,6 +158,10 @@ describe("Scheduler", () => {
     for (const name of ["evaluates", "late"]) change(name, (job) => job.spec?.loop && (job.spec.loop.steps = 0));
     await isIn("late", JobPhase.RUNNING);
     expect(started).toEqual(["first", "evaluates", "late"]);
+    await waitFor(() => status("second")?.reason === "WaitingForTurn");
+    expect(status("second")?.message).toMatch(/^Every engine has a job/);
+    room = { engines: 4, trainers: 1 };
+    await waitFor(() => /^Every trainer has a job/.test(status("second")?.message ?? ""));
     note("first", (job) => (job.desiredState = DESIRED.cancelByUser()));
     await isIn("first", JobPhase.CANCELLED);
     await isIn("second", JobPhase.RUNNING);

@@ -3,7 +3,7 @@ import { jobState, type PhaseChange, phaseOf, reached } from "@whetstone/messagi
 import { type Job, JobPhase, Requester } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { needsTrainer, nextJob, type Room } from "./next-job.ts";
+import { needsTrainer, nextJob, type Room, waitingJobs } from "./next-job.ts";
 import { type Ending, type RunSignals, StopRun } from "./job-runner.ts";
 
 export interface SchedulerDeps {
@@ -102,7 +102,18 @@ export class Scheduler {
   async #choose(): Promise<Job | undefined> {
     const jobs = (await this.#deps.jobs()).filter(({ spec }) => !this.#resting.has(spec?.name ?? ""));
     const running = new Set(this.#running.keys());
-    return nextJob(jobs, running, UNBOUNDED) && nextJob(jobs, running, await this.#room());
+    if (!nextJob(jobs, running, UNBOUNDED)) return undefined;
+    const room = await this.#room();
+    const chosen = nextJob(jobs, running, room);
+    if (!chosen) await this.#tellWaiting(waitingJobs(jobs, running, room));
+    return chosen;
+  }
+
+  async #tellWaiting(waiting: ReadonlyMap<Job, string>): Promise<void> {
+    for (const [{ spec, status }, message] of waiting) {
+      if (status?.phase !== JobPhase.QUEUED || status.message === message) continue;
+      await this.#deps.setPhase(spec?.name ?? "", JobPhase.QUEUED, "WaitingForTurn", message);
+    }
   }
 
   /** The first job runs whether or not engines are there: they may come for it. */
