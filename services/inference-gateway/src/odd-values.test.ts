@@ -23,6 +23,7 @@ const ODD = { toString: 1 };
 const requests: [string, string, object, number][] = [
   ["a part's type", "/v1/responses", { input: [{ role: "user", content: [{ type: ODD, text: "x" }] }] }, 400],
   ["a reference", "/v1/responses", { input: [{ type: "item_reference", id: ODD }] }, 400],
+  ["a tool's type", "/v1/responses", { input: "x", tools: [{ type: ODD, name: "f" }] }, 400],
   ["a tool's name", "/v1/chat/completions", { messages: [user("x")], tools: [{ function: { name: ODD } }] }, 200],
 ];
 
@@ -36,7 +37,7 @@ it("is no reason to fail: the name of an echoed call, where two answers are the 
   const echo = {
     role: "assistant",
     content: null,
-    tool_calls: [{ id: ODD, function: { name: "f", arguments: "{}" } }],
+    tool_calls: [{ id: ODD, function: { name: ODD, arguments: "{}" } }],
   };
   for (const index of [0, 1])
     session.add({ index, message: echo, children: 0 } as unknown as CallRecord, [asked], messageKey(echo));

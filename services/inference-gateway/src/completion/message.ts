@@ -75,7 +75,7 @@ function assistantKey(content: string, calls: readonly string[]): string {
 
 function callKey(call: unknown): string {
   const { name, arguments: args } = (call as { function?: { name?: unknown; arguments?: unknown } }).function ?? {};
-  return `${String(name)}\u0000${canonical(typeof args === "string" ? parsed(args) : (args ?? {}))}`;
+  return `${canonical(name)}\u0000${canonical(typeof args === "string" ? parsed(args) : (args ?? {}))}`;
 }
 
 /** What is no JSON is known by its text. */

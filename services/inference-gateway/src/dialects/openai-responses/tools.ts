@@ -48,11 +48,9 @@ interface TemplateFunction {
 }
 
 function parseFunction({ type, name, description, parameters }: Fields, path: string): TemplateFunction {
+  if (typeof type !== "string") throw badField(`${path}.type`, "must be a string");
   if (type !== "function")
-    throw badField(
-      `${path}.type`,
-      `${String(type)} does not run here: turn it off in the agent, or give it a function`,
-    );
+    throw badField(`${path}.type`, `${type} does not run here: turn it off in the agent, or give it a function`);
   if (typeof name !== "string") throw badField(`${path}.name`, "must be a string");
   const described = description === undefined || description === null ? {} : { description };
   return { type, function: { name, ...described, parameters: parameters ?? {} } };
