@@ -16,6 +16,9 @@ export interface WatchEvents {
 
 /** The controller is started again within seconds; one that stays away this long is gone. */
 const GIVE_UP_AFTER_MS = 60_000;
+/** How often a job is asked for beside its stream: whoever waits for its end must not hang on a change that was never told. */
+const LOOK_EVERY_MS = 15_000;
+const ANSWER_MS = 10_000;
 /** The last metrics may come after the last change of the job, each within this time of the one before. */
 const LAST_METRICS_MS = 2_000;
 
@@ -26,7 +29,7 @@ const LAST_METRICS_MS = 2_000;
 export async function followJob(
   client: JobClient,
   name: string,
-  events: WatchEvents,
+  events: WatchEvents & { readonly lookEveryMs?: number },
   signal: AbortSignal,
 ): Promise<Job> {
   const over = new AbortController();
@@ -36,7 +39,10 @@ export async function followJob(
     if (!isAbort(error)) over.abort(error);
   });
   try {
-    const job = await followPhases(client, name, events, both);
+    const job = await Promise.race([
+      followPhases(client, name, events, both),
+      lookUntilEnded(client, name, { events, everyMs: events.lookEveryMs ?? LOOK_EVERY_MS }, both),
+    ]);
     seen.at = performance.now();
     await Promise.race([metrics, quiet(seen, both)]);
     // One that was finished while the connection was lost belongs to a step that is past.
@@ -77,6 +83,21 @@ async function followPhases(client: JobClient, name: string, events: WatchEvents
     if (last && jobState(last).kind === "ended") return last;
     throw new WhetstoneError("UNAVAILABLE", "the controller ended the stream");
   });
+}
+
+async function lookUntilEnded(
+  client: JobClient,
+  name: string,
+  { events, everyMs }: { readonly events: WatchEvents; readonly everyMs: number },
+  signal: AbortSignal,
+): Promise<Job> {
+  for (;;) {
+    await sleep(everyMs, signal);
+    const { job } = await client.getJob({ name }, { signal, deadlineMs: ANSWER_MS }).catch(() => ({ job: undefined }));
+    if (!job || jobState(job).kind !== "ended") continue;
+    events.job(job);
+    return job;
+  }
 }
 
 /** A lost connection is the job's stream's to report. */
