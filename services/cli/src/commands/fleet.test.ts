@@ -29,7 +29,7 @@ beforeEach(async () => {
   terminal = fakeTerminal();
   scaled = [];
   const service = implement(FleetViewService, {
-    listFleets: () => ({ fleets: [FLEET], policy: "fl", policyVersion: 7n }),
+    listFleets: () => ({ fleets: [FLEET], policies: ["fl", "other"].map((policy) => ({ policy, policyVersion: 7n })) }),
     scaleFleet: ({ name, replicas }) => {
       if (name !== "default") throw new WhetstoneError("NOT_FOUND", `there is no fleet "${name}"; known: default`);
       scaled.push(`${name}=${replicas}`);
@@ -50,12 +50,15 @@ describe("whet fleet", () => {
   it("shows each engine, what it serves, and what is wrong", async () => {
     expect(await whet("status")).toBe(0);
     const text = terminal.out.join("\n");
-    expect(text).toMatch(/wanted: fl:7\ndefault: 1 serving of 2 wanted/);
+    expect(text).toMatch(/wanted: fl:7, other:7\ndefault: 1 serving of 2 wanted/);
     expect(text).toMatch(/default-0 +Serving +fl:7 +12\s+default-1 +Down +– +0 +ImagePullBackOff/);
     expect(text).toContain("Ready=False NotEnoughReady: 1 of 2 replicas are ready");
     expect(text).not.toContain("Degraded");
     expect(await whet("status", "--json")).toBe(0);
-    expect(terminal.documents.at(-1)).toMatchObject({ policy: "fl", fleets: [{ name: "default", wanted: 2 }] });
+    expect(terminal.documents.at(-1)).toMatchObject({
+      policies: [{ policy: "fl" }, {}],
+      fleets: [{ name: "default", wanted: 2 }],
+    });
   });
 
   it("scales one", async () => {
