@@ -2,12 +2,13 @@
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import { createClient, implement, startServer } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { TrainerPool } from "./trainer-pool.ts";
 
-const stack = new AsyncDisposableStack();
+let stack: AsyncDisposableStack;
 const forever = new AbortController().signal;
-afterEach(() => stack[Symbol.asyncDispose]);
+beforeEach(() => void (stack = new AsyncDisposableStack()));
+afterEach(() => stack.disposeAsync());
 
 /** A pool of trainers with these jobs at hand; undefined: one that is away. */
 async function poolOf(...holds: (string | undefined)[]): Promise<{ pool: TrainerPool; addresses: string[] }> {
