@@ -11,6 +11,17 @@ export const LONGEST: readonly FileStage[] = [
     paths: ["services/controller/src/fleet", "services/controller/src/loop"],
   },
   {
+    name: "one machine: a served policy under faults",
+    project: "unit",
+    tests: ["tests/faults/serving.test.ts"],
+    minutes: 4,
+    paths: [
+      "services/controller/src/fleet",
+      "services/controller/src/serving",
+      "services/inference-gateway/src/served",
+    ],
+  },
+  {
     name: "one machine: a sample of the tasks of repairing libraries",
     project: "unit",
     tests: ["tests/integration/swe-sample.test.ts"],

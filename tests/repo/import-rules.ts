@@ -56,6 +56,7 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "loop/validation": ["datasets", "jobs", "loop", "loop/batch"],
     fleet: ["fleet/gateways", "leading", "loop", "operator/inference-fleet"],
     "fleet/gateways": ["fleet"],
+    serving: ["fleet", "fleet/gateways"],
     pools: ["jobs/validation", "operator/environment-pool"],
     sandboxes: ["operator", "operator/sandbox-pool"],
     operator: [
@@ -134,10 +135,11 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     "chat-check": ["codec", "completion", "sessions"],
     formats: ["completion"],
     engine: ["completion", "fleet"],
-    fleet: ["codec", "completion", "engine", "sessions"],
+    fleet: ["codec", "completion", "engine", "served", "sessions"],
+    served: ["completion"],
     dialects: ["completion", "dialects/*"],
     "dialects/*": ["completion", "dialects"],
-    http: ["completion", "dialects", "dialects/*", "fleet", "sessions"],
+    http: ["completion", "dialects", "dialects/*", "fleet", "served", "sessions"],
     proxy: ["fleet", "http"],
   },
   cli: {

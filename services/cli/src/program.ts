@@ -6,6 +6,7 @@ import type { Option } from "commander";
 import manifest from "../package.json" with { type: "json" };
 
 import { addArtifactCommands } from "./artifact-commands.ts";
+import { addClusterCommands } from "./cluster-commands.ts";
 import { command } from "./command.ts";
 import type { CommandContext, CommonOptions, Outcome } from "./commands/context.ts";
 import type { RuntimeFlags } from "./commands/open-runtime.ts";
@@ -14,6 +15,7 @@ import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
 import { addEnvironmentCommands, addFleetCommands, addPoolCommands } from "./fleet-commands.ts";
+import { addServingCommands } from "./serving-commands.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
 import { addTaskCommands } from "./task-commands.ts";
 
@@ -50,6 +52,7 @@ export function buildProgram(
   addPoolCommands(program, context);
   addEnvironmentCommands(program, context, outcome);
   addFleetCommands(program, context);
+  addServingCommands(program, context);
   addBundleCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);
@@ -355,23 +358,6 @@ function addDatasetCommands(program: Command, context: CommandContext): void {
   command(datasets, "export <name> <file>", "write a split to a .jsonl or .parquet file")
     .option(...split)
     .action(async (name: string, file: string, flags: object) => (await load()).exportTo(name, file, flags, context));
-}
-
-function addClusterCommands(program: Command, context: CommandContext): void {
-  const collect = (value: string, before: string[] = []): string[] => [...before, value];
-  const load = async () => await import("./commands/install.ts");
-  command(program, "install", "install or upgrade Whetstone on a Kubernetes cluster, with helm")
-    .option("--kube", "on the cluster of --context (default: kubectl's current one)")
-    .option("--values <file>", "values of the chart (repeatable)", collect)
-    .option("--set <path=value>", "one value of the chart (repeatable)", collect)
-    .option("--wait", "until every pod is ready (default)")
-    .option("--no-wait", "return when the cluster has taken it")
-    .option("--timeout <seconds>", "longest wait", "300")
-    .action(async (_flags: object, own: Command) => (await load()).install(own.optsWithGlobals(), context));
-  command(program, "uninstall", "remove an installation from a Kubernetes cluster")
-    .option("--kube", "from the cluster of --context (default: kubectl's current one)")
-    .option("--crds", "the custom resources too, and with them every job of the cluster")
-    .action(async (_flags: object, own: Command) => (await load()).uninstall(own.optsWithGlobals(), context));
 }
 
 function addCompletion(program: Command, context: CommandContext): void {

@@ -12,6 +12,9 @@ import { pinArtifacts } from "./artifacts/job-artifacts.ts";
 import { deleteJob } from "./jobs/deletion/delete-job.ts";
 import { finishDeletions } from "./jobs/deletion/finish-deletions.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
+import { KeptWeights } from "./serving/kept-weights.ts";
+import { enginesFor, ServingKeeper } from "./serving/serving-keeper.ts";
+import { servingService } from "./serving/serving-service.ts";
 import { clusterPools, fixedPools, type PoolDirectory } from "./pools/pool-directory.ts";
 import { TrainingJobs } from "./operator/training-job/objects.ts";
 import type { Config } from "./config.ts";
@@ -19,7 +22,7 @@ import { fleetView } from "./fleet/fleet-view.ts";
 import { jobService } from "./jobs/service/job-service.ts";
 import { poolService } from "./pools/pool-service.ts";
 import { sandboxService } from "./sandboxes/sandbox-service.ts";
-import type { Room } from "./loop/next-job.ts";
+import type { Capacity } from "./loop/next-job.ts";
 import { Scheduler } from "./loop/scheduler.ts";
 import { type LeaderWork, runAsLeader } from "./leading/run-as-leader.ts";
 import { startOperator } from "./operator/operator.ts";
@@ -77,8 +80,15 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   });
   stack.defer(mirror.onChange((_, job) => job && scheduler.note(job)));
   const atWork = new Set<string>();
-  const server = await serveJobs(config, world, atWork, await sandboxServices(world, stack));
-  const ended = runAsLeader(world, leaderWork(world, scheduler, atWork), shutdown.signal);
+  const keeper = new ServingKeeper({
+    fleet: world.fleet,
+    gateways: world.fleetClient,
+    servings: () => world.servings.all(),
+    logger,
+  });
+  const more = [servingsOf(world, keeper), ...(await sandboxServices(world, stack))];
+  const server = await serveJobs(config, world, atWork, more);
+  const ended = runAsLeader(world, leaderWork(world, { scheduler, keeper, atWork }), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
   if (config.metricsPort) stack.use(await serveMetrics(world.metrics, { host: config.host, port: config.metricsPort }));
   return {
@@ -93,13 +103,23 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   };
 }
 
+interface Work {
+  readonly scheduler: Scheduler;
+  readonly keeper: ServingKeeper;
+  /** Jobs that are being deleted. */
+  readonly atWork: Set<string>;
+}
+
 /** What the leader does. */
-function leaderWork(world: World, scheduler: Scheduler, atWork: Set<string>): LeaderWork {
+function leaderWork(world: World, { scheduler, keeper, atWork }: Work): LeaderWork {
   return async (signal, kube) => {
     const end = new AbortController();
     const all = AbortSignal.any([signal, end.signal]);
     const { mirror } = world.store;
-    const work = [mirror.follow(all), scheduler.run(all)];
+    const kept = keeper.run(all);
+    // Policies that were served stay where they are: jobs share what is left.
+    const scheduled = keeper.hasLooked.then(() => scheduler.run(all));
+    const work = [mirror.follow(all), kept, scheduled];
     if (kube)
       work.push(
         startOperator(
@@ -120,6 +140,30 @@ function leaderWork(world: World, scheduler: Scheduler, atWork: Set<string>): Le
       await Promise.allSettled(work);
     }
   };
+}
+
+function servingsOf(world: World, keeper: ServingKeeper): ServiceImplementation {
+  const { config, store, records, artifacts } = world;
+  const weights = new KeptWeights({
+    dataPath: config.dataPath,
+    getJob: (name) => store.get(name),
+    checkpoints: (job) => records.checkpoints(job),
+    artifactFolder: async (name, digest) =>
+      artifacts.layout.files(digest ?? (await artifacts.get("models", name)).digest),
+  });
+  return servingService({
+    store: world.servings,
+    weights,
+    keeper,
+    gateways: world.fleetClient,
+    refusal: refusalOf(config),
+    url: config.agentsUrl,
+  });
+}
+
+function refusalOf({ sharedData, onDemand }: Config): string | undefined {
+  if (!sharedData) return "controller and engines share no volume here: engines could not read what is to be served";
+  return onDemand ? "engines are here only while a job needs them (onDemand): nothing can stay served" : undefined;
 }
 
 /** Where there are sandbox pools. */
@@ -188,10 +232,11 @@ function fleetsOf({ kube, fleet, fleetClient }: World): FleetDirectory {
 }
 
 /** Engines that the gateway knows and trusts. One that is away has none, and the first job waits for it. */
-async function capacityOf({ fleetClient, trainers }: World): Promise<Room> {
+async function capacityOf({ fleetClient, trainers, servings }: World): Promise<Capacity> {
   const listed = fleetClient.listEngines({}, { deadlineMs: LIST_MS });
   const { engines } = await listed.catch(() => ({ engines: [] }));
   return {
+    held: enginesFor(await servings.all()),
     engines: engines.filter(({ state }) => state !== EngineState.QUARANTINED).length,
     trainers: trainers.size,
   };

@@ -18,6 +18,8 @@ export const ConfigSchema = z.strictObject({
   trainerAddress: z.array(z.string().min(1)).min(1),
   /** EnvironmentService of the default pool's one env-runner. Absent, on Kubernetes: EnvironmentPools. */
   envAddress: z.string().optional(),
+  /** Where clients of served policies find the gateway: its port for agents. Absent: nobody can be told. */
+  agentsUrl: z.url({ protocol: /^https?$/ }).optional(),
   orchestratorAddress: z.string(),
   /** Folder for artifacts, and for runs: weights and checkpoints. Trainer and engines see it under the same path. */
   dataPath: z.string(),

@@ -24,6 +24,7 @@ import { EngineControl } from "./fleet/engine-control.ts";
 import { EngineFleet } from "./fleet/engine-fleet.ts";
 import { InstallationNotices } from "./operator/installation-notices.ts";
 import { JobRecords } from "./jobs/service/job-records.ts";
+import { ServingStore } from "./serving/serving-store.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { StoredRuns } from "./jobs/stored-runs.ts";
 import type { TransportDeps } from "./jobs/validation/weight-transport.ts";
@@ -60,6 +61,7 @@ export interface World extends ControllerBase {
   readonly rollouts: ReturnType<typeof createClient<typeof RolloutService>>;
   readonly bundles: BundleStore;
   readonly artifacts: Artifacts;
+  readonly servings: ServingStore;
   readonly natsWatch: NatsWatch;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly notices: InstallationNotices;
@@ -143,6 +145,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     artifacts: new Artifacts(config.dataPath, async () =>
       jobsByDigest((await store.records()).map(({ value }) => value)),
     ),
+    servings: await ServingStore.open(nats),
     natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
     notices,
     transport: { trainerClient, fleetClient, engineStore },

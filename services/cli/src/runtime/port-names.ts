@@ -5,6 +5,7 @@ export const PORT_NAMES = [
   "engine",
   "gateway",
   "gateway-grpc",
+  "gateway-agents",
   "env-runner",
   "trainer",
   "orchestrator",

@@ -140,6 +140,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_FLEET_ADDRESS: gateways.map(({ ports }) => `${HOST}:${ports["grpc"]}`).join(","),
         WHETSTONE_TRAINER_ADDRESS: trainers.map(({ ports }) => `${HOST}:${ports["grpc"]}`).join(","),
         ...environments,
+        WHETSTONE_AGENTS_URL: `http://${HOST}:${port("gateway-agents")}`,
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
         WHETSTONE_SHARED_DATA: String(!options.ownData),
@@ -149,7 +150,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
 }
 
 /** Ports that nobody fixes. */
-const UNNAMED = ["nats-monitor", "gateway-agents", "env-runner-python", "trainer-weights"];
+const UNNAMED = ["nats-monitor", "env-runner-python", "trainer-weights"];
 
 /** The first has the name that a single one has. */
 function numbered(service: "gateway" | "trainer", index: number): string {

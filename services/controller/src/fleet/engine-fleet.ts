@@ -65,11 +65,16 @@ export class EngineFleet implements Fleet {
     return serving.serve(policy, signal, repair);
   }
 
-  async release(policy: string): Promise<void> {
+  /** Stops repairing engines for the policy; those that serve it go on, for whoever leads next. */
+  async leave(policy: string): Promise<void> {
     await this.#servings.get(policy)?.end();
     this.#servings.delete(policy);
     this.#tellBehind();
     if (this.#servings.size === 0) this.#tellWithout([]);
+  }
+
+  async release(policy: string): Promise<void> {
+    await this.leave(policy);
     // A gateway that is gone has forgotten.
     await this.#options.client.forgetPolicy({ policy }, { deadlineMs: FORGET_MS }).catch(() => undefined);
     if (this.#servings.size === 0) await this.#switches.closeControlsBut([]);

@@ -23,5 +23,6 @@ export function fencedFleet(client: FleetClient, lead: Authority): FleetClient {
     unfenceEngine: fenced(client.unfenceEngine),
     removeEngine: fenced(client.removeEngine),
     forgetPolicy: fenced(client.forgetPolicy),
+    putServings: fenced(client.putServings),
   };
 }

@@ -81,7 +81,7 @@ describe("the mirror of a store", () => {
     const scheduler = new Scheduler({
       logger: silentLogger,
       jobs: () => mirror.all(),
-      capacity: () => Promise.resolve({ engines: 1, trainers: 1 }),
+      capacity: () => Promise.resolve({ engines: 1, held: 0, trainers: 1 }),
       prepare: () => Promise.resolve(),
       setPhase: (name, phase, reason, message) =>
         ours.change(name, ({ status }) => void (status && Object.assign(status, { phase, reason, message }))),

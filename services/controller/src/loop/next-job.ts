@@ -12,6 +12,12 @@ export interface Room {
   readonly trainers: number;
 }
 
+/** All that there is for jobs, those that run included. */
+export interface Capacity extends Room {
+  /** Engines that other work than jobs has. */
+  readonly held: number;
+}
+
 /**
  * The job to run next beside those that run here, by name: one whose books have to be closed, else one that a former controller
  * was running, else the oldest that may run. A job that waits for a trainer lets those pass that need none, and nobody passes

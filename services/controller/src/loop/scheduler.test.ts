@@ -18,7 +18,7 @@ let over: Promise<void>;
 let endings: Ending[];
 let started: string[];
 let letGo: PromiseWithResolvers<void>;
-let room: Room;
+let room: Room & { readonly held?: number };
 
 const succeeded: Ending = { phase: JobPhase.SUCCEEDED, reason: "Finished", message: "" };
 
@@ -28,7 +28,7 @@ beforeEach(() => {
   scheduler = new Scheduler({
     logger: silentLogger,
     jobs: () => Promise.resolve([...jobs.values()].map((job) => clone(JobSchema, job))),
-    capacity: () => Promise.resolve(room),
+    capacity: () => Promise.resolve({ held: 0, ...room }),
     prepare: () => Promise.resolve(),
     setPhase: (name, phase, reason, message) =>
       Promise.resolve(change(name, (job) => setPhase(job, phase, reason, message))),
@@ -166,6 +166,17 @@ describe("Scheduler", () => {
     await isIn("first", JobPhase.CANCELLED);
     await isIn("second", JobPhase.RUNNING);
     expect(started).toEqual(["first", "evaluates", "late", "second"]);
+  });
+
+  it("leaves alone the engines that other work than jobs has", async () => {
+    room = { engines: 2, trainers: 2, held: 2 };
+    add("waits", 9);
+    await waitFor(() => status("waits")?.reason === "WaitingForTurn");
+    room = { engines: 3, trainers: 2, held: 2 };
+    await isIn("waits", JobPhase.RUNNING);
+    add("second", 8);
+    await waitFor(() => status("second")?.reason === "WaitingForTurn");
+    expect(started).toEqual(["waits"]);
   });
 
   it("notices engines that come, without being told", async () => {

@@ -3,13 +3,12 @@ import { jobState, type PhaseChange, phaseOf, reached } from "@whetstone/messagi
 import { type Job, JobPhase, Requester } from "@whetstone/proto/jobs/v1/jobs";
 import type { Logger } from "@whetstone/telemetry";
 import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
-import { needsTrainer, nextJob, type Room, waitingJobs } from "./next-job.ts";
+import { type Capacity, needsTrainer, nextJob, type Room, waitingJobs } from "./next-job.ts";
 import { type Ending, type RunSignals, StopRun } from "./job-runner.ts";
 
 export interface SchedulerDeps {
   jobs(): Promise<Job[]>;
-  /** What there is for jobs, those that run included. */
-  capacity(): Promise<Room>;
+  capacity(): Promise<Capacity>;
   /** Makes what others look for once the job is RUNNING: its streams. */
   prepare(job: Job): Promise<void>;
   /** @returns the job as it is now stored */
@@ -116,12 +115,13 @@ export class Scheduler {
     }
   }
 
-  /** The first job runs whether or not engines are there: they may come for it. */
+  /** The first job runs whether or not engines are there: they may come for it. Beside what holds engines it waits for one. */
   async #room(): Promise<Room> {
     const running = [...this.#running.values()];
-    const { engines, trainers } = await this.#deps.capacity();
+    const { engines, trainers, held } = await this.#deps.capacity();
     const withTrainer = running.filter(({ hasTrainer }) => hasTrainer).length;
-    const free = running.length === 0 ? Math.max(1, engines) : engines - running.length;
+    const isFirst = running.length === 0 && held === 0;
+    const free = isFirst ? Math.max(1, engines) : engines - held - running.length;
     return { engines: free, trainers: trainers - withTrainer };
   }
 

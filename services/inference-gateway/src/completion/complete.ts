@@ -10,7 +10,7 @@ import { answerKey, answerMessage } from "./message.ts";
 import type { TemplateMessage } from "./message.ts";
 import { schemasOf } from "./request.ts";
 import type { CompletionRequest, Tools } from "./request.ts";
-import { callerOf } from "../fleet/fair-queue.ts";
+import type { Caller } from "../fleet/fair-queue.ts";
 import { placePrompt, planPrompt, promptOf } from "../sessions/continuation.ts";
 import { placeRaw } from "../sessions/raw-prompt.ts";
 import type { PromptCodec, PromptPlace, PromptPlan } from "../sessions/continuation.ts";
@@ -47,6 +47,9 @@ export interface CompletionDeps extends GenerateDeps {
 
 export interface CompletionCall<Request extends CompletionRequest = CompletionRequest> {
   readonly request: Request;
+  /** Who answers; the client may know it by another name, `request.model`. */
+  readonly policy: string;
+  readonly caller: Caller;
   /** Absent: an anonymous single-use session, of which nothing is kept. */
   readonly session?: Session | undefined;
   /** As the client named it. */
@@ -78,10 +81,10 @@ export async function complete(
   scope: CallScope,
   onPiece?: OnPiece,
 ): Promise<Completion> {
-  const { request, session } = call;
+  const { request, policy, session } = call;
   const startedAtMs = deps.now();
-  const codec = deps.codecs.get(request.model);
-  if (codec === undefined) throw deps.fleet.unknownPolicy(request.model);
+  const codec = deps.codecs.get(policy);
+  if (codec === undefined) throw deps.fleet.unknownPolicy(policy);
   const index = session?.takeIndex() ?? 0;
   const seen = await renderedImages(deps, call, scope);
   const place = seen === undefined ? await placeOf(deps, call, codec, scope) : placeRendered(call, codec, seen);
@@ -103,11 +106,11 @@ export async function complete(
 /** @throws ApiError 400 before anything is tokenised when the prompt cannot fit. */
 async function placeOf(
   deps: CompletionDeps,
-  { request, session }: CompletionCall,
+  { request, policy, session }: CompletionCall,
   codec: Codec,
   scope: CallScope,
 ): Promise<PromptPlace> {
-  const { model: policy, messages, tools, variables } = request;
+  const { messages, tools, variables } = request;
   if (request.prompt !== undefined) return placeRaw(session, policy, request.prompt);
   const placed = placePrompt(session, { policy, messages, tools, variables }, codec);
   const place = await unlessCancelled(placed, scope);
@@ -121,15 +124,14 @@ async function placeOf(
  */
 async function renderedImages(
   deps: CompletionDeps,
-  { request, session }: CompletionCall,
+  { request, policy, caller, session }: CompletionCall,
   scope: CallScope,
 ): Promise<Rendered | undefined> {
-  const { model: policy, messages, tools, toolChoice = "auto", variables } = request;
+  const { messages, tools, toolChoice = "auto", variables } = request;
   if (firstImage(messages) === undefined) return undefined;
   if (!deps.fleet.takesImages(policy)) withoutImages(messages, "this engine takes no images");
   if (toolChoice !== "auto" && toolChoice !== "none")
     throw badField("tool_choice", "a call cannot be forced beside images; use auto or none");
-  const caller = callerOf(session?.name);
   const want = { policy, preferId: session?.lastEngineId ?? "", minVersion: session?.maxVersion ?? -1n, caller };
   const acquired = deps.fleet.acquire(want, scope);
   const lease = acquired instanceof Promise ? await acquired : acquired;
@@ -202,11 +204,15 @@ async function generateFor(
   }
 }
 
-function wantedOf({ request, session, requestId }: CompletionCall, { ids }: PromptPlan, seen: Rendered | undefined) {
-  const { model: policy, sampling, logprobs: alternatives = 0 } = request;
+function wantedOf(
+  { request, policy, caller, session, requestId }: CompletionCall,
+  { ids }: PromptPlan,
+  seen: Rendered | undefined,
+) {
+  const { sampling, logprobs: alternatives = 0 } = request;
   const preferId = seen?.engineId ?? session?.lastEngineId ?? "";
   const what = { requestId, policy, promptIds: ids, sampling, alternatives, features: seen?.features };
-  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n, caller: callerOf(session?.name) };
+  return { ...what, preferId, minVersion: session?.maxVersion ?? -1n, caller };
 }
 
 function readerOptions({ request, requestId }: CompletionCall, promptText: string): ReaderOptions {
@@ -237,7 +243,7 @@ interface Answered {
 function record(
   deps: CompletionDeps,
   session: Session,
-  { request, role, requestId, alteredBy }: CompletionCall,
+  { request, policy, role, requestId, alteredBy }: CompletionCall,
   { plan, generation, index, startedAtMs, text, answer: said }: Answered,
 ): void {
   const nowMs = deps.now();
@@ -249,7 +255,7 @@ function record(
   const when = { startedAtMs, durationMs: nowMs - startedAtMs };
   const common = {
     index,
-    policy: request.model,
+    policy,
     sampling: request.sampling,
     // A trainer sees the ids without the pictures.
     alteredBy: firstImage(request.messages) === undefined ? alteredBy : [...alteredBy, "images"],
@@ -260,7 +266,7 @@ function record(
   const call: CallRecord = { ...common, message, ...promptOf(plan, completionIds), ...answer, ...when };
   session.add(call, request.messages, answerKey(said));
   if (request.remember) session.earlier.remember(requestId, { ...request.remember, answer: said });
-  session.policies.add(request.model);
+  session.policies.add(policy);
   session.lastUsedMs = nowMs;
   session.lastEngineId = generation.engineId;
   if (generation.maxVersion > session.maxVersion) session.maxVersion = generation.maxVersion;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { ConfigError, WhetstoneError } from "@whetstone/core";
+import type { ServedName } from "@whetstone/proto/inference/v1/inference";
 import type { Logger } from "@whetstone/telemetry";
 import type { EngineClient } from "../engine/engine-client.ts";
 import type { ModelFolders } from "../codec/model-folder.ts";
 import type { Codec } from "../completion/complete.ts";
 import type { EngineEntry, Fleet, Intake, ServedModel } from "./fleet.ts";
+import type { ServedNames } from "../served/served-names.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 
 export interface FleetControlDeps {
   readonly fleet: Fleet;
   readonly sessions: SessionTable;
+  readonly served: ServedNames;
   readonly engines: EngineClient;
   readonly folders: ModelFolders;
   readonly codecs: Map<string, Codec>;
@@ -104,6 +107,11 @@ export class FleetControl {
     this.#deps.codecs.delete(policy);
     this.fleet.forget(policy);
     return this.#deps.sessions.forgetPolicy(policy);
+  }
+
+  /** All names that are served to clients with keys, in place of those before. */
+  putServings(servings: readonly ServedName[]): void {
+    this.#deps.served.put(servings, Date.now());
   }
 
   #engine(id: string): EngineEntry {

@@ -6,6 +6,7 @@ import {
   EngineState as WireState,
   FleetService,
   ForgetPolicyRequestSchema,
+  PutServingsRequestSchema,
   RegisterEngineRequestSchema,
   UnfenceEngineRequestSchema,
 } from "@whetstone/proto/inference/v1/inference";
@@ -61,6 +62,12 @@ export function fleetService(control: FleetControl): ServiceImplementation {
       fence.pass(request.epoch);
       requireRules(ForgetPolicyRequestSchema, request);
       return { sessions: control.forget(request.policy) };
+    },
+    putServings: (request) => {
+      fence.pass(request.epoch);
+      requireRules(PutServingsRequestSchema, request);
+      control.putServings(request.servings);
+      return {};
     },
   });
 }

@@ -199,6 +199,11 @@ export class Fleet {
     return this.#policies.has(policy);
   }
 
+  /** Some engine takes calls for the policy now. */
+  isServed(policy: string): boolean {
+    return this.engines.values().some(({ state, served }) => state === "serving" && served?.policy === policy);
+  }
+
   /** Longest prompt and completion together that the policy's engines take, tokens; 0: none has said. */
   contextOf(policy: string): number {
     let longest = 0;

@@ -12,7 +12,7 @@ import { sendError } from "./send.ts";
 
 /**
  * The interface for programs that are not ours, wherever they run: the dialects and the list of models, each request with the
- * key of an episode that plays. They need no certificate, and find no sessions, no keys, no figures here.
+ * key of an episode that plays, or of a served name. They need no certificate, and find no sessions, no keys, no figures here.
  */
 export function createAgentsServer(
   context: HttpContext,
@@ -26,7 +26,7 @@ export function createAgentsServer(
   }
   // Anthropic's programs look first whether anybody is there.
   server.head("/", (_request, reply) => reply.code(200).send());
-  addModelRoutes(server, context, { onRequest: [keyFirst(context, wireError)] });
+  addModelRoutes(server, context, { accessOf: openKeyed, onRequest: [keyFirst(context, wireError)] });
   return server;
 }
 

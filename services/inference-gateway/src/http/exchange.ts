@@ -13,14 +13,15 @@ import { wireError } from "../dialects/openai-error.ts";
 import type { Session } from "../sessions/session.ts";
 import { SharedCalls } from "../sessions/shared-calls.ts";
 import { codecOf, parseJsonBody } from "./http-context.ts";
-import type { HttpContext, SessionOf } from "./http-context.ts";
+import type { AccessOf, HttpContext } from "./http-context.ts";
+import { placeCall, type PlacedCall } from "./place-call.ts";
 import { sendError, sendJson, toApiError } from "./send.ts";
 
 interface Request {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly scope: CallScope;
-  readonly sessionOf: SessionOf;
+  readonly accessOf: AccessOf;
 }
 
 /** Answers the requests of one dialect, streamed or whole. Writes to the raw response: fastify's own way costs a third more. */
@@ -46,8 +47,8 @@ export class Exchange {
     return this.#dialect.error;
   }
 
-  /** @param sessionOf  whose session the call belongs to, as the port has it */
-  async handle(request: FastifyRequest, reply: FastifyReply, sessionOf: SessionOf): Promise<void> {
+  /** @param accessOf  whose call it is, as the port has it */
+  async handle(request: FastifyRequest, reply: FastifyReply, accessOf: AccessOf): Promise<void> {
     reply.hijack();
     const startedMs = performance.now();
     const scope = new CallScope();
@@ -55,14 +56,14 @@ export class Exchange {
       scope.cancel(CLIENT_LEFT);
     };
     reply.raw.once("close", onClose);
-    const code = await this.#answer({ request, reply, scope, sessionOf });
+    const code = await this.#answer({ request, reply, scope, accessOf });
     reply.raw.off("close", onClose);
     this.#context.metrics.request(code, (performance.now() - startedMs) / 1000);
   }
 
   /** Answers one way or another; the status that went out. */
   async #answer(asked: Request): Promise<number> {
-    const { request, reply, scope, sessionOf } = asked;
+    const { request, reply, scope, accessOf } = asked;
     let timer: NodeJS.Timeout | undefined;
     try {
       const timeoutMs = timeoutOf(request, this.#context.requestTimeoutMs);
@@ -70,12 +71,11 @@ export class Exchange {
         scope.cancel(tooLate(timeoutMs));
       }, timeoutMs);
       const body = parseJsonBody(this.#context, request);
-      const session = sessionOf(this.#context, request);
-      const parsed = this.#dialect.parse(body, session?.earlier ?? NOTHING_EARLIER);
-      const codec = codecOf(this.#context, parsed.model);
-      const call = this.#callOf(asked, parsed, session);
-      if (parsed.stream) await this.#stream(asked, call, codec);
-      else sendJson(reply.raw, 200, this.#dialect.answer(parsed, await this.#completeAll(asked, call), codec));
+      const access = accessOf(this.#context, request);
+      const parsed = this.#dialect.parse(body, access.session?.earlier ?? NOTHING_EARLIER);
+      using place = placeCall(this.#context, access, parsed);
+      if (place.weights !== undefined) reply.raw.setHeader("x-whetstone-weights", place.weights);
+      await this.#answerPlaced(asked, this.#callOf(asked, parsed, place), place);
       return 200;
     } catch (error) {
       if (!(error instanceof ApiError)) this.#context.logError("chat_failed", error);
@@ -85,12 +85,26 @@ export class Exchange {
     }
   }
 
-  #callOf({ request, reply }: Request, parsed: CompletionRequest, session: Session | undefined): CompletionCall {
+  async #answerPlaced(asked: Request, call: CompletionCall, place: PlacedCall): Promise<void> {
+    const { request } = call;
+    const codec = codecOf(this.#context, place.policy);
+    if (request.stream) place.answered(await this.#stream(asked, call, codec));
+    else {
+      const completions = await this.#completeAll(asked, call);
+      place.answered(completions);
+      sendJson(asked.reply.raw, 200, this.#dialect.answer(request, completions, codec));
+    }
+  }
+
+  #callOf({ request, reply }: Request, parsed: CompletionRequest, place: PlacedCall): CompletionCall {
+    const { session, policy, caller } = place;
     const role = request.headers["x-whetstone-role"];
     const { sampling, alteredBy, overridden } = agreeOn(parsed.sampling, session?.terms);
     if (overridden.length > 0) reply.raw.setHeader("x-whetstone-overridden", overridden.join(", "));
     return {
       request: { ...parsed, sampling },
+      policy,
+      caller,
       alteredBy,
       session,
       role: typeof role === "string" && role !== "" ? role : undefined,
@@ -98,14 +112,14 @@ export class Exchange {
     };
   }
 
-  async #stream(asked: Request, call: CompletionCall, codec: Codec): Promise<void> {
+  async #stream(asked: Request, call: CompletionCall, codec: Codec): Promise<Completion[]> {
     const stream = this.#dialect.stream(asked.reply.raw, call, codec, this.#context.chat.now());
     try {
-      stream.end(
-        await this.#completeAll(asked, call, (index) => (parts, tokens) => {
-          stream.piece(parts, tokens, index);
-        }),
-      );
+      const completions = await this.#completeAll(asked, call, (index) => (parts, tokens) => {
+        stream.piece(parts, tokens, index);
+      });
+      stream.end(completions);
+      return completions;
     } catch (error) {
       if (stream.started) stream.fail(toApiError(error));
       throw error;

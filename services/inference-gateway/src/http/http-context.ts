@@ -6,6 +6,7 @@ import { refuseLongBody } from "../completion/prompt-bounds.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LoadReporter } from "../fleet/load-report.ts";
+import type { KeyHolder, ServedNames } from "../served/served-names.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 import type { PeerRelay } from "./peer-relay.ts";
 
@@ -13,6 +14,7 @@ import type { PeerRelay } from "./peer-relay.ts";
 export interface HttpContext {
   readonly chat: CompletionDeps;
   readonly sessions: SessionTable;
+  readonly served: ServedNames;
   readonly metrics: GatewayMetrics;
   readonly load: LoadReporter;
   /** Absent: there are no other replicas. */
@@ -24,8 +26,15 @@ export interface HttpContext {
 
 export type SessionParams = { session?: string };
 
-/** @throws ApiError 401. Undefined: the call is anonymous. */
-export type SessionOf = (context: HttpContext, request: FastifyRequest) => Session | undefined;
+/** Whose call it is. Neither: it is anonymous. */
+export interface Access {
+  readonly session?: Session | undefined;
+  /** By the key of a served name. */
+  readonly holder?: KeyHolder | undefined;
+}
+
+/** @throws ApiError 401 */
+export type AccessOf = (context: HttpContext, request: FastifyRequest) => Access;
 
 const MAX_SESSION_CHARS = 256;
 
@@ -34,23 +43,26 @@ const MAX_SESSION_CHARS = 256;
  * set keys, so either names a session, and where both come they must agree. A key that was not issued, or whose episode has
  * ended, gets no answer: a shared one would make one tree of many episodes.
  */
-export function openSession({ sessions, chat }: HttpContext, request: FastifyRequest): Session | undefined {
+export function openSession({ sessions, chat }: HttpContext, request: FastifyRequest): Access {
   const name = (request.params as SessionParams).session;
   const key = keyOf(request);
-  if (name === undefined && key === undefined) return undefined;
+  if (name === undefined && key === undefined) return {};
   const session =
     name === undefined ? sessions.openByKey(key ?? "", chat.now()) : openNamed(sessions, name, chat.now());
   if (session === undefined || (key !== undefined && session.key !== undefined && session.key !== key))
     throw unknownKey();
-  return session;
+  return { session };
 }
 
-/** As `openSession`, where nothing but the key of an episode opens a session. @throws ApiError 401. */
-export function openKeyed({ sessions, chat }: HttpContext, request: FastifyRequest): Session {
+/** As `openSession`, where nothing but a key opens: of an episode, or of a served name. @throws ApiError 401. */
+export function openKeyed({ sessions, served, chat }: HttpContext, request: FastifyRequest): Access {
   const key = keyOf(request);
-  const session = key === undefined ? undefined : sessions.openByKey(key, chat.now());
-  if (session === undefined) throw noKeyOfEpisode();
-  return session;
+  if (key === undefined) throw noKey();
+  const session = sessions.openByKey(key, chat.now());
+  if (session !== undefined) return { session };
+  const holder = served.find(key);
+  if (holder === undefined) throw noKey();
+  return { holder };
 }
 
 export function openNamed(sessions: SessionTable, name: string, nowMs: number): Session {
@@ -63,8 +75,9 @@ function unknownKey(): ApiError {
   return new ApiError("UNAUTHENTICATED", "invalid_api_key", message, { status: 401 });
 }
 
-function noKeyOfEpisode(): ApiError {
-  const message = "send the key of the episode that you play (authorization: Bearer, or x-api-key); it ends with it";
+function noKey(): ApiError {
+  const message =
+    "send the key of the episode that you play, which ends with it, or of a served policy (authorization: Bearer, or x-api-key)";
   return new ApiError("UNAUTHENTICATED", "invalid_api_key", message, { status: 401 });
 }
 

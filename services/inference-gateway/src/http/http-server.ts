@@ -44,7 +44,7 @@ function addAgentRoutes(server: FastifyInstance, context: HttpContext, exchanges
     }
     // Anthropic's programs look first whether anybody is there.
     server.head(prefix === "" ? "/" : prefix, (_request, reply) => reply.code(200).send());
-    addModelRoutes(server, context, { prefix });
+    addModelRoutes(server, context, { prefix, accessOf: openSession });
   }
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Metrics } from "@whetstone/telemetry";
 import type { Bound, EngineState, Fleet } from "../fleet/fleet.ts";
+import type { ServedWeights } from "../served/served-names.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 
 /** The gateway's own numbers; labels are closed sets. */
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
+
+interface ServedLabels {
+  readonly serving: string;
+  readonly weights: ServedWeights;
+}
 
 const STATES: EngineState[] = ["serving", "fenced", "quarantined"];
 
@@ -19,6 +25,16 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
   const refused = metrics.counter("gateway_refused_total", "Calls that might not wait, by the bound.", ["bound"]);
   const seconds = metrics.histogram("gateway_request_seconds", "From receipt to answer.");
   const tokens = metrics.counter("gateway_tokens_total", "Tokens of answered calls.", ["kind"]);
+  const servedCalls = metrics.counter("gateway_served_calls_total", "Calls for served names, by weights and outcome.", [
+    "serving",
+    "weights",
+    "outcome",
+  ]);
+  const servedTokens = metrics.counter(
+    "gateway_served_tokens_total",
+    "Tokens of prompts and answers of served names.",
+    ["serving", "weights"],
+  );
   registerGauges(metrics, fleet, sessions);
   return {
     /** One request ended. `code` is the HTTP status, 499 when the client left. */
@@ -44,6 +60,12 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
     onTokens: (prompt: number, completion: number) => {
       tokens.inc({ kind: "prompt" }, prompt);
       tokens.inc({ kind: "completion" }, completion);
+    },
+    servedCall: (labels: ServedLabels & { outcome: "answered" | "failed" }) => {
+      servedCalls.inc({ ...labels });
+    },
+    servedTokens: (labels: ServedLabels, count: number) => {
+      servedTokens.inc({ ...labels }, count);
     },
     render: async () => {
       setEngineStates(metrics, fleet);

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FastifyInstance, onRequestHookHandler } from "fastify";
-import type { HttpContext } from "./http-context.ts";
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from "fastify";
+import type { AccessOf, HttpContext } from "./http-context.ts";
 
-/** What policies there are. @param onRequest  looks at each request before it is answered */
+interface RouteOptions {
+  readonly accessOf: AccessOf;
+  readonly prefix?: string;
+  /** Looks at each request before it is answered. */
+  readonly onRequest?: onRequestHookHandler[];
+}
+
+/** What policies there are; for the holder of a served name's key, that name. */
 export function addModelRoutes(
   server: FastifyInstance,
   context: HttpContext,
-  { prefix = "", onRequest = [] }: { prefix?: string; onRequest?: onRequestHookHandler[] },
+  { accessOf, prefix = "", onRequest = [] }: RouteOptions,
 ): void {
-  server.get(`${prefix}/v1/models`, { onRequest }, () => ({ object: "list", data: models(context) }));
-  server.get(`${prefix}/v1/models/:model`, { onRequest }, (request) =>
-    oneModel(context, (request.params as ModelParams).model),
-  );
+  const modelsFor = (request: FastifyRequest): Model[] => {
+    const serving = accessOf(context, request).holder?.serving;
+    return serving ? [modelOf(context, serving.name, serving.policy)] : models(context);
+  };
+  server.get(`${prefix}/v1/models`, { onRequest }, (request) => ({ object: "list", data: modelsFor(request) }));
+  server.get(`${prefix}/v1/models/:model`, { onRequest }, (request) => {
+    const { model: id } = request.params as ModelParams;
+    const model = modelsFor(request).find((one) => one.id === id);
+    if (model === undefined) throw context.chat.fleet.unknownPolicy(id);
+    return model;
+  });
 }
 
 type ModelParams = { model: string };
@@ -24,15 +38,11 @@ interface Model {
   readonly max_model_len: number | null;
 }
 
-function models({ chat }: HttpContext): Model[] {
-  return [...chat.codecs.keys()].map((id) => {
-    const length = chat.fleet.contextOf(id);
-    return { id, object: "model", created: 0, owned_by: "whetstone", max_model_len: length > 0 ? length : null };
-  });
+function models(context: HttpContext): Model[] {
+  return [...context.chat.codecs.keys()].map((policy) => modelOf(context, policy, policy));
 }
 
-function oneModel(context: HttpContext, id: string): Model {
-  const model = models(context).find((one) => one.id === id);
-  if (model === undefined) throw context.chat.fleet.unknownPolicy(id);
-  return model;
+function modelOf({ chat }: HttpContext, id: string, policy: string): Model {
+  const length = chat.fleet.contextOf(policy);
+  return { id, object: "model", created: 0, owned_by: "whetstone", max_model_len: length > 0 ? length : null };
 }

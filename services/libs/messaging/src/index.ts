@@ -27,6 +27,7 @@ export {
   LEDGER_BUCKET,
   poolLoadSubject,
   POOLS_BUCKET,
+  SERVINGS_BUCKET,
   taskStream,
   taskSubject,
 } from "./topology.ts";

@@ -26,6 +26,8 @@ export const CLAIMS_BUCKET = "ws-claims";
 export const BUNDLES_BUCKET = "ws-bundles";
 /** Env-runners by pool. */
 export const POOLS_BUCKET = "ws-pools";
+/** Policies that stay served after their jobs. */
+export const SERVINGS_BUCKET = "ws-servings";
 export const DEFAULT_POOL = "default";
 
 const TOKEN = /^[-_A-Za-z0-9]{1,128}$/;
@@ -147,7 +149,7 @@ export async function ensurePlatform(
   for (const config of platformConfigs(replicas)) await ensureStream(manager, config);
   const buckets = new Kvm(connection);
   // Reads go to the leader: a follower may lag, and the ledger is compared and set.
-  for (const bucket of [JOBS_BUCKET, LEDGER_BUCKET, POOLS_BUCKET]) {
+  for (const bucket of [JOBS_BUCKET, LEDGER_BUCKET, POOLS_BUCKET, SERVINGS_BUCKET]) {
     await buckets.create(bucket, { history: 5, replicas, storage: StorageType.File, allow_direct: false });
   }
   for (const bucket of [CLAIMS_BUCKET, BUNDLES_BUCKET]) {

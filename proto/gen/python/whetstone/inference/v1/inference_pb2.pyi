@@ -3,6 +3,7 @@ import datetime
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from whetstone.contract.v1 import options_pb2 as _options_pb2
+from whetstone.serving.v1 import serving_pb2 as _serving_pb2
 from whetstone.types.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -183,6 +184,32 @@ class ForgetPolicyResponse(_message.Message):
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     sessions: int
     def __init__(self, sessions: _Optional[int] = ...) -> None: ...
+
+class ServedName(_message.Message):
+    __slots__ = ("name", "policy", "canary_policy", "canary_percent", "keys")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    CANARY_POLICY_FIELD_NUMBER: _ClassVar[int]
+    CANARY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    policy: str
+    canary_policy: str
+    canary_percent: int
+    keys: _containers.RepeatedCompositeFieldContainer[_serving_pb2.ServingKey]
+    def __init__(self, name: _Optional[str] = ..., policy: _Optional[str] = ..., canary_policy: _Optional[str] = ..., canary_percent: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[_serving_pb2.ServingKey, _Mapping]]] = ...) -> None: ...
+
+class PutServingsRequest(_message.Message):
+    __slots__ = ("servings", "epoch")
+    SERVINGS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    servings: _containers.RepeatedCompositeFieldContainer[ServedName]
+    epoch: int
+    def __init__(self, servings: _Optional[_Iterable[_Union[ServedName, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class PutServingsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class CallTree(_message.Message):
     __slots__ = ("session", "calls")

@@ -69,6 +69,11 @@ class FleetServiceStub:
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyRequest.SerializeToString,
                 response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyResponse.FromString,
                 _registered_method=True)
+        self.PutServings = channel.unary_unary(
+                '/whetstone.inference.v1.FleetService/PutServings',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.FromString,
+                _registered_method=True)
 
 
 class FleetServiceServicer:
@@ -124,6 +129,13 @@ class FleetServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutServings(self, request, context):
+        """All policies that stay served for clients with keys, in place of those told before. Safe to repeat.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FleetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -161,6 +173,11 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     servicer.ForgetPolicy,
                     request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyRequest.FromString,
                     response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyResponse.SerializeToString,
+            ),
+            'PutServings': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutServings,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -352,6 +369,33 @@ class FleetService:
             '/whetstone.inference.v1.FleetService/ForgetPolicy',
             whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyRequest.SerializeToString,
             whetstone_dot_inference_dot_v1_dot_inference__pb2.ForgetPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutServings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetService/PutServings',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

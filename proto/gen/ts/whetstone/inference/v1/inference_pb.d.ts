@@ -9,6 +9,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { ServingKey } from "../../serving/v1/serving_pb.js";
 import type { ModelCall } from "../../types/v1/types_pb.js";
 
 /**
@@ -425,6 +426,85 @@ export declare type ForgetPolicyResponse = Message<"whetstone.inference.v1.Forge
 export declare const ForgetPolicyResponseSchema: GenMessage<ForgetPolicyResponse>;
 
 /**
+ * A name that clients with keys ask for. See serving.proto.
+ *
+ * @generated from message whetstone.inference.v1.ServedName
+ */
+export declare type ServedName = Message<"whetstone.inference.v1.ServedName"> & {
+  /**
+   * Clients name it as their model.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The policy that answers.
+   *
+   * @generated from field: string policy = 2;
+   */
+  policy: string;
+
+  /**
+   * The policy that answers `canary_percent` of the conversations, as long as an engine serves it. Empty: none.
+   *
+   * @generated from field: string canary_policy = 3;
+   */
+  canaryPolicy: string;
+
+  /**
+   * @generated from field: uint32 canary_percent = 4;
+   */
+  canaryPercent: number;
+
+  /**
+   * @generated from field: repeated whetstone.serving.v1.ServingKey keys = 5;
+   */
+  keys: ServingKey[];
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ServedName.
+ * Use `create(ServedNameSchema)` to create a new message.
+ */
+export declare const ServedNameSchema: GenMessage<ServedName>;
+
+/**
+ * @generated from message whetstone.inference.v1.PutServingsRequest
+ */
+export declare type PutServingsRequest = Message<"whetstone.inference.v1.PutServingsRequest"> & {
+  /**
+   * @generated from field: repeated whetstone.inference.v1.ServedName servings = 1;
+   */
+  servings: ServedName[];
+
+  /**
+   * Of the leading controller.
+   *
+   * @generated from field: uint64 epoch = 2;
+   */
+  epoch: bigint;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.PutServingsRequest.
+ * Use `create(PutServingsRequestSchema)` to create a new message.
+ */
+export declare const PutServingsRequestSchema: GenMessage<PutServingsRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.PutServingsResponse
+ */
+export declare type PutServingsResponse = Message<"whetstone.inference.v1.PutServingsResponse"> & {
+};
+
+/**
+ * Describes the message whetstone.inference.v1.PutServingsResponse.
+ * Use `create(PutServingsResponseSchema)` to create a new message.
+ */
+export declare const PutServingsResponseSchema: GenMessage<PutServingsResponse>;
+
+/**
  * What a session's calls were: the answer of `GET /s/<session>/calls` (binary with "Accept: application/x-protobuf",
  * else JSON) and of `POST /s/<session>/render`.
  *
@@ -830,6 +910,16 @@ export declare const FleetService: GenService<{
     methodKind: "unary";
     input: typeof ForgetPolicyRequestSchema;
     output: typeof ForgetPolicyResponseSchema;
+  },
+  /**
+   * All policies that stay served for clients with keys, in place of those told before. Safe to repeat.
+   *
+   * @generated from rpc whetstone.inference.v1.FleetService.PutServings
+   */
+  putServings: {
+    methodKind: "unary";
+    input: typeof PutServingsRequestSchema;
+    output: typeof PutServingsResponseSchema;
   },
 }>;
 
