@@ -293,6 +293,20 @@ def with_long_prompt(row: Row, group: int) -> Row:
     return replace(row, token_ids=longer, positions=row.positions + 200, group=group)
 
 
+def test_passes_of_a_wide_model_are_shorter_on_a_cpu() -> None:
+    rng = np.random.default_rng(1)
+    # None begins as another does, so that nothing is shared.
+    rows = [
+        replace(row, token_ids=np.concatenate([[row.episode], rng.integers(0, 262, 300)]), positions=np.array([300]))
+        for row in make_rows(40)
+    ]
+
+    def longest(token_values: int) -> int:
+        return max(len(one.token_ids_T) for one in micro_batches(rows, 10**6, CPU, token_values=token_values))
+
+    assert (longest(288), longest(12 * 768), longest(10**6)) == (3900, 1800, 900)
+
+
 def test_learning_rate_rises_and_falls() -> None:
     settings = adam(learning_rate=1.0, warmup_steps=3, final_rate_share=0.1)
     rates = [learning_rate(settings, step, 13) for step in range(13)]

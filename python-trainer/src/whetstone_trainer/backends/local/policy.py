@@ -123,7 +123,9 @@ class TransformerPolicy:
         return self.module.config.max_position
 
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
-        return micro_batches(rows, token_budget, self.module.model.norm.weight.device)
+        config = self.module.config
+        values = config.num_layers * config.hidden_size
+        return micro_batches(rows, token_budget, self.module.model.norm.weight.device, token_values=values)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
         with computing_in(self._compute, batch.device):
