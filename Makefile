@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches bench-jobs fuzz-gateway fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop mcp-tools arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches bench-jobs fuzz-gateway fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -85,6 +85,9 @@ clicks: setup ## A random-weight model learns to click what MiniWoB++ asks for, 
 
 multi-hop: setup ## A random-weight model learns to search for answers that stand two passages away (MULTI_HOP="--set loop.steps=5")
 	@node examples/multi-hop/run.ts $(MULTI_HOP)
+
+mcp-tools: setup ## A random-weight model learns which tools of an MCP server to call (MCP_TOOLS="--set loop.steps=5")
+	@node examples/mcp-tools/run.ts $(MCP_TOOLS)
 
 arithmetic: setup ## A pretrained model of 135 M parameters learns sums of two-digit numbers (ARITHMETIC="--set loop.steps=10")
 	@node examples/arithmetic/run.ts $(ARITHMETIC)

@@ -2,8 +2,8 @@
 // `make e2e`: the chart on the cluster of KUBECONFIG: checked, installed, trained through, broken, audited, uninstalled.
 // The last line is "N passed, N failed"; exit code 0 only when nothing failed.
 //   E2E_LOAD_IMAGE     command that brings an image into the cluster, for those it lacks
-//   E2E_PARTS          what to do of chart,train,apply,code,sandboxes,learn,demand,faults,r3 (default: all of these), browsers, which wants the
-//                      image env-runner-browser, vllm and nodes, see vllm.ts and vllm-nodes.ts
+//   E2E_PARTS          what to do of chart,train,apply,code,sandboxes,learn,demand,faults,r3 (default: all of these), mcp, see mcp-servers.ts,
+//                      browsers, which wants the image env-runner-browser, vllm and nodes, see vllm.ts and vllm-nodes.ts
 //   E2E_REPORT         file for the JSON of phases and figures
 //   E2E_SET            more values of the chart, separated by spaces
 //   E2E_KEEP=1         leave it all there at the end
@@ -30,6 +30,7 @@ import {
 } from "./release.ts";
 import { trainAsInReadme } from "./readme.ts";
 import { Abandoned, Report } from "./report.ts";
+import { KINDS, makeMcpServers, mcpJob, removeMcpServers, trainWithMcp } from "./mcp-servers.ts";
 import { makeSandboxes } from "./own-sandbox.ts";
 import { makeSandboxPool, sandboxJob, trainInSandboxes } from "./sandboxes.ts";
 import { bringDemonstrations, shortJob, teachFormat, teachWay } from "./training.ts";
@@ -62,10 +63,11 @@ try {
 async function run(): Promise<void> {
   makeNamespace();
   if (has("chart")) await report.phase("chart: lint, values against the API server, refusals", chart);
-  const more = has("browsers") ? BROWSER_SETTINGS : [];
+  const more = [...(has("browsers") ? BROWSER_SETTINGS : []), ...(has("mcp") ? makeMcpServers() : [])];
   await report.must("images", () => `${loadImages(...more)} loaded`);
   if (!PARTS.every((part) => APART.includes(part))) {
     await trainThrough(more);
+    if (has("mcp")) removeMcpServers();
     await report.phase("uninstall, and nothing is left", uninstall);
   }
   if (has("r3")) await threeServers();
@@ -96,6 +98,7 @@ async function trainThrough(more: readonly string[]): Promise<void> {
   if (has("code")) await ownCode(jobs);
   if (has("sandboxes")) await inSandboxes(jobs);
   if (has("browsers")) await inBrowsers(jobs);
+  if (has("mcp")) await withMcp(jobs);
   if (has("learn")) await learn(jobs);
   if (has("demand")) await onDemand(jobs);
   if (has("faults")) await runFaults(report, jobs);
@@ -136,6 +139,13 @@ async function inSandboxes(jobs: Jobs): Promise<void> {
 async function inBrowsers(jobs: Jobs): Promise<void> {
   await report.phase("browsers: 1 to 3 pods, two killed while it trains", () => trainInBrowsers("e2e-browsers", jobs));
   await report.phase("audit of e2e-browsers", () => audit("e2e-browsers"));
+}
+
+async function withMcp(jobs: Jobs): Promise<void> {
+  for (const kind of KINDS) {
+    await report.phase(`mcp: ${kind} servers, killed while it trains`, () => trainWithMcp(kind, jobs));
+    await report.phase(`audit of ${mcpJob(kind)}`, () => audit(mcpJob(kind)));
+  }
 }
 
 async function onDemand(jobs: Jobs): Promise<void> {

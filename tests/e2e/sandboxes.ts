@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs of code and of repairing a library whose sandboxes are pods, which are killed while it trains. Policies are scripted: all
 // that is played must be paid, whatever was killed. Their tasks and libraries reach the pods as artifacts.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-
 import type { JsonObject } from "@bufbuild/protobuf";
 import { JobPhase } from "@whetstone/proto/jobs/v1/jobs";
 
-import { repairs, scriptedJob, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
-import { command, kubectl, ROOT } from "./cluster.ts";
+import { repairs, type ScriptedUse, SUMS } from "../support/scripted-episodes.ts";
+import { command, kubectl } from "./cluster.ts";
 import { refuseReached } from "./isolation.ts";
 import { type Jobs, meanSuccess, until } from "./jobs.ts";
-import { wantedSandbox } from "./own-sandbox.ts";
 import { IMAGES, NAMESPACE } from "./release.ts";
-import { MODEL } from "./training.ts";
-import { whet } from "./whet.ts";
+import { inFolder, push, submitScripted } from "./scripted-job.ts";
 
 const POOL = "e2e-sandboxes";
 const POOL_LABEL = `whetstone.dev/sandbox-pool=${POOL}`;
@@ -23,6 +18,7 @@ const POOL_LABEL = `whetstone.dev/sandbox-pool=${POOL}`;
 const CLAIM_LABEL = "whetstone.dev/sandbox-claim";
 const WARM = 3;
 const KILLS = 4;
+const STEPS = 4;
 const BETWEEN_KILLS_MS = 1_500;
 const JOB_MS = 420_000;
 
@@ -47,20 +43,15 @@ export function sandboxJob(kind: ScriptedUse["kind"]): string {
 
 /** @throws when less than all was paid, or too few sandboxes could be killed */
 export async function trainInSandboxes(kind: ScriptedUse["kind"], jobs: Jobs): Promise<string> {
-  mkdirSync(join(ROOT, ".whetstone"), { recursive: true });
-  // Inside the repository, so that the SDK is found as it is in a project that has it installed.
-  const folder = mkdtempSync(join(ROOT, ".whetstone/e2e-"));
-  try {
-    const name = sandboxJob(kind);
-    submit(folder, name, await useOf(kind, folder));
-    const killed = await killSandboxes(name, jobs);
-    const job = await jobs.succeeds(name, JOB_MS);
-    const paid = await meanSuccess(jobs, name);
-    if (paid < 0.999) throw new Error(`a policy that knows every answer was paid for ${paid} of its episodes`);
-    return `${job.status?.step} steps, all of it paid, ${killed} sandboxes killed meanwhile`;
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const name = sandboxJob(kind);
+  await inFolder(async (folder) => {
+    submitScripted(folder, await useOf(kind, folder), { name, steps: STEPS });
+  });
+  const killed = await killSandboxes(name, jobs);
+  const job = await jobs.succeeds(name, JOB_MS);
+  const paid = await meanSuccess(jobs, name);
+  if (paid < 0.999) throw new Error(`a policy that knows every answer was paid for ${paid} of its episodes`);
+  return `${job.status?.step} steps, all of it paid, ${killed} sandboxes killed meanwhile`;
 }
 
 async function useOf(kind: ScriptedUse["kind"], folder: string): Promise<ScriptedUse> {
@@ -69,22 +60,6 @@ async function useOf(kind: ScriptedUse["kind"], folder: string): Promise<Scripte
   const tasks = await repairs(folder);
   push("tasks", "e2e-library", folder);
   return { kind, args: { sandbox, maxSteps: 4, libraries: "artifact://tasks/e2e-library" }, tasks };
-}
-
-function submit(folder: string, name: string, use: ScriptedUse): void {
-  const document = scriptedJob(folder, use, { name, model: MODEL, policy: "oracle", steps: 4, groups: 1 });
-  push("datasets", name, document.train.jsonl);
-  const file = join(folder, `${name}.json`);
-  const module = { ...document.module, sandbox: wantedSandbox() };
-  const train = { jsonl: `artifact://datasets/${name}`, repeat: 1000 };
-  writeFileSync(file, JSON.stringify({ ...document, module, train }));
-  const { status, output } = whet("train", file, "--no-watch");
-  if (status !== 0) throw new Error(`whet train ended with ${status}: ${output}`);
-}
-
-function push(kind: "tasks" | "datasets", name: string, path: string): void {
-  const { status, output } = whet(kind, "push", name, path, "--json");
-  if (status !== 0) throw new Error(`whet ${kind} push ended with ${status}: ${output}`);
 }
 
 /** Deletes a claimed pod now and then until there were enough. */

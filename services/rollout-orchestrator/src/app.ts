@@ -161,7 +161,8 @@ function placed(pools: Pools, play: (delivery: PlacedDelivery, signal: AbortSign
     const { kind, pool } = delivery.task.environment ?? {};
     using lease = pools.of(poolOf({ pool })).lease();
     // Workflows may open environments that their task does not name.
-    if (lease === undefined && kind) throw new WhetstoneError("HANDED_BACK", "no env-runner takes it now");
+    if (lease === undefined && kind)
+      throw new WhetstoneError("HANDED_BACK", "no env-runner takes it now", { retry: "safe" });
     return await play({ ...delivery, runners: lease ?? { addresses: [], elastic: true } }, signal);
   };
 }

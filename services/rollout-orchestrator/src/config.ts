@@ -52,6 +52,8 @@ export const ConfigSchema = z.strictObject({
   ackWaitMs: z.number().int().min(500).default(15_000),
   /** Deliveries of one task that are played; the next is sealed as failed. */
   maxDeliver: z.number().int().min(1).default(10),
+  /** An episode that no env-runner has had room for in this time is sealed as failed. */
+  roomTimeoutMs: z.number().int().min(1_000).default(3_600_000),
   /** A job's process without an episode for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(600_000),
 });

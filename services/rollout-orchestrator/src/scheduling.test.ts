@@ -104,6 +104,35 @@ describe("back pressure", () => {
     expect(peak).toBe(3);
   });
 
+  it("ends no episode that waits longer for room than its own time, and plays it as if it had not waited", async () => {
+    await using runner = await startEnvRunner({ env: { WHETSTONE_SLOTS: "1" } });
+    await setup.start({ envAddress: runner.address, maxEpisodes: 32, loadIntervalMs: 0 });
+    const job = await setup.newJob({}, { environment: { kind: "frozenlake" } });
+    setup.script = () => ({ text: "?", delayMs: 60 });
+    const limits = { episodeTimeout: { seconds: 1n, nanos: 0 }, retryLimit: 0 };
+    for (let sample = 0; sample < 12; sample += 1) await setup.send(job, sample, { limits });
+    for (let sample = 0; sample < 12; sample += 1)
+      expect((await setup.sealed(job, sample, 30_000)).summary).toMatchObject({
+        ...{ failureClass: FailureClass.NONE, attempt: 1 },
+      });
+  }, 60_000);
+
+  it("seals an episode that found no room for too long, and says so", async () => {
+    await using runner = await startEnvRunner({ env: { WHETSTONE_SLOTS: "1" } });
+    await setup.start({ envAddress: runner.address, loadIntervalMs: 0, roomTimeoutMs: 1_000 });
+    const job = await setup.newJob({}, { environment: { kind: "frozenlake" } });
+    setup.script = () => ({ text: "", delayMs: Number.POSITIVE_INFINITY });
+    await setup.send(job, 0);
+    await waitFor(() => setup.gateway.seen.length > 0);
+    await setup.send(job, 1);
+    const { failure } = (await setup.sealed(job, 1, 30_000)).episode;
+    expect(failure).toMatchObject({
+      ...{ failureClass: FailureClass.INFRASTRUCTURE, phase: "reset", code: "RESOURCE_EXHAUSTED" },
+      message: expect.stringMatching(/no env-runner had room for it in \d+ s/u) as string,
+    });
+    expect(await setup.find(job, 0)).toBeUndefined();
+  }, 60_000);
+
   it("follows the engines' queue down and up again", async () => {
     setup.gateway.load = { serving: 1, running: 8, waiting: 500, kv_use: 0.2 };
     const app = await setup.start({ maxEpisodes: 64, minEpisodes: 4, loadIntervalMs: 20 });

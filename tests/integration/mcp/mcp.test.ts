@@ -132,6 +132,16 @@ describe.runIf(canHaveSandboxes)("MCP servers in sandboxes", { timeout: 120_000 
       expect(answer).toMatchObject({ failed: "ENVIRONMENT", message: expect.stringMatching(message) as string });
     });
 
+    it.each([
+      ["is late", "late", 15_000],
+      ["does not answer what it does not know", "reticent", 6_000],
+    ])("a server that %s is waited for, and plays", async (_name, mode, startTimeoutMs) => {
+      const episode = episodes.open(odd(mode, MARKER, { startTimeoutMs }));
+      expect(await episode.reset()).toMatchObject({ message: "", tools: ["say"] });
+      expect((await episode.call("say", { word: "tea" })).output).toBe("tea");
+      expect(await episode.close()).toBe("closed");
+    });
+
     it("a server that is not there", async () => {
       const { failed, message } = await episodes.open({ command: ["no-such-server"] }).reset();
       expect([failed, message]).toEqual(["ENVIRONMENT", expect.stringMatching(/exit code 127.*no-such-server/u)]);

@@ -51,6 +51,7 @@ if (mode === "stubborn") {
   spawn("sleep", [marker], { stdio: "ignore" });
   setInterval(() => undefined, 1000);
 }
+if (mode === "late") await new Promise((resolve) => setTimeout(resolve, 4000));
 createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
@@ -63,5 +64,5 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   } else if (method === "tools/list")
     reply({ result: { tools: [mode === "wrong-schema" ? INVALID_SCHEMA : listed()] } });
   else if (method === "tools/call") reply((CALLS[mode] ?? (() => ({ result: text(params.arguments.word) })))());
-  else reply({ error: { code: -32601, message: "unknown method" } });
+  else if (mode !== "reticent") reply({ error: { code: -32601, message: "unknown method" } });
 });

@@ -21,6 +21,8 @@ type BrowserSettings = Pick<
 const RECYCLE_AFTER = 500;
 const IDLE_MS = 300_000;
 const START_MS = 60_000;
+/** Who comes while all pages are in use gets the next ones in turn, for so long. Then it is refused, and waits at home. */
+const WAIT_MS = 2_000;
 
 /** The browsers of this process's environments, and the pages that it has itself. The first is started when one is needed. */
 export class Browsers implements AsyncDisposable {
@@ -39,6 +41,7 @@ export class Browsers implements AsyncDisposable {
       recycleAfter: RECYCLE_AFTER,
       leaseMs: settings.sessionTimeoutMs,
       idleMs: IDLE_MS,
+      waitMs: WAIT_MS,
     });
   }
 

@@ -11,7 +11,7 @@ export interface RunnerMetrics {
 }
 
 /** How a session ended. */
-export type SessionEnd = "closed" | "left" | ErrorCode;
+export type SessionEnd = "closed" | "left" | "full" | ErrorCode;
 
 export function runnerMetrics(metrics: Metrics, slots: Slots): RunnerMetrics {
   metrics.gaugeOf("env_slots_used", "Sessions open now.", () => slots.used);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { deriveSeed, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
+import { deriveSeed, NoRoomError, raceSignal, WhetstoneError, withTimeout } from "@whetstone/core";
 import type { Reset, SessionRequest, Step } from "@whetstone/proto/environments/v1/environments";
 import {
   type Awaitable,
@@ -23,6 +23,7 @@ import type { Slots } from "./slots.ts";
 // S1: one environment a stream; however the stream ends, it is closed, once, within a bound (I9). S2: a session holds its
 // slot until its environment is closed. S3: an answer of kind error or closed is the last. S4: while a step runs, the next
 // request is read already, so that a cancel reaches it. S5: a session that is handed back says so, whatever it is doing.
+// S6: an environment without room for another episode fails the call, as a lack of slots does: the episode waits at home.
 
 export interface ServiceDeps {
   readonly registry: Registry<RegisteredEnvironment>;
@@ -154,7 +155,9 @@ export class EnvironmentSession {
         return this.#failed({ code: "CANCELLED", field: "", message: error.message });
       }
       if (signal.aborted || error instanceof ProtocolError) throw error;
-      return this.#failed(errorAnswer(error));
+      if (!(error instanceof NoRoomError)) return this.#failed(errorAnswer(error));
+      this.#end = "full";
+      throw error; // S6
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sleep, WhetstoneError } from "@whetstone/core";
+import { NoRoomError, sleep } from "@whetstone/core";
 
 /** Sessions at once. Nobody queues here: callers wait at home, where their deadline is known. */
 export class Slots {
@@ -26,13 +26,10 @@ export class Slots {
     stop.abort();
   }
 
-  /** @throws RESOURCE_EXHAUSTED, retry later. */
+  /** @throws NoRoomError */
   take(): Disposable {
-    if (this.#used >= this.total) {
-      throw new WhetstoneError("RESOURCE_EXHAUSTED", `all ${this.total} environment slots are in use`, {
-        context: { slots: this.total },
-      });
-    }
+    if (this.#used >= this.total)
+      throw new NoRoomError(`all ${this.total} environment slots are in use`, { slots: this.total });
     this.#used += 1;
     let held = true;
     return {

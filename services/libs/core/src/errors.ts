@@ -85,6 +85,15 @@ export class WhetstoneError extends Error {
   }
 }
 
+/** All room is taken. Whoever asked is to ask again later, here or elsewhere: it says nothing about what was asked for. */
+export class NoRoomError extends WhetstoneError {
+  override readonly name = "NoRoomError";
+
+  constructor(message: string, context: ErrorContext = {}) {
+    super("RESOURCE_EXHAUSTED", message, { retry: "later", context });
+  }
+}
+
 /** Input refused field by field. The message lists every violation, so that one round trip shows all of them (I11). */
 export class ConfigError extends WhetstoneError {
   override readonly name = "ConfigError";

@@ -27,6 +27,7 @@ export {
   type ErrorContext,
   type ErrorOptions,
   isAbort,
+  NoRoomError,
   RETRY_CLASSES,
   type RetryClass,
   type Violation,

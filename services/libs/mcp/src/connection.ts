@@ -16,8 +16,11 @@ import { HttpTransport } from "./http-transport.ts";
 import type { HttpServer, McpLimits, StdioServer } from "./settings.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 
-/** A server of the older generation may be silent when it is asked for the newer one. */
-const PROBE_MS = 3_000;
+/**
+ * Of the time to start: how long a server may take to say whether it knows the newer generation. It may still be starting; and one of the
+ * older generation may be silent, which over pipes is taken for a no.
+ */
+const PROBE_SHARE = 1 / 3;
 /** After a call's deadline: a server that does not answer the simplest question by then hangs. */
 export const ALIVE_MS = 5_000;
 const MAX_PAGES = 16;
@@ -55,7 +58,7 @@ export class McpConnection implements AsyncDisposable {
     const client = new Client(
       { name: "whetstone", version: "1" },
       {
-        versionNegotiation: { mode: "auto", probe: { timeoutMs: PROBE_MS } },
+        versionNegotiation: { mode: "auto", probe: { timeoutMs: options.startTimeoutMs * PROBE_SHARE } },
         jsonSchemaValidator: UNCHECKED,
         listMaxPages: MAX_PAGES,
       },

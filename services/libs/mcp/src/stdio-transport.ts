@@ -12,6 +12,9 @@ const MORE_BYTES = 64 * 1024;
 
 /** Messages over the pipes of a server in a sandbox of the episode's own. */
 export class StdioTransport implements Transport {
+  /** By these two the client knows pipes, where silence says that a server is of the older generation. */
+  readonly pid = null;
+  readonly stderr = null;
   onclose: (() => void) | undefined;
   onerror: ((error: Error) => void) | undefined;
   onmessage: (<T extends JSONRPCMessage>(message: T) => void) | undefined;

@@ -8,4 +8,5 @@ export type { Bm25Options } from "./index/bm25.ts";
 export type { CorpusIndex, SearchOptions } from "./index/corpus-index.ts";
 export { IndexStore, type IndexStoreOptions } from "./index/index-store.ts";
 export { makeSearchTasks, type MadeSearchTasks, type SearchTaskOptions } from "./questions/make-search-tasks.ts";
+export { inventedNames } from "./questions/world.ts";
 export { RetrieveServer, type RetrieveServerOptions } from "./retrieve-server.ts";

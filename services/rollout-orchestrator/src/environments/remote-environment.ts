@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { fromJson, type JsonObject, type JsonValue, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
+import { abortReason, Deadline, exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import {
   type EnvironmentError,
   type Observation,
@@ -28,9 +28,10 @@ type Request = MessageInitShape<typeof SessionRequestSchema>;
 
 /** The hop's deadline ends a little after ours, so that ours speaks first; it is there for when we are gone. */
 const GRACE_MS = 1_000;
-const SLOT_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 1_000 });
-/** Where runners come and go, others may have room by then: about five seconds. */
-const ROUNDS = 10;
+const ROOM_BACKOFF = exponentialBackoff({ initialMs: 50, maxMs: 1_000 });
+/** How long it waits for room before its episode is handed back, and at most for this share of the time that the episode has. */
+const ROOM_MS = 5_000;
+const ROOM_SHARE = 0.1;
 
 export interface WantedEnvironment {
   readonly kind: string;
@@ -56,21 +57,24 @@ export class RemoteEnvironment implements Environment {
     this.#run = run;
   }
 
-  /** All slots taken is back pressure, not failure: it waits within the episode's deadline, or is played elsewhere. */
+  /** No room is back pressure, not failure: it waits a little, then the episode is handed back, and its time begins anew. */
   async reset({ seed }: ResetOptions): Promise<ResetResult> {
     const runners = this.#runners;
-    for (let round = 1; runners.addresses.length > 0; round += 1) {
+    const { signal } = this.#run;
+    using patience = Deadline.after(Math.min(ROOM_MS, this.#run.remainingMs() * ROOM_SHARE), signal);
+    for (let round = 1; ; round += 1) {
       for (const address of runners.addresses) {
         const result = await this.#tryAt(address, BigInt(seed));
         if (result !== undefined) return result;
       }
-      if (runners.elastic && round === ROUNDS) break;
-      if (runners.addresses.length > 0) await sleep(SLOT_BACKOFF(round), this.#run.signal);
+      if (runners.addresses.length === 0) throw runners.handBack("no env-runner takes it now", "safe");
+      await sleep(ROOM_BACKOFF(round), patience.signal).catch(() => undefined);
+      if (signal.aborted) throw abortReason(signal);
+      if (patience.signal.aborted) throw runners.handBack("no env-runner has room for it now", "later");
     }
-    throw runners.handBack("no env-runner takes it now");
   }
 
-  /** Undefined: it has no slot, or is gone or about to go. */
+  /** Undefined: it has no room, or is gone or about to go. */
   async #tryAt(address: string, seed: bigint): Promise<ResetResult | undefined> {
     const { module } = this.#wanted;
     const send = (code?: Uint8Array): Promise<ResetResult> => this.#reset(address, seed, code);
@@ -98,7 +102,7 @@ export class RemoteEnvironment implements Environment {
     try {
       return stepResult(await ask(this.#stream, { kind: { case: "step", value } }));
     } catch (error) {
-      if (error instanceof DrainingError) throw this.#runners.handBack(error.message);
+      if (error instanceof DrainingError) throw this.#runners.handBack(error.message, "safe");
       throw error;
     }
   }

@@ -46,8 +46,9 @@ export class RunnerAccess {
     return !wasReached || (this.#broken += 1) === 1;
   }
 
-  handBack(message: string): WhetstoneError {
-    const error = new WhetstoneError("HANDED_BACK", message);
+  /** @param retry  later: there was no room; safe: somebody may take it at once */
+  handBack(message: string, retry: "safe" | "later"): WhetstoneError {
+    const error = new WhetstoneError("HANDED_BACK", message, { retry });
     this.#moved.abort(error);
     return error;
   }

@@ -112,6 +112,14 @@ export function sealUnplayed(delivery: Delivery, atMs: number): Episode {
   return sealFailed(delivery, failure, atMs, 0);
 }
 
+/** A task that waited too long for room in an environment. */
+export function sealWithoutRoom(delivery: Delivery, atMs: number): Episode {
+  const seconds = Math.round((delivery.withoutRoomMs ?? 0) / 1000);
+  const message = `no env-runner had room for it in ${seconds} s (WHETSTONE_ROOM_TIMEOUT_MS)`;
+  const failure = { class: "INFRASTRUCTURE", phase: "reset", message, code: "RESOURCE_EXHAUSTED" } as const;
+  return sealFailed(delivery, failure, atMs, 0);
+}
+
 /** A task that no engine could play to its end. @param startedAtMs  Unix time */
 export function sealFailed(delivery: Delivery, failure: Failure, startedAtMs: number, totalMs: number): Episode {
   const played = {

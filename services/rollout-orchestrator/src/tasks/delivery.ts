@@ -14,6 +14,8 @@ export interface Delivery {
   readonly replay?: number;
   /** Milliseconds that the task has waited here for a slot. */
   readonly waitingMs: number;
+  /** Milliseconds since it was first handed back because no env-runner had room. Default: none has had to. */
+  readonly withoutRoomMs?: number;
   /** Its model answers are played back instead of asking a model. */
   readonly recorded?: Episode | undefined;
 }

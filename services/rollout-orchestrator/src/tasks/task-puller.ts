@@ -8,7 +8,7 @@ import type { OrchestratorConfig } from "../config.ts";
 import type { Delivery } from "./delivery.ts";
 import type { OrchestratorMetrics } from "../service/metrics.ts";
 import type { FairGate } from "../slots/fair-gate.ts";
-import { sealUnplayed } from "../seal/seal.ts";
+import { sealUnplayed, sealWithoutRoom } from "../seal/seal.ts";
 import { publishEpisode } from "../seal/episode-publisher.ts";
 import type { JobActivity } from "./job-watch.ts";
 import type { Pool } from "../environments/pools.ts";
@@ -19,11 +19,12 @@ import type { Pool } from "../environments/pools.ts";
 // D5: beside what plays, only a few tasks are taken, enough that a free slot finds one: the others stay where another
 // replica can take them, and do not age here. D6: where a pool has no env-runner that takes sessions, no task is taken; those
 // that were taken wait here, outside any slot. D7: an episode that its env-runner handed back is played again here, as the same
-// delivery: it costs neither a retry nor a delivery.
+// delivery: it costs neither a retry nor a delivery. D8: so is one that no env-runner had room for, which waits outside any slot
+// meanwhile; after `roomTimeoutMs` it is sealed as failed.
 
 export interface TaskPullerDeps {
   readonly streams: TypedStreams;
-  readonly config: Pick<OrchestratorConfig, "ackWaitMs" | "maxDeliver">;
+  readonly config: Pick<OrchestratorConfig, "ackWaitMs" | "maxDeliver" | "roomTimeoutMs">;
   /** Shared by the pullers of all jobs (D3). */
   readonly gate: FairGate;
   /** Resolves when the server has got all that was sent; never rejects. */
@@ -40,6 +41,14 @@ export interface PulledJob {
   readonly pool: Pool;
   /** It plays in environments: a task needs room in the pool before it gets a slot. */
   readonly needsRoom: boolean;
+}
+
+/** One of the times that a delivery is played, by milliseconds of `performance`. */
+interface Turn {
+  readonly replay: number;
+  readonly takenAt: number;
+  /** Undefined: there was room, as far as is known. */
+  readonly noRoomSince: number | undefined;
 }
 
 /** Takes one job's tasks while the job runs. */
@@ -142,28 +151,33 @@ export class TaskPuller {
     }
   }
 
-  /** D7: until it was played to an end. */
+  /** D7, D8: until it was played to an end. */
   async #inSlot(task: Task<RolloutTask>): Promise<void> {
     const takenAt = performance.now();
+    let noRoomSince: number | undefined;
     for (let moves = 0; ; moves += 1) {
       try {
-        await this.#inRoom(task, { replay: moves * REPLAYS_BETWEEN, takenAt });
+        await this.#inRoom(task, { replay: moves * REPLAYS_BETWEEN, takenAt, noRoomSince });
         return;
-      } catch (error) {
-        if (WhetstoneError.from(error).code !== "HANDED_BACK") throw error;
+      } catch (thrown) {
+        const error = WhetstoneError.from(thrown);
+        if (error.code !== "HANDED_BACK") throw thrown;
         this.#deps.metrics.handedBack();
+        noRoomSince = error.retry === "later" ? (noRoomSince ?? performance.now()) : undefined;
         await sleep(MOVE_BACKOFF(moves + 1), this.#stop.signal);
       }
     }
   }
 
   /** Not within the loop: bundled for older engines, `using` in a loop throws again what an earlier turn threw. */
-  async #inRoom(task: Task<RolloutTask>, { replay, takenAt }: { replay: number; takenAt: number }): Promise<void> {
+  async #inRoom(task: Task<RolloutTask>, { replay, takenAt, noRoomSince }: Turn): Promise<void> {
     using _room = await this.#pool?.enter(this.#job, this.#stop.signal);
     using _slot = await this.#deps.gate.acquire(this.#job, this.#stop.signal);
     this.#window.resize(this.#wanted());
+    const now = performance.now();
     const delivery = { task: task.message, attempt: task.attempt, replay };
-    await this.#playAndSeal(task, { ...delivery, waitingMs: performance.now() - takenAt });
+    const withoutRoomMs = noRoomSince === undefined ? 0 : now - noRoomSince;
+    await this.#playAndSeal(task, { ...delivery, waitingMs: now - takenAt, withoutRoomMs });
   }
 
   async #playAndSeal(task: Task<RolloutTask>, delivery: Delivery): Promise<void> {
@@ -175,10 +189,11 @@ export class TaskPuller {
     await task.ack(); // D1
   }
 
-  /** D4. */
+  /** D4, D8 */
   async #play(delivery: Delivery): Promise<Episode> {
     const { config, play } = this.#deps;
     if (delivery.attempt > config.maxDeliver) return sealUnplayed(delivery, Date.now());
+    if ((delivery.withoutRoomMs ?? 0) > config.roomTimeoutMs) return sealWithoutRoom(delivery, Date.now());
     return play(delivery, this.#stop.signal);
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import { retry, WhetstoneError } from "@whetstone/core";
 import type { ModuleCode } from "@whetstone/modules/code";
 import type { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import {
@@ -14,6 +15,8 @@ import type { Violation } from "./validate-job.ts";
 import { ofModule } from "./agent-check.ts";
 
 const REHEARSAL_MS = 60_000;
+/** Each waits a little for room, so these are some seconds. */
+const ROOM_ATTEMPTS = 5;
 
 export interface Rehearsal {
   readonly spec: JobSpec;
@@ -23,11 +26,14 @@ export interface Rehearsal {
   readonly task: Task;
 }
 
-/** Resets the job's environment once with its first task, so that wrong arguments are found before anything starts. */
+/**
+ * Resets the job's environment once with its first task, so that wrong arguments are found before anything starts.
+ * @returns undefined where there is no room for it now: its first episodes will say
+ */
 export async function rehearseReset(
   environments: RpcClient<typeof EnvironmentService>,
   { spec, module, task }: Rehearsal,
-): Promise<Violation[]> {
+): Promise<Violation[] | undefined> {
   const kind = spec.environment?.kind ?? "";
   const own = await ofModule(module, (sent) => kindsOf(environments, sent));
   if ("violation" in own) return [own.violation];
@@ -39,12 +45,29 @@ export async function rehearseReset(
     ];
   const args: JsonObject = { ...spec.environment?.args, ...task.payload };
   const reset = { kind, args, seed: 0n, episodeId: "rehearsal", ...(isOwn && module && { module, job: spec.name }) };
+  try {
+    return await retry(() => resetOnce(environments, reset), { attempts: ROOM_ATTEMPTS, isRetryable: isFull });
+  } catch (error) {
+    if (isFull(error)) return undefined;
+    throw error;
+  }
+}
+
+async function resetOnce(
+  environments: RpcClient<typeof EnvironmentService>,
+  reset: MessageInitShape<typeof ResetSchema>,
+): Promise<Violation[]> {
   for await (const answer of environments.session(resetThenClose(reset), { deadlineMs: REHEARSAL_MS })) {
     if (answer.kind.case !== "error") continue;
     const { field, message } = answer.kind.value;
     return [{ path: field.startsWith("module.") ? field : `environment.${field || "args"}`, reason: message }];
   }
   return [];
+}
+
+/** Slots, or pages of browsers: other jobs have them all. */
+function isFull(error: unknown): boolean {
+  return error instanceof WhetstoneError && error.code === "RESOURCE_EXHAUSTED";
 }
 
 async function kindsOf(

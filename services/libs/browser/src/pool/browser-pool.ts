@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Gate, raceSignal } from "@whetstone/core";
+import { Deadline, Gate, NoRoomError, raceSignal } from "@whetstone/core";
 import { Chromium, type ChromiumOptions } from "../chromium/chromium.ts";
 import { browserFailed } from "../failure.ts";
 import type { Without } from "../guards.ts";
@@ -8,7 +8,7 @@ import { Lease } from "./lease.ts";
 
 // P1: never more browsers than `maxBrowsers`, never more episodes in one than `contextsPerBrowser`. P2: a browser that has had
 // `recycleAfter` episodes gets no other, and ends with its last: Chromium keeps a little of each. P3: when a browser ends, all of
-// its episodes fail alike, and the next one gets another browser. P4: who waits for room is bounded in number and by its signal.
+// its episodes fail alike, and the next one gets another browser. P4: who waits for room is bounded in number, by `waitMs` and by its signal.
 
 export interface BrowserPoolOptions {
   /** How a browser is started. It may have to find out first whether there are sandboxes. */
@@ -21,6 +21,8 @@ export interface BrowserPoolOptions {
   readonly leaseMs: number;
   /** A browser that nobody uses ends after this time, milliseconds. */
   readonly idleMs: number;
+  /** Longest time that an episode waits for room, milliseconds. Default: until its signal ends it. */
+  readonly waitMs?: number | undefined;
   /** For tests that see what a guard is good for. */
   readonly without?: Without | undefined;
 }
@@ -61,15 +63,11 @@ export class BrowserPool implements AsyncDisposable {
 
   /**
    * A context of an episode's own; dispose it at the episode's end.
-   * @throws EpisodeError; the signal's reason
+   * @throws EpisodeError; NoRoomError after `waitMs`; the signal's reason
    */
   async lease(settings: ContextSettings, signal?: AbortSignal): Promise<Lease> {
-    const slot = await this.#gate.acquire(signal);
+    const { slot, place } = await this.#room(signal);
     try {
-      const place = await this.#placeWithRoom(signal);
-      place.taken += 1;
-      place.served += 1;
-      clearTimeout(place.idle);
       return await this.#openIn(place, settings, { slot, signal });
     } catch (error) {
       slot[Symbol.dispose]();
@@ -80,6 +78,25 @@ export class BrowserPool implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#places].map((place) => this.#remove(place)));
+  }
+
+  /** P4 */
+  async #room(signal: AbortSignal | undefined): Promise<{ slot: Disposable; place: Place }> {
+    const { waitMs = Number.POSITIVE_INFINITY, maxBrowsers, contextsPerBrowser } = this.#options;
+    using patience = Deadline.after(waitMs, signal);
+    let slot: Disposable | undefined;
+    try {
+      slot = await this.#gate.acquire(patience.signal);
+      const place = await this.#placeWithRoom(patience.signal);
+      place.taken += 1;
+      place.served += 1;
+      clearTimeout(place.idle);
+      return { slot, place };
+    } catch (error) {
+      slot?.[Symbol.dispose]();
+      if (!patience.signal.aborted || signal?.aborted === true) throw error;
+      throw new NoRoomError(`all ${maxBrowsers * contextsPerBrowser} pages are in use`);
+    }
   }
 
   async #openIn(

@@ -136,6 +136,28 @@ describe.runIf(canHaveBrowsers)("faults of browsers", { timeout: 120_000 }, () =
     expect([served.over.aborted, own.pool.contexts]).toEqual([false, 1]);
   });
 
+  it("refuses who has waited long enough for room, and those after it have their turn", async () => {
+    await using own = await startTestPool({ maxBrowsers: 1, contextsPerBrowser: 1, waitMs: 300 });
+    const first = await own.pool.lease(SETTINGS);
+    await expect(own.pool.lease(SETTINGS)).rejects.toMatchObject({
+      ...{ code: "RESOURCE_EXHAUSTED", retry: "later", message: "all 1 pages are in use" },
+    });
+    const waits = own.pool.lease(SETTINGS);
+    await first[Symbol.asyncDispose]();
+    await using served = await waits;
+    expect([served.over.aborted, own.pool.contexts]).toEqual([false, 1]);
+  });
+
+  it("refuses likewise while the only browser may have no more episodes and has not ended", async () => {
+    await using own = await startTestPool({ maxBrowsers: 1, recycleAfter: 1, waitMs: 300 });
+    const last = await own.pool.lease(SETTINGS);
+    await expect(own.pool.lease(SETTINGS)).rejects.toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    await last[Symbol.asyncDispose]();
+    await waitFor(() => own.pool.browsers === 0, { what: "the first browser to be gone", timeoutMs: 30_000 });
+    await using next = await own.pool.lease(SETTINGS);
+    expect(next.over.aborted).toBe(false);
+  });
+
   it("one that has had enough episodes is replaced, once its last has ended", async () => {
     await using own = await startTestPool({ recycleAfter: 2, maxBrowsers: 2 });
     const [one, two, three] = [
