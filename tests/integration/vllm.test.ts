@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real vLLM (CPU build), started as a fleet's pod starts it: the engine protocol's suite, and a job through all services.
-import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { type Job, JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient } from "@whetstone/rpc";
 import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommand } from "../../services/cli/src/run-command.ts";
+import { fakeTerminal } from "../../services/cli/test-support/fake-terminal.ts";
 import { openLocalRuntime, smallJob } from "../support/local-runtime.ts";
+import { makeTwoModels, python } from "../support/two-models.ts";
 import { NO_VLLM, startVllm, type Vllm } from "../support/vllm.ts";
-
-const ROOT = resolve(import.meta.dirname, "../..");
-const TRAINER = join(ROOT, "python-trainer");
-/** Heads of 32, which vLLM's CPU attention knows; weights wide enough that two models answer differently. */
-const MAKE_MODELS = `
-import sys
-from pathlib import Path
-from whetstone_models.init import init_model
-for name, seed in (("a", 1), ("b", 2)):
-    init_model(Path(sys.argv[1]) / name, seed=seed, num_attention_heads=3, num_key_value_heads=3, initializer_range=0.15)
-`;
 
 const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
 
@@ -33,8 +23,7 @@ describe.skipIf(NO_VLLM)(title, () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "whetstone-vllm-"));
-    [a, b] = [join(folder, "models/a"), join(folder, "models/b")];
-    await python({}, "-c", MAKE_MODELS, join(folder, "models"));
+    ({ a, b } = await makeTwoModels(join(folder, "models")));
     const args = ["--enforce-eager", "--block-size=32", "--max-num-seqs=64"];
     vllm = await startVllm(a, { args, env: { VLLM_CPU_KVCACHE_SPACE: "1" } });
   }, 320_000);
@@ -48,6 +37,16 @@ describe.skipIf(NO_VLLM)(title, () => {
     const environment = { IEP_TARGET: vllm.controlUrl, IEP_MODEL_B: b };
     console.log(await python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
   }, 600_000);
+
+  it("has nothing that `whet engines check` finds", async () => {
+    const { signal } = new AbortController();
+    const terminal = fakeTerminal();
+    const argv = ["engines", "check", vllm.controlUrl, "--model", a, "--other-model", b, "--timeout", "120"];
+    // In this process, which goes on reading what vLLM says meanwhile.
+    const status = await runCommand(argv, { terminal, environment: {}, signal, force: signal });
+    console.log(terminal.out.join("\n"));
+    expect([status, terminal.err]).toEqual([0, []]);
+  }, 300_000);
 
   it("serves a job through all services: weights by reload, and every token is accounted for", async () => {
     await using runtime = await openLocalRuntime({ data: folder, model: a });
@@ -78,14 +77,3 @@ describe.skipIf(NO_VLLM)(title, () => {
     expect(Math.max(...differences)).toBeLessThan(1e-4);
   }, 400_000);
 });
-
-/** Runs the repository's Python; its output. Meanwhile somebody must read what vLLM says, or it stops. */
-async function python(environment: Record<string, string>, ...args: string[]): Promise<string> {
-  const env = { ...process.env, PYTHONPATH: "src", OMP_NUM_THREADS: "1", OMP_WAIT_POLICY: "PASSIVE", ...environment };
-  const options = { cwd: TRAINER, env, maxBuffer: 1 << 28 };
-  const run = promisify(execFile)(join(ROOT, ".venv/bin/python"), args, options);
-  const { stdout } = await run.catch((error: { stdout: string; stderr: string }) => {
-    throw new Error(error.stdout.slice(-12_000) + error.stderr.slice(-4000), { cause: error });
-  });
-  return stdout;
-}

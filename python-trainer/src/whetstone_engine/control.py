@@ -15,6 +15,7 @@ from whetstone_engine.engine import Engine
 from whetstone_engine.errors import ApiError, internal, invalid
 from whetstone_engine.metrics import render
 from whetstone_engine.replies import encode
+from whetstone_engine.sleep import Sleep
 from whetstone_engine.weights.stream import Published
 from whetstone_engine.wire import parse_body
 from whetstone_models.errors import ModelError
@@ -27,22 +28,38 @@ class Control:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._sleep = Sleep(engine)
         self._started = int(time.time())
 
     async def pause(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /pause?mode=abort|wait|keep&clear_cache=true"""
-        mode = request.query.get("mode", "abort")
-        if mode not in ("abort", "wait", "keep"):
-            raise ApiError(400, f"mode {mode!r} is not abort, wait or keep", "Bad Request", "query.mode")
+        mode = _mode(request)
         await self._engine.pause(mode, _flag(request, "clear_cache", True))
         log.info("paused", extra={"mode": mode})
         return reply({"status": "paused"})
 
     async def resume(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /resume"""
+        self._sleep.must_be_awake()
         await self._engine.resume()
         log.info("resumed")
         return reply({"status": "resumed"})
+
+    async def sleep(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /sleep?level=0|1|2&mode=abort|wait|keep"""
+        state = await self._sleep.sleep(request.query.get("level", "1"), _mode(request))
+        log.info("asleep", extra=state)
+        return reply(state)
+
+    async def wake_up(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /wake_up?tags=weights&tags=kv_cache"""
+        state = await self._sleep.wake_up(request.query.getall("tags", []))
+        log.info("woken", extra=state)
+        return reply(state)
+
+    async def is_sleeping(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /is_sleeping"""
+        return reply({"is_sleeping": self._sleep.asleep})
 
     async def abort_requests(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /abort_requests {"request_ids":[...]}, or {} for all. Counts the ids sent, as vLLM does."""
@@ -145,6 +162,13 @@ def _published(raw: object) -> Published | None:
 def reply(body: dict[str, Any], status: int = 200) -> web.Response:
     """A JSON answer."""
     return web.Response(body=encode(body).encode(), status=status, headers={"Content-Type": "application/json"})
+
+
+def _mode(request: web.BaseRequest) -> str:
+    mode = request.query.get("mode", "abort")
+    if mode not in ("abort", "wait", "keep"):
+        raise ApiError(400, f"mode {mode!r} is not abort, wait or keep", "Bad Request", "query.mode")
+    return mode
 
 
 def _flag(request: web.BaseRequest, name: str, default: bool) -> bool:

@@ -69,6 +69,27 @@ function episodeOptions(of: Command): Command {
     .option("--runner <host:port>", "of this env-runner (default: the running runtime's)");
 }
 
+export function addEngineCommands(program: Command, context: CommandContext, outcome: Outcome): void {
+  const engines = program.command("engines").description("engines that are no part of an installation").exitOverride();
+  const collect = (value: string, before: string[] = []): string[] => [...before, value];
+  command(
+    engines,
+    "check <url>",
+    "whether a running engine speaks the engine protocol (docs/inference-engines.md); it serves nobody meanwhile",
+  )
+    .option("--model <dir>", "the weights that it serves, in a folder as the engine sees it; they are loaded again")
+    .option("--other-model <dir>", "other weights of the same shape, to switch to and back")
+    .option("--adapter <dir>", "a LoRA adapter of its model; two are compared", collect)
+    .option("--only <names>", "only checks whose names begin so, e.g. T10,T2")
+    .option("--tolerance <nats>", "how far log-probabilities may be apart; bfloat16 needs about 0.05 (default: 0.001)")
+    .option("--timeout <seconds>", "of one request, and between two tokens of a stream (default: 30)")
+    .option("--load-timeout <seconds>", "of one load of weights (default: 600)")
+    .option("--force", "although requests run, which are aborted, or although it is paused")
+    .action(async (url: string, flags: object) =>
+      (await import("./commands/engine-check.ts")).checkEngine(url, flags, context, outcome),
+    );
+}
+
 export function addFleetCommands(program: Command, context: CommandContext): void {
   const fleet = program.command("fleet").description("engines: what they serve, and how many there are").exitOverride();
   const load = async () => await import("./commands/fleet.ts");

@@ -14,7 +14,7 @@ import type { RetrainFlags } from "./commands/retrain.ts";
 import { useCluster } from "./commands/use-cluster.ts";
 import type { CommandNode, Shell } from "./completion/completion.ts";
 import { SHELLS, completionScript } from "./completion/completion.ts";
-import { addEnvironmentCommands, addFleetCommands, addPoolCommands } from "./fleet-commands.ts";
+import { addEngineCommands, addEnvironmentCommands, addFleetCommands, addPoolCommands } from "./fleet-commands.ts";
 import { addServingCommands } from "./serving-commands.ts";
 import { PORT_NAMES } from "./runtime/port-names.ts";
 import { addTaskCommands } from "./task-commands.ts";
@@ -53,6 +53,7 @@ export function buildProgram(
   addEnvironmentCommands(program, context, outcome);
   addFleetCommands(program, context);
   addServingCommands(program, context);
+  addEngineCommands(program, context, outcome);
   addBundleCommands(program, context);
   addModelCommands(program, context);
   addDatasetCommands(program, context);

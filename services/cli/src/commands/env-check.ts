@@ -4,11 +4,12 @@ import { ConfigError, withTimeout } from "@whetstone/core";
 import { OpenEnvEnvironment } from "@whetstone/openenv";
 
 import { badInput, CliError, EXIT } from "../cli-error.ts";
+import { environmentChecks } from "../conformance/environment/checks.ts";
+import type { CheckSettings, Subject } from "../conformance/environment/subject.ts";
 import { type CheckResult, runChecks } from "../conformance/run-checks.ts";
-import type { CheckSettings, Subject } from "../conformance/subject.ts";
 import { readActions } from "../environments/players.ts";
 import { RunnerEnvironment } from "../environments/runner-session.ts";
-import { formatTable } from "../terminal/format.ts";
+import { reportChecks } from "./check-report.ts";
 import type { CommandContext, Outcome } from "./context.ts";
 import { argsOf, type EpisodeFlags, runnerOf, WHOLE } from "./episode-flags.ts";
 import { numberOf } from "./number-of.ts";
@@ -43,16 +44,11 @@ export async function checkEnvironment(
   const subject = await subjectOf(target, flags, { settings, context, opened });
   await refuseBadArguments(subject, settings);
   const results: CheckResult[] = [];
-  for await (const result of runChecks(subject, settings)) {
+  for await (const result of runChecks(environmentChecks(subject, settings))) {
     context.signal.throwIfAborted();
     results.push(result);
   }
-  const failed = results.filter(({ result }) => result === "failed").length;
-  if (failed > 0) outcome.exitCode = EXIT.other;
-  const { terminal } = context;
-  if (flags.json === true) return terminal.json({ target, passed: failed === 0, checks: results });
-  const rows = results.map(({ check, result, detail }) => [check, result, detail]);
-  for (const line of formatTable(["CHECK", "RESULT", "WHAT WAS SEEN"], rows)) terminal.line(line);
+  reportChecks(target, results, { json: flags.json === true, terminal: context.terminal, outcome });
 }
 
 /** Wrong arguments are the caller's fault, not the environment's; whatever else goes wrong is for the checks to find. */

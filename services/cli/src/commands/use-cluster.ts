@@ -13,7 +13,9 @@ export interface ClusterFlags {
 }
 
 /** Commands of this machine, which a cluster is no part of. */
-const LOCAL = new Set(["init", "setup", "up", "down", "doctor", "models", "datasets", "tasks", "completion"]);
+const LOCAL = new Set([
+  ...["init", "setup", "up", "down", "doctor", "models", "datasets", "tasks", "engines", "completion"],
+]);
 /** Those below them that are about the installation; `datasets ls` and `rm` are so with --remote. */
 const REMOTE = new Set([
   ...["push", "pull"].flatMap((verb) => [`models ${verb}`, `datasets ${verb}`, `tasks ${verb}`]),

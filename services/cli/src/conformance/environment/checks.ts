@@ -3,12 +3,10 @@
 import { sleep } from "@whetstone/core";
 import { isReward } from "@whetstone/sdk";
 
+import { type RunCheck, Skipped } from "../run-checks.ts";
 import { type CheckSettings, Played, playEpisode, type Subject } from "./subject.ts";
 
-/** Where the subject cannot show what is asked: neither right nor wrong. */
-export class Skipped extends Error {}
-
-export type Check = (subject: Subject, settings: CheckSettings) => Promise<string>;
+type Check = (subject: Subject, settings: CheckSettings) => Promise<string>;
 
 /** How many seeds are tried before they are said to make no difference. */
 const SEEDS = 8;
@@ -148,8 +146,7 @@ const leavesNothingOpen: Check = async (subject, settings) => {
   return `${LEFT} sessions were left, and none is open`;
 };
 
-/** By the names that users see. */
-export const CHECKS: Readonly<Record<string, Check>> = {
+const CHECKS: Readonly<Record<string, Check>> = {
   deadlines: answersInTime,
   seeding: sameSeedSameStart,
   determinism: sameSeedSameEpisode,
@@ -159,6 +156,15 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   close: closes,
   leaks: leavesNothingOpen,
 };
+
+/** All of them, for one environment. */
+export function environmentChecks(subject: Subject, settings: CheckSettings): Record<string, RunCheck> {
+  const checks = Object.entries(CHECKS).map(([name, check]): [string, RunCheck] => [
+    name,
+    () => check(subject, settings),
+  ]);
+  return Object.fromEntries(checks);
+}
 
 function firstDifference(first: readonly string[], second: readonly string[]): string | undefined {
   const length = Math.max(first.length, second.length);
