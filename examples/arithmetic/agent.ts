@@ -60,7 +60,8 @@ export default defineJob({
     everySteps: 20,
     variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 6 } }],
   },
-  algorithm: grpo({ groupSize: 8, learningRate: 2e-5, lossDenominator: "signal" }),
+  // The first steps of Adam are its longest: at full length they lost the form of an answer in one of two runs.
+  algorithm: grpo({ groupSize: 8, learningRate: 2e-5, warmupSteps: 4, lossDenominator: "signal" }),
   loop: { steps: 40, batchGroups: 8, maxPolicyLag: 1, checkpointEvery: 20 },
   sampling: { maxTokens: 6 },
   limits: { maxSteps: 1, maxPromptTokens: 128, maxResponseTokens: 16, episodeTimeout: "120s" },
