@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A policy stays served after its job: clients ask all the time, while its weights change, a job trains beside it, and the
 // processes that serve it are killed.
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fromJson } from "@bufbuild/protobuf";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
@@ -134,6 +135,39 @@ describe("a served policy", () => {
       LONG,
     );
     await whileAsked(() => delay(2000));
+  }, 120_000);
+
+  it("keeps what its clients say of answers, as tasks to train on", async () => {
+    const say = async (path: string, body: object): Promise<{ id: string }> => {
+      const headers = { authorization: `Bearer ${key}` };
+      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      const text = await response.text();
+      expect(response.status, text).toBe(200);
+      return JSON.parse(text) as { id: string };
+    };
+    for (const [question, reward] of [
+      ["one", 1],
+      ["two", 0],
+    ] as const) {
+      const messages = [{ role: "user", content: question }];
+      const { id } = await say("/v1/chat/completions", { model: "bot", max_tokens: 4, messages });
+      await say("/v1/feedback", { id, reward });
+    }
+    const file = join(runtime.data, "good.jsonl");
+    expect(whet("servings", "feedback", "bot", "--jsonl", file, "--min-reward", "1")).toMatchObject({
+      tasks: 1,
+      answers: 2,
+    });
+    const {
+      train: _,
+      algorithm: __,
+      agent: ___,
+      environment: ____,
+      ...rest
+    } = smallJob("from-clients", runtime.model, { steps: 1, groups: 1 });
+    const sft = { ...rest, train: { jsonl: file }, algorithm: { sft: {} } };
+    await jobs.submitJob({ spec: fromJson(JobSpecSchema, sft) });
+    await succeeded("from-clients");
   }, 120_000);
 
   it("ends when it is told to, and a job that waited for an engine begins", async () => {

@@ -20,7 +20,7 @@ export function addServingCommands(program: Command, context: CommandContext): v
     .action(async (source: string, flags: object) => (await load()).serve(source, flags, context));
   const servings = program
     .command("servings")
-    .description("policies that are served: list, canary, promote, roll back, keys, stop")
+    .description("policies that are served: list, canary, promote, roll back, keys, feedback, stop")
     .exitOverride();
   command(servings, "ls", "all of them").action(async (flags: object) => (await load()).listServings(flags, context));
   command(servings, "get <name>", "one, with its versions and keys").action(async (name: string, flags: object) =>
@@ -48,6 +48,12 @@ export function addServingCommands(program: Command, context: CommandContext): v
     .option("--revoke", "take it back instead")
     .action(async (name: string, keyName: string, flags: object) =>
       (await load()).changeKey(name, keyName, flags, context),
+    );
+  command(servings, "feedback <name>", "what clients said of its answers, as a data set for SFT")
+    .requiredOption("--jsonl <file>", "the file to write, a task a line")
+    .option("--min-reward <n>", "only of at least this reward (default: all)")
+    .action(async (name: string, flags: object) =>
+      (await import("./commands/serving-feedback.ts")).exportFeedback(name, flags as { jsonl: string }, context),
     );
   command(servings, "stop <name>", "end it: its clients get 401, its engines are free").action(
     async (name: string, flags: object) => (await load()).stop(name, flags, context),

@@ -12,6 +12,7 @@ import { pinArtifacts } from "./artifacts/job-artifacts.ts";
 import { deleteJob } from "./jobs/deletion/delete-job.ts";
 import { finishDeletions } from "./jobs/deletion/finish-deletions.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
+import { FeedbackFiles } from "./serving/feedback-files.ts";
 import { KeptWeights } from "./serving/kept-weights.ts";
 import { enginesFor, ServingKeeper } from "./serving/serving-keeper.ts";
 import { servingService } from "./serving/serving-service.ts";
@@ -80,13 +81,15 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   });
   stack.defer(mirror.onChange((_, job) => job && scheduler.note(job)));
   const atWork = new Set<string>();
+  const feedback = new FeedbackFiles(config.dataPath);
   const keeper = new ServingKeeper({
+    feedback,
     fleet: world.fleet,
     gateways: world.fleetClient,
     servings: () => world.servings.all(),
     logger,
   });
-  const more = [servingsOf(world, keeper), ...(await sandboxServices(world, stack))];
+  const more = [servingsOf(world, keeper, feedback), ...(await sandboxServices(world, stack))];
   const server = await serveJobs(config, world, atWork, more);
   const ended = runAsLeader(world, leaderWork(world, { scheduler, keeper, atWork }), shutdown.signal);
   ended.catch(() => undefined); // Callers that do not watch it still close.
@@ -142,7 +145,7 @@ function leaderWork(world: World, { scheduler, keeper, atWork }: Work): LeaderWo
   };
 }
 
-function servingsOf(world: World, keeper: ServingKeeper): ServiceImplementation {
+function servingsOf(world: World, keeper: ServingKeeper, feedback: FeedbackFiles): ServiceImplementation {
   const { config, store, records, artifacts } = world;
   const weights = new KeptWeights({
     dataPath: config.dataPath,
@@ -154,6 +157,7 @@ function servingsOf(world: World, keeper: ServingKeeper): ServiceImplementation 
   return servingService({
     store: world.servings,
     weights,
+    feedback,
     keeper,
     gateways: world.fleetClient,
     refusal: refusalOf(config),

@@ -15,6 +15,7 @@ import type { GatewayConfig } from "./config.ts";
 import type { CallScope } from "./completion/call-scope.ts";
 import type { CompletionDeps, Codec } from "./completion/complete.ts";
 import { Fleet } from "./fleet/fleet.ts";
+import { FeedbackBox } from "./served/feedback-box.ts";
 import { ServedNames } from "./served/served-names.ts";
 import { SessionTable } from "./sessions/session-table.ts";
 import { FleetControl } from "./fleet/fleet-control.ts";
@@ -95,6 +96,8 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   };
   const sessions = new SessionTable(config.maxSessions, config.sessionIdleMs);
   const served = new ServedNames();
+  const idPrefix = `${randomBytes(4).toString("hex")}-`;
+  const feedback = new FeedbackBox(`f-${idPrefix}`);
   const engines = new EngineClient(config.maxInFlightPerEngine, tls && connectorTo(tls.to("engine")));
   const codecs = new Map<string, Codec>();
   const { artifactAddress } = config;
@@ -102,7 +105,17 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
     ? createClient(ArtifactService, artifactAddress, { tls: tls?.to("controller") })
     : undefined;
   const folders = new ModelFolders(config.answerFormat, source && new ArtifactFiles(source));
-  const control = new FleetControl({ fleet, sessions, served, engines, codecs, folders, logger, drainQuietMs });
+  const control = new FleetControl({
+    fleet,
+    sessions,
+    served,
+    feedback,
+    engines,
+    codecs,
+    folders,
+    logger,
+    drainQuietMs,
+  });
   const registered = createMetrics({ component: "inference-gateway" });
   const metrics = gatewayMetrics(registered, fleet, sessions);
   fleet.onRefused = metrics.onRefused;
@@ -121,11 +134,10 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
     logger.error(event, { error });
   };
   const { maxBodyBytes, receiveTimeoutMs, maxConnections } = config;
-  const idPrefix = `${randomBytes(4).toString("hex")}-`;
   const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections };
   const load = new LoadReporter(fleet, engines);
   const peers = peersOf(config, tls);
-  const context = { chat, sessions, served, metrics, load, peers, requestTimeoutMs, logError };
+  const context = { chat, sessions, served, feedback, metrics, load, peers, requestTimeoutMs, logError };
   // The same at both ports: a session may be used at either, and requests have one numbering.
   const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
   const http = createHttpServer(context, exchanges, options);

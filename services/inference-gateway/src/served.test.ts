@@ -101,6 +101,57 @@ describe("a served name", () => {
   });
 });
 
+describe("what a client says of an answer", () => {
+  const say = (about: object) => ask(["/v1/feedback", about]);
+  /** What the controller finds; it takes nothing over. */
+  const taken = async (stored: string[] = []) => (await gateway.fleet.takeFeedback({ stored })).feedback;
+
+  it.each(DIALECTS.slice(0, 3))(
+    "is told to the controller with the conversation of %s, and answered once it is stored",
+    async (path, body) => {
+      await tell();
+      const { id } = JSON.parse((await ask([path, body])).text) as { id: string };
+      let isAnswered = false;
+      const said = say({ id, reward: 0.5, comment: "nearly" }).finally(() => (isAnswered = true));
+      await eventually(async () => (await taken()).length === 1);
+      const [feedback] = await taken();
+      expect(feedback).toMatchObject({ serving: "bot" });
+      const task = JSON.parse(feedback?.task ?? "") as { demonstration: object[] };
+      const payload = {
+        answer: id,
+        reward: 0.5,
+        comment: "nearly",
+        key: "web",
+        weights: "newest",
+        label: "serve.bot:1",
+      };
+      expect(task).toMatchObject({ payload });
+      expect(task.demonstration).toMatchObject([{ role: "user", content: "hi" }, { role: "assistant" }]);
+      expect(isAnswered).toBe(false);
+      expect(await taken([feedback?.id ?? ""])).toEqual([]);
+      expect(JSON.parse((await said).text)).toEqual({ id, stored: true });
+    },
+  );
+
+  it("is refused by field, of answers that are not known, and with keys of episodes", async () => {
+    await tell();
+    const { id } = JSON.parse((await ask(CHAT)).text) as { id: string };
+    for (const [about, param] of [
+      [{ reward: 1 }, "id"],
+      [{ id }, "reward"],
+      [{ id, reward: "good" }, "reward"],
+      [{ id, reward: 1, comment: "x".repeat(10_001) }, "comment"],
+    ] as const) {
+      const refused = await say(about);
+      expect([refused.status, (JSON.parse(refused.text) as { error: object }).error]).toMatchObject([400, { param }]);
+    }
+    expect((await say({ id: "chatcmpl-other", reward: 1 })).status).toBe(404);
+    const { key } = await gateway.openKey("episode");
+    expect((await ask(["/v1/feedback", { id, reward: 1 }], key)).status).toBe(403);
+    expect(await taken()).toEqual([]);
+  });
+});
+
 describe("a canary", () => {
   const talk = (index: number): [string, object] => [
     "/v1/chat/completions",

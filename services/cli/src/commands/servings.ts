@@ -281,7 +281,7 @@ function present(view: ServingView | undefined): ServingView {
   throw new CliError("CONTRACT_VIOLATION", "the controller answered without the serving");
 }
 
-function connect(flags: CommonOptions, { environment }: CommandContext): Client {
+export function connect(flags: CommonOptions, { environment }: CommandContext): Client {
   const address = controllerAddress(flags.data, environment);
   return clientOf(ServingService, { role: "controller", address }, environment);
 }

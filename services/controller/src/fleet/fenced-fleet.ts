@@ -24,5 +24,6 @@ export function fencedFleet(client: FleetClient, lead: Authority): FleetClient {
     removeEngine: fenced(client.removeEngine),
     forgetPolicy: fenced(client.forgetPolicy),
     putServings: fenced(client.putServings),
+    takeFeedback: fenced(client.takeFeedback),
   };
 }

@@ -8,6 +8,7 @@ import type { ServedVersion, Serving } from "@whetstone/proto/serving/v1/serving
 import type { Logger } from "@whetstone/telemetry";
 import type { EngineFleet } from "../fleet/engine-fleet.ts";
 import type { Gateways } from "../fleet/gateways/every-gateway.ts";
+import type { FeedbackFiles } from "./feedback-files.ts";
 import { newestOf } from "./serving-record.ts";
 
 /** A gateway that was restarted knows its clients again within so long. */
@@ -20,7 +21,8 @@ const FINISH_LOOK_MS = 250;
 
 export interface ServingKeeperDeps {
   readonly fleet: Pick<EngineFleet, "serve" | "leave" | "release">;
-  readonly gateways: Pick<Gateways, "putServings" | "listEngines">;
+  readonly gateways: Pick<Gateways, "putServings" | "listEngines" | "takeFeedback">;
+  readonly feedback: Pick<FeedbackFiles, "add">;
   servings(): Promise<Serving[]>;
   readonly logger: Logger;
 }
@@ -73,9 +75,20 @@ export class ServingKeeper {
     const { gateways } = this.#deps;
     if (servings.length > 0 || this.#asked.size > 0)
       await gateways.putServings({ servings: servings.map(toldOf) }, { signal, deadlineMs: TELL_MS });
+    if (servings.length > 0) await this.#storeFeedback(signal);
     const names = new Set(wanted.map(({ policy }) => policy.job));
     for (const policy of this.#asked.keys())
       if (!names.has(policy) && !this.#ending.has(policy)) void this.#end(policy, signal);
+  }
+
+  /** Whoever gave it is told once it is stored. */
+  async #storeFeedback(signal: AbortSignal): Promise<void> {
+    const options = { signal, deadlineMs: TELL_MS };
+    let { feedback } = await this.#deps.gateways.takeFeedback({}, options);
+    while (feedback.length > 0) {
+      await this.#deps.feedback.add(feedback);
+      ({ feedback } = await this.#deps.gateways.takeFeedback({ stored: feedback.map(({ id }) => id) }, options));
+    }
   }
 
   /** Engines are brought to it meanwhile; what fails is tried again by whoever keeps them there. */

@@ -12,9 +12,12 @@ import {
   ServedSourceSchema,
   type Serving,
   ServingService,
+  type StreamFeedbackRequest,
+  StreamFeedbackRequestSchema,
 } from "@whetstone/proto/serving/v1/serving";
 import { implement, type ServiceImplementation } from "@whetstone/rpc";
 import type { Gateways } from "../fleet/gateways/every-gateway.ts";
+import type { FeedbackFiles } from "./feedback-files.ts";
 import type { KeptWeights } from "./kept-weights.ts";
 import { canaryPolicyOf, policyOf, type ServingKeeper } from "./serving-keeper.ts";
 import { changeServing, foldersOf, newestOf, newServing, sourceOf, type Taken } from "./serving-record.ts";
@@ -25,6 +28,7 @@ const LIST_MS = 3_000;
 export interface ServingServiceDeps {
   readonly store: ServingStore;
   readonly weights: KeptWeights;
+  readonly feedback: Pick<FeedbackFiles, "read">;
   readonly keeper: Pick<ServingKeeper, "failureOf">;
   readonly gateways: Pick<Gateways, "listEngines">;
   /** Why nothing can be served here. Undefined: it can. */
@@ -40,6 +44,7 @@ export function servingService(deps: ServingServiceDeps): ServiceImplementation 
     getServing: async ({ name }) => ({ serving: (await viewsOf(deps, [await deps.store.get(name)]))[0] }),
     listServings: async () => ({ servings: await viewsOf(deps, await deps.store.all()) }),
     changeServing: (request) => change(deps, request),
+    streamFeedback: (request) => streamFeedback(deps, request),
     deleteServing: async ({ name }) => {
       await deps.store.get(name);
       await deps.store.remove(name);
@@ -48,6 +53,11 @@ export function servingService(deps: ServingServiceDeps): ServiceImplementation 
       return {};
     },
   });
+}
+
+async function* streamFeedback({ feedback }: ServingServiceDeps, request: StreamFeedbackRequest) {
+  requireRules(StreamFeedbackRequestSchema, request);
+  for await (const tasks of feedback.read(request.name)) yield { tasks };
 }
 
 async function createServing(deps: ServingServiceDeps, request: CreateServingRequest) {

@@ -6,6 +6,7 @@ import type { EngineClient } from "../engine/engine-client.ts";
 import type { ModelFolders } from "../codec/model-folder.ts";
 import type { Codec } from "../completion/complete.ts";
 import type { EngineEntry, Fleet, Intake, ServedModel } from "./fleet.ts";
+import type { FeedbackBox, Said } from "../served/feedback-box.ts";
 import type { ServedNames } from "../served/served-names.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 
@@ -13,6 +14,7 @@ export interface FleetControlDeps {
   readonly fleet: Fleet;
   readonly sessions: SessionTable;
   readonly served: ServedNames;
+  readonly feedback: FeedbackBox;
   readonly engines: EngineClient;
   readonly folders: ModelFolders;
   readonly codecs: Map<string, Codec>;
@@ -112,6 +114,11 @@ export class FleetControl {
   /** All names that are served to clients with keys, in place of those before. */
   putServings(servings: readonly ServedName[]): void {
     this.#deps.served.put(servings, Date.now());
+  }
+
+  /** What clients said of answers and nobody has stored yet. */
+  takeFeedback(stored: readonly string[]): Said[] {
+    return this.#deps.feedback.take(stored);
   }
 
   #engine(id: string): EngineEntry {

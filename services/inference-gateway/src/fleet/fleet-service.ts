@@ -69,6 +69,10 @@ export function fleetService(control: FleetControl): ServiceImplementation {
       control.putServings(request.servings);
       return {};
     },
+    takeFeedback: ({ stored, epoch }) => {
+      fence.pass(epoch);
+      return { feedback: control.takeFeedback(stored) };
+    },
   });
 }
 

@@ -5,6 +5,7 @@ import { wireError } from "../dialects/openai-error.ts";
 import { errorFormAt, type Exchange } from "./exchange.ts";
 import { type HttpContext, keyOf, openKeyed } from "./http-context.ts";
 import type { HttpServerOptions } from "./http-server.ts";
+import { addFeedbackRoute } from "./feedback-route.ts";
 import { serverOnly } from "./https.ts";
 import { createListener } from "./listener.ts";
 import { addModelRoutes } from "./model-routes.ts";
@@ -24,6 +25,7 @@ export function createAgentsServer(
     const onRequest = keyFirst(context, exchange.error);
     server.post(exchange.path, { onRequest }, (request, reply) => exchange.handle(request, reply, openKeyed));
   }
+  addFeedbackRoute(server, context, keyFirst(context, wireError));
   // Anthropic's programs look first whether anybody is there.
   server.head("/", (_request, reply) => reply.code(200).send());
   addModelRoutes(server, context, { accessOf: openKeyed, onRequest: [keyFirst(context, wireError)] });

@@ -6,6 +6,7 @@ import { refuseLongBody } from "../completion/prompt-bounds.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LoadReporter } from "../fleet/load-report.ts";
+import type { FeedbackBox } from "../served/feedback-box.ts";
 import type { KeyHolder, ServedNames } from "../served/served-names.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 import type { PeerRelay } from "./peer-relay.ts";
@@ -15,6 +16,7 @@ export interface HttpContext {
   readonly chat: CompletionDeps;
   readonly sessions: SessionTable;
   readonly served: ServedNames;
+  readonly feedback: FeedbackBox;
   readonly metrics: GatewayMetrics;
   readonly load: LoadReporter;
   /** Absent: there are no other replicas. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Completion } from "../completion/complete.ts";
+import { answerMessage } from "../completion/message.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 import { type Caller, callerOf } from "../fleet/fair-queue.ts";
 import type { Access, HttpContext } from "./http-context.ts";
@@ -28,7 +29,11 @@ export function placeCall(context: HttpContext, { session, holder }: Access, req
   };
 }
 
-function placeServed({ chat, metrics }: HttpContext, holder: KeyHolder, request: CompletionRequest): PlacedCall {
+function placeServed(
+  { chat, feedback, metrics }: HttpContext,
+  holder: KeyHolder,
+  request: CompletionRequest,
+): PlacedCall {
   const { serving, limits } = holder;
   const weights = chooseWeights(serving, request, (policy) => chat.fleet.isServed(policy));
   const policy = weights === "canary" && serving.canary !== undefined ? serving.canary.policy : serving.policy;
@@ -44,6 +49,13 @@ function placeServed({ chat, metrics }: HttpContext, holder: KeyHolder, request:
       const tokens = completions.reduce((sum, each) => sum + each.promptIds.length + each.generation.ids.length, 0);
       limits.useTokens(tokens);
       metrics.servedTokens({ serving: serving.name, weights }, tokens);
+      if (request.prompt !== undefined) return; // Of a bare text nothing can be imitated as a conversation.
+      const common = { serving: serving.name, key: holder.name, weights, tools: request.tools };
+      for (const { requestId, answer, generation } of completions) {
+        const label = `${policy}:${generation.spans.at(-1)?.policyVersion ?? ""}`;
+        const conversation = [...request.messages, answerMessage(answer, answer.content)];
+        feedback.keep(requestId, { ...common, label, conversation }, chat.now());
+      }
     },
     [Symbol.dispose]: () => {
       end();

@@ -56,6 +56,10 @@ export function everyGateway(replicas: GatewayReplicas, logger: Logger): Gateway
       return { ...first(forgotten), sessions: forgotten.reduce((sum, { answer }) => sum + answer.sessions, 0) };
     },
     putServings: async (request, options) => first(await asked.each("putServings", request, options)),
+    takeFeedback: async (request, options) => {
+      const taken = await asked.each("takeFeedback", request, options);
+      return { ...first(taken), feedback: taken.flatMap(({ answer }) => answer.feedback) };
+    },
     [Symbol.asyncDispose]: () => replicas[Symbol.asyncDispose](),
   };
 }

@@ -211,6 +211,30 @@ class PutServingsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Feedback(_message.Message):
+    __slots__ = ("id", "serving", "task")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    serving: str
+    task: str
+    def __init__(self, id: _Optional[str] = ..., serving: _Optional[str] = ..., task: _Optional[str] = ...) -> None: ...
+
+class TakeFeedbackRequest(_message.Message):
+    __slots__ = ("stored", "epoch")
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    stored: _containers.RepeatedScalarFieldContainer[str]
+    epoch: int
+    def __init__(self, stored: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class TakeFeedbackResponse(_message.Message):
+    __slots__ = ("feedback",)
+    FEEDBACK_FIELD_NUMBER: _ClassVar[int]
+    feedback: _containers.RepeatedCompositeFieldContainer[Feedback]
+    def __init__(self, feedback: _Optional[_Iterable[_Union[Feedback, _Mapping]]] = ...) -> None: ...
+
 class CallTree(_message.Message):
     __slots__ = ("session", "calls")
     SESSION_FIELD_NUMBER: _ClassVar[int]

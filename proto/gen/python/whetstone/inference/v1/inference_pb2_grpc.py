@@ -74,6 +74,11 @@ class FleetServiceStub:
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.SerializeToString,
                 response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.FromString,
                 _registered_method=True)
+        self.TakeFeedback = channel.unary_unary(
+                '/whetstone.inference.v1.FleetService/TakeFeedback',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackResponse.FromString,
+                _registered_method=True)
 
 
 class FleetServiceServicer:
@@ -136,6 +141,13 @@ class FleetServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TakeFeedback(self, request, context):
+        """What clients of served policies said of answers and is not stored yet, oldest first. Safe to repeat.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FleetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -178,6 +190,11 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     servicer.PutServings,
                     request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.FromString,
                     response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.SerializeToString,
+            ),
+            'TakeFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeFeedback,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -396,6 +413,33 @@ class FleetService:
             '/whetstone.inference.v1.FleetService/PutServings',
             whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsRequest.SerializeToString,
             whetstone_dot_inference_dot_v1_dot_inference__pb2.PutServingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetService/TakeFeedback',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.TakeFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,11 @@ class ServingServiceStub:
                 request_serializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingRequest.SerializeToString,
                 response_deserializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingResponse.FromString,
                 _registered_method=True)
+        self.StreamFeedback = channel.unary_stream(
+                '/whetstone.serving.v1.ServingService/StreamFeedback',
+                request_serializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackRequest.SerializeToString,
+                response_deserializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackResponse.FromString,
+                _registered_method=True)
         self.DeleteServing = channel.unary_unary(
                 '/whetstone.serving.v1.ServingService/DeleteServing',
                 request_serializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.DeleteServingRequest.SerializeToString,
@@ -93,6 +98,13 @@ class ServingServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamFeedback(self, request, context):
+        """What clients said of its answers, in the order in which it was stored; also of one that was deleted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteServing(self, request, context):
         """Its clients get 401 from then on, its engines are free, and its copies of weights are removed.
         """
@@ -122,6 +134,11 @@ def add_ServingServiceServicer_to_server(servicer, server):
                     servicer.ChangeServing,
                     request_deserializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingRequest.FromString,
                     response_serializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingResponse.SerializeToString,
+            ),
+            'StreamFeedback': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamFeedback,
+                    request_deserializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackRequest.FromString,
+                    response_serializer=whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackResponse.SerializeToString,
             ),
             'DeleteServing': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteServing,
@@ -238,6 +255,33 @@ class ServingService:
             '/whetstone.serving.v1.ServingService/ChangeServing',
             whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingRequest.SerializeToString,
             whetstone_dot_serving_dot_v1_dot_serving__pb2.ChangeServingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/whetstone.serving.v1.ServingService/StreamFeedback',
+            whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackRequest.SerializeToString,
+            whetstone_dot_serving_dot_v1_dot_serving__pb2.StreamFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

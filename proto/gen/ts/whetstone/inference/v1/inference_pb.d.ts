@@ -505,6 +505,81 @@ export declare type PutServingsResponse = Message<"whetstone.inference.v1.PutSer
 export declare const PutServingsResponseSchema: GenMessage<PutServingsResponse>;
 
 /**
+ * What a client said of an answer.
+ *
+ * @generated from message whetstone.inference.v1.Feedback
+ */
+export declare type Feedback = Message<"whetstone.inference.v1.Feedback"> & {
+  /**
+   * Of the feedback, unique: two of one answer are two.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string serving = 2;
+   */
+  serving: string;
+
+  /**
+   * A task as data sets have it, JSON: the conversation with the answer, the reward, and where the answer came from.
+   *
+   * @generated from field: string task = 3;
+   */
+  task: string;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.Feedback.
+ * Use `create(FeedbackSchema)` to create a new message.
+ */
+export declare const FeedbackSchema: GenMessage<Feedback>;
+
+/**
+ * @generated from message whetstone.inference.v1.TakeFeedbackRequest
+ */
+export declare type TakeFeedbackRequest = Message<"whetstone.inference.v1.TakeFeedbackRequest"> & {
+  /**
+   * Ids that are stored: their clients are told so.
+   *
+   * @generated from field: repeated string stored = 1;
+   */
+  stored: string[];
+
+  /**
+   * Of the leading controller.
+   *
+   * @generated from field: uint64 epoch = 2;
+   */
+  epoch: bigint;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.TakeFeedbackRequest.
+ * Use `create(TakeFeedbackRequestSchema)` to create a new message.
+ */
+export declare const TakeFeedbackRequestSchema: GenMessage<TakeFeedbackRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.TakeFeedbackResponse
+ */
+export declare type TakeFeedbackResponse = Message<"whetstone.inference.v1.TakeFeedbackResponse"> & {
+  /**
+   * At most 256.
+   *
+   * @generated from field: repeated whetstone.inference.v1.Feedback feedback = 1;
+   */
+  feedback: Feedback[];
+};
+
+/**
+ * Describes the message whetstone.inference.v1.TakeFeedbackResponse.
+ * Use `create(TakeFeedbackResponseSchema)` to create a new message.
+ */
+export declare const TakeFeedbackResponseSchema: GenMessage<TakeFeedbackResponse>;
+
+/**
  * What a session's calls were: the answer of `GET /s/<session>/calls` (binary with "Accept: application/x-protobuf",
  * else JSON) and of `POST /s/<session>/render`.
  *
@@ -920,6 +995,16 @@ export declare const FleetService: GenService<{
     methodKind: "unary";
     input: typeof PutServingsRequestSchema;
     output: typeof PutServingsResponseSchema;
+  },
+  /**
+   * What clients of served policies said of answers and is not stored yet, oldest first. Safe to repeat.
+   *
+   * @generated from rpc whetstone.inference.v1.FleetService.TakeFeedback
+   */
+  takeFeedback: {
+    methodKind: "unary";
+    input: typeof TakeFeedbackRequestSchema;
+    output: typeof TakeFeedbackResponseSchema;
   },
 }>;
 

@@ -598,6 +598,40 @@ export declare type ChangeServingResponse = Message<"whetstone.serving.v1.Change
 export declare const ChangeServingResponseSchema: GenMessage<ChangeServingResponse>;
 
 /**
+ * @generated from message whetstone.serving.v1.StreamFeedbackRequest
+ */
+export declare type StreamFeedbackRequest = Message<"whetstone.serving.v1.StreamFeedbackRequest"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message whetstone.serving.v1.StreamFeedbackRequest.
+ * Use `create(StreamFeedbackRequestSchema)` to create a new message.
+ */
+export declare const StreamFeedbackRequestSchema: GenMessage<StreamFeedbackRequest>;
+
+/**
+ * @generated from message whetstone.serving.v1.StreamFeedbackResponse
+ */
+export declare type StreamFeedbackResponse = Message<"whetstone.serving.v1.StreamFeedbackResponse"> & {
+  /**
+   * Tasks as data sets have them, a JSON text each.
+   *
+   * @generated from field: repeated string tasks = 1;
+   */
+  tasks: string[];
+};
+
+/**
+ * Describes the message whetstone.serving.v1.StreamFeedbackResponse.
+ * Use `create(StreamFeedbackResponseSchema)` to create a new message.
+ */
+export declare const StreamFeedbackResponseSchema: GenMessage<StreamFeedbackResponse>;
+
+/**
  * @generated from message whetstone.serving.v1.DeleteServingRequest
  */
 export declare type DeleteServingRequest = Message<"whetstone.serving.v1.DeleteServingRequest"> & {
@@ -668,6 +702,16 @@ export declare const ServingService: GenService<{
     methodKind: "unary";
     input: typeof ChangeServingRequestSchema;
     output: typeof ChangeServingResponseSchema;
+  },
+  /**
+   * What clients said of its answers, in the order in which it was stored; also of one that was deleted.
+   *
+   * @generated from rpc whetstone.serving.v1.ServingService.StreamFeedback
+   */
+  streamFeedback: {
+    methodKind: "server_streaming";
+    input: typeof StreamFeedbackRequestSchema;
+    output: typeof StreamFeedbackResponseSchema;
   },
   /**
    * Its clients get 401 from then on, its engines are free, and its copies of weights are removed.
