@@ -60,7 +60,7 @@ export default defineJob({
     everySteps: 20,
     variants: [{ name: "greedy", sampling: { temperature: 0, maxTokens: 6 } }],
   },
-  // The first steps of Adam are its longest: at full length they lost the form of an answer in one of two runs.
+  // The first steps of Adam are its longest: at full length one of two runs grew certain of wrong sums.
   algorithm: grpo({ groupSize: 8, learningRate: 2e-5, warmupSteps: 4, lossDenominator: "signal" }),
   loop: { steps: 40, batchGroups: 8, maxPolicyLag: 1, checkpointEvery: 20 },
   sampling: { maxTokens: 6 },
