@@ -40,7 +40,7 @@ export class ServingKeeper {
     this.#deps = deps;
   }
 
-  /** Resolves when it has looked at what is to be served for the first time. */
+  /** Resolves when it has looked at what is to be served for the first time since it runs, or runs no more. */
   get hasLooked(): Promise<void> {
     return this.#looked.promise;
   }
@@ -52,20 +52,24 @@ export class ServingKeeper {
 
   /** Until the signal aborts. @throws STALE_EPOCH when another controller has taken over */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        await this.#pass(signal);
-      } catch (error) {
-        if (signal.aborted) break;
-        if (isOver(error)) throw error;
-        this.#deps.logger.warn("servings_not_kept", { error });
+    this.#looked = Promise.withResolvers();
+    try {
+      while (!signal.aborted) {
+        await this.#pass(signal).catch((error: unknown) => this.#passFailed(error, signal));
+        this.#looked.resolve();
+        await sleep(PASS_EVERY_MS, signal).catch(() => undefined);
       }
+    } finally {
       this.#looked.resolve();
-      await sleep(PASS_EVERY_MS, signal).catch(() => undefined);
+      await Promise.all(this.#asked.keys().map((policy) => this.#deps.fleet.leave(policy)));
+      this.#asked.clear();
     }
-    this.#looked.resolve();
-    await Promise.all(this.#asked.keys().map((policy) => this.#deps.fleet.leave(policy)));
-    this.#asked.clear();
+  }
+
+  #passFailed(error: unknown, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    if (error instanceof WhetstoneError && error.code === "STALE_EPOCH") throw error;
+    this.#deps.logger.warn("servings_not_kept", { error });
   }
 
   async #pass(signal: AbortSignal): Promise<void> {
@@ -74,21 +78,31 @@ export class ServingKeeper {
     for (const { policy, weight } of wanted) this.#serve(policy, weight, signal);
     const { gateways } = this.#deps;
     if (servings.length > 0 || this.#asked.size > 0)
-      await gateways.putServings({ servings: servings.map(toldOf) }, { signal, deadlineMs: TELL_MS });
-    if (servings.length > 0) await this.#storeFeedback(signal);
+      await gateways.putServings(
+        { servings: servings.map((one) => this.#toldOf(one)) },
+        { signal, deadlineMs: TELL_MS },
+      );
     const names = new Set(wanted.map(({ policy }) => policy.job));
     for (const policy of this.#asked.keys())
       if (!names.has(policy) && !this.#ending.has(policy)) void this.#end(policy, signal);
+    // Last: a full disk holds up nothing else.
+    if (servings.length > 0) await this.#storeFeedback(signal);
   }
 
-  /** Whoever gave it is told once it is stored. */
+  /** A canary that follows one which still ends gets no calls before engines have it. */
+  #toldOf({ name, keys, canary }: Serving): MessageInitShape<typeof ServedNameSchema> {
+    const told = { name, policy: policyOf(name), keys };
+    const canaryPolicy = canaryPolicyOf(name);
+    return canary && !this.#ending.has(canaryPolicy) ? { ...told, canaryPolicy, canaryPercent: canary.percent } : told;
+  }
+
+  /** Whoever gave it is told once it is stored. What comes meanwhile waits for the next pass: nobody can hold this one up. */
   async #storeFeedback(signal: AbortSignal): Promise<void> {
     const options = { signal, deadlineMs: TELL_MS };
-    let { feedback } = await this.#deps.gateways.takeFeedback({}, options);
-    while (feedback.length > 0) {
-      await this.#deps.feedback.add(feedback);
-      ({ feedback } = await this.#deps.gateways.takeFeedback({ stored: feedback.map(({ id }) => id) }, options));
-    }
+    const { feedback } = await this.#deps.gateways.takeFeedback({}, options);
+    if (feedback.length === 0) return;
+    await this.#deps.feedback.add(feedback);
+    await this.#deps.gateways.takeFeedback({ stored: feedback.map(({ id }) => id) }, options);
   }
 
   /** Engines are brought to it meanwhile; what fails is tried again by whoever keeps them there. */
@@ -155,13 +169,4 @@ function policiesOf(serving: Serving): { policy: PolicyRecord; weight: number }[
 
 function recordOf(job: string, { version, path }: ServedVersion): PolicyRecord {
   return create(PolicyRecordSchema, { job, policyVersion: version, path });
-}
-
-function toldOf({ name, keys, canary }: Serving): MessageInitShape<typeof ServedNameSchema> {
-  const told = { name, policy: policyOf(name), keys };
-  return canary ? { ...told, canaryPolicy: canaryPolicyOf(name), canaryPercent: canary.percent } : told;
-}
-
-function isOver(error: unknown): boolean {
-  return error instanceof WhetstoneError && error.code === "STALE_EPOCH";
 }

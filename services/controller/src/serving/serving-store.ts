@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WhetstoneError } from "@whetstone/core";
+import { isJobId, WhetstoneError } from "@whetstone/core";
 import { type Nats, openKv, SERVINGS_BUCKET, type TypedKv } from "@whetstone/messaging";
 import { type Serving, ServingSchema } from "@whetstone/proto/serving/v1/serving";
 
@@ -16,7 +16,7 @@ export class ServingStore {
   }
 
   async find(name: string): Promise<Serving | undefined> {
-    return (await this.#kv.get(name))?.value;
+    return isJobId(name) ? (await this.#kv.get(name))?.value : undefined; // Another text would be no key.
   }
 
   async get(name: string): Promise<Serving> {

@@ -16,7 +16,12 @@ export function addFeedbackRoute(server: FastifyInstance, context: HttpContext, 
     const { holder } = openKeyed(context, request);
     if (holder === undefined) throw notServed();
     const about = readFeedback(context, request);
-    await inTime(context.feedback.say(holder.serving.name, about, context.chat.now()));
+    const end = holder.limits.begin(context.chat.now());
+    try {
+      await inTime(context.feedback.say(holder.serving.name, about, context.chat.now()));
+    } finally {
+      end();
+    }
     return { id: about.id, stored: true };
   });
 }
