@@ -169,6 +169,7 @@ async function change(name: string, wanted: Change, flags: CommonOptions, contex
   else printServing(view, context);
 }
 
+/** An interrupt only ends the waiting: the key that was issued has to be shown. */
 async function whenServed(
   client: Client,
   name: string,
@@ -179,13 +180,13 @@ async function whenServed(
   const live = isQuiet ? undefined : terminal.live();
   for (;;) {
     const view = present((await client.getServing({ name })).serving);
-    if (view.engines > 0 || performance.now() >= until) {
+    if (view.engines > 0 || signal.aborted || performance.now() >= until) {
       live?.draw([]);
       live?.done();
       return view;
     }
     live?.draw([`${name}: ${view.message}`]);
-    await sleep(LOOK_MS, signal);
+    await sleep(LOOK_MS, signal).catch(() => undefined);
   }
 }
 
