@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from compute_device import DEVICE
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -42,7 +43,7 @@ def start_engine(folder: Path, log: Path, *options: str) -> Iterator[tuple[str, 
         "--port",
         "0",
         "--device",
-        "cpu",
+        DEVICE.type,
         *options,
     ]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import torch
+from compute_device import DEVICE
 
 from whetstone_engine.weights.building import Held, Place
 from whetstone_engine.weights.fetcher import Fetcher
@@ -23,7 +24,7 @@ from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 UID = "uid-1"
 # 8 MiB of float32, so that it has several blocks.
 LARGE = "model.layers.0.mlp.up_proj.weight"
-PLACE = Place(torch.float32, "cpu")
+PLACE = Place(torch.float32, DEVICE.type)
 TOKENS = torch.tensor([[5, 77, 130, 9]])
 
 
@@ -50,7 +51,8 @@ def weight_bytes(run: RunFolder, version: int) -> int:
 
 def same_answers(held: Held, folder: Path) -> bool:
     with torch.no_grad():
-        return torch.equal(held.model(TOKENS), load_model(folder).fuse()(TOKENS))
+        own = load_model(folder, device=DEVICE).fuse()
+        return torch.equal(held.model(TOKENS.to(DEVICE)), own(TOKENS.to(DEVICE)))
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from compute_device import DEVICE
 
 from whetstone_engine.weights.building import Held, Place, Version, build
 from whetstone_engine.weights.shards import ShardFolder
@@ -30,7 +31,7 @@ def first(tmp_path: Path) -> Path:
 def read(folder: Path, held: Held | None = None, dtype: torch.dtype = torch.float32) -> Held:
     with ShardFolder(folder) as source:
         version = Version(read_manifest(folder).tensors, None, read_config(folder))
-        return build(version, Place(dtype, "cpu"), source, held)
+        return build(version, Place(dtype, DEVICE.type), source, held)
 
 
 def changed(folder: Path, *names: str) -> Path:
@@ -48,7 +49,8 @@ def places(model: Transformer) -> dict[str, int]:
 
 def same_answers(held: Held, folder: Path) -> bool:
     with torch.no_grad():
-        return torch.equal(held.model(TOKENS), load_model(folder).fuse()(TOKENS))
+        own = load_model(folder, device=DEVICE).fuse()
+        return torch.equal(held.model(TOKENS.to(DEVICE)), own(TOKENS.to(DEVICE)))
 
 
 def test_it_is_the_folder_s_model(first: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from compute_device import DEVICE
 from trainer_kit import UID, Sampler, group, grpo_spec, lora_spec, ppo_spec
 from whetstone.events.v1 import events_pb2 as events
 
@@ -54,7 +55,7 @@ def kill_at(module: str, path: str, when: str, calls: int) -> None:
 def train(run_path: Path, model_path: Path, algorithm: str) -> dict[str, Any]:
     """From whatever is in the folder up to and including step 1, the way a controller asks for it."""
     settings = parse_settings(SPECS[algorithm](model_path, max_policy_lag=1))
-    run = JobRun(settings, RunFolder(run_path, model_path), UID, LocalBackend(torch.device("cpu"), torch.float32))
+    run = JobRun(settings, RunFolder(run_path, model_path), UID, LocalBackend(DEVICE, torch.float32))
     sampler, found, replayed = Sampler(model_path), run.step, False
     for step in (0, 1):
         episodes = group(sampler, step)

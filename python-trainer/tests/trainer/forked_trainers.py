@@ -18,6 +18,7 @@ from pathlib import Path
 
 import grpc
 import torch
+from compute_device import DEVICE
 from trainer_kit import free_port, until
 from whetstone.trainer.v1 import trainer_pb2_grpc as rpc
 
@@ -106,7 +107,7 @@ def become_trainer(port: int, nats: str, log: str) -> None:
     for number in (1, 2):
         os.dup2(written, number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.argv = ["whetstone_trainer", "--port", str(port), "--nats", nats, "--device", "cpu"]
+    sys.argv = ["whetstone_trainer", "--port", str(port), "--nats", nats, "--device", DEVICE.type]
     run_trainer()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from safetensors.torch import load_file
 from test_critic import ppo_spec, request, sampled
 from test_gradients import GRPO, SETTINGS, adam, make_rows
@@ -38,7 +39,7 @@ Weights = dict[str, torch.Tensor]
 
 
 def local() -> LocalBackend:
-    return LocalBackend(torch.device("cpu"))
+    return LocalBackend(DEVICE)
 
 
 def far(one: Weights, other: Weights) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from bad_episodes import KINDS, PAIR_KINDS, TOKENS, Pair
+from compute_device import DEVICE
 from trainer_kit import JOB, PROMPT, UID, Sampler, Turn, demonstration, dpo_spec, grpo_spec, pair, sft_spec
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -142,7 +143,7 @@ def trained(spec: jobs.JobSpec, episodes: list[types.Episode], run_path: Path) -
     settings = parse_settings(spec)
     folder = RunFolder(run_path, Path(settings.model_path))
     run_path.mkdir()
-    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    backend = LocalBackend(DEVICE, torch.float32)
     run = JobRun(settings, folder, UID, backend, modules=ModuleRules(is_allowed=True))
     result = run.train(request(episodes), untold)
     assert result.metrics["optimizer_steps"] > 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 import torch
+from compute_device import DEVICE
 from trainer_client import Trainer, refused
 from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until, until_configured
 from whetstone.trainer.v1 import trainer_pb2 as wire
@@ -174,7 +175,7 @@ async def test_a_checkpoint_is_restored_with_progress(
     run = trainer.server.state.run
     assert run is not None
     told: list[tuple[str, float]] = []
-    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    backend = LocalBackend(DEVICE, torch.float32)
     JobRun(run.settings, run.folder, run.job_uid, backend, lambda phase, share: told.append((phase, share)))
     for phase in ("loading", "restoring"):
         shares = [share for one, share in told if one == phase]

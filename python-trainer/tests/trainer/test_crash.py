@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
+from compute_device import DEVICE
 from trainer_kit import (
     Sampler,
     Stream,
@@ -45,7 +46,8 @@ def environment() -> dict[str, str]:
 @asynccontextmanager
 async def process(nats_url: str) -> AsyncIterator[tuple[rpc.TrainerServiceStub, subprocess.Popen]]:
     port = free_port()
-    command = [sys.executable, "-m", "whetstone_trainer", "--port", str(port), "--nats", nats_url, "--device", "cpu"]
+    arguments = ["--port", str(port), "--nats", nats_url, "--device", DEVICE.type]
+    command = [sys.executable, "-m", "whetstone_trainer", *arguments]
     child = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options)

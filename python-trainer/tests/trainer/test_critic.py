@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from safetensors.torch import load_file
-from test_gradients import CPU, GRPO, make_rows
+from test_gradients import GRPO, make_rows
 from test_hugging_face import random_model
 from test_reference import request
 from trainer_kit import PROMPT, UID, Sampler, Turn, done, group, ppo_spec
@@ -119,7 +120,7 @@ def test_a_model_of_transformers_has_the_same_values(model_path: Path) -> None:
 
 
 def start(spec: jobs.JobSpec, model: Path, run: Path) -> JobRun:
-    return JobRun(parse_settings(spec), RunFolder(run, model), UID, LocalBackend(CPU), untold)
+    return JobRun(parse_settings(spec), RunFolder(run, model), UID, LocalBackend(DEVICE), untold)
 
 
 def sampled(run: JobRun, count: int, seed: int) -> list[types.Episode]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from trainer_kit import agg_loss
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
@@ -41,7 +42,6 @@ def adam(**settings: float) -> jobs.Optimizer:
     return with_defaults(jobs.Optimizer(**settings))  # type: ignore
 
 
-CPU = torch.device("cpu")
 GRPO = AlgorithmSettings(
     "grpo", "grpo", "clipped", options=with_defaults(jobs.PolicyGradient(entropy_coefficient=0.01))
 )
@@ -97,7 +97,7 @@ def gradient(policy: Policy, parts: list[list[Row]], algorithm: AlgorithmSetting
 
 @pytest.fixture
 def policy(model_path: Path) -> TransformerPolicy:
-    return TransformerPolicy(load_model(model_path))
+    return TransformerPolicy(load_model(model_path, device=DEVICE))
 
 
 @pytest.mark.parametrize("aggregation", sorted(set(AGGREGATIONS.values())))
@@ -132,14 +132,15 @@ class RowByRow(TransformerPolicy):
     """The definition: every sequence alone, all logits."""
 
     def cut(self, rows: Sequence[Row], token_budget: int) -> Iterator[MicroBatch]:
-        return micro_batches(rows, token_budget, CPU, packed=False)
+        return micro_batches(rows, token_budget, DEVICE, packed=False)
 
     def score(self, batch: MicroBatch, entropy_gradient: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         found = []
         for row in (branch.first for tree in batch.trees for branch in tree.branches):
-            logits_TV = self.module(torch.from_numpy(row.token_ids)[None])[0][row.positions - 1]
-            log_softmax_KV = (logits_TV / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
-            logprobs_K = log_softmax_KV.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0]
+            logits_TV = self.module(torch.from_numpy(row.token_ids)[None].to(DEVICE))[0][row.positions - 1]
+            temperatures, targets = row.temperatures, row.token_ids[row.positions]
+            log_softmax_KV = (logits_TV / torch.from_numpy(temperatures).to(DEVICE)[:, None]).log_softmax(-1)
+            logprobs_K = log_softmax_KV.gather(1, torch.from_numpy(targets).to(DEVICE)[:, None])[:, 0]
             found.append((logprobs_K, -(log_softmax_KV.exp() * log_softmax_KV).sum(-1)))
         return torch.cat([logprobs for logprobs, _ in found]), torch.cat([entropies for _, entropies in found])
 
@@ -159,7 +160,7 @@ def test_packed_trees_score_and_train_as_rows_alone(
     kv_heads: int,
 ) -> None:
     init_model(tmp_path / "model", seed=3, num_key_value_heads=kv_heads)
-    module, rows = load_model(tmp_path / "model"), make_rows(30)
+    module, rows = load_model(tmp_path / "model", device=DEVICE), make_rows(30)
     # A prompt that is longer than the rest, and a row of it that predicts just the token after it.
     longer = [replace(row, token_ids=np.concatenate([np.arange(40), row.token_ids])) for row in rows[:9]]
     rows += [replace(row, positions=row.positions + 40, episode=row.episode + 30) for row in longer]
@@ -197,7 +198,7 @@ def scores(policy: Policy, rows: list[Row], budget: int = 64) -> dict[int, np.nd
     found = {}
     with torch.no_grad():
         for micro in policy.cut(rows, budget):
-            logprobs_N = policy.score(micro)[0][micro.token_of_N].numpy()
+            logprobs_N = policy.score(micro)[0][micro.token_of_N].cpu().numpy()
             for index, row in enumerate(micro.rows):
                 found[row.episode] = logprobs_N[micro.row_of_N == index]
     return found
@@ -206,7 +207,7 @@ def scores(policy: Policy, rows: list[Row], budget: int = 64) -> dict[int, np.nd
 def alone(model: Callable[[torch.Tensor], torch.Tensor], row: Row) -> np.ndarray:
     """The definition: one sequence, all logits, softmax of logits / temperature."""
     with torch.no_grad():
-        logits_TV = model(torch.from_numpy(row.token_ids)[None])[0]
+        logits_TV = model(torch.from_numpy(row.token_ids)[None].to(DEVICE))[0]
         table = (logits_TV[row.positions - 1] / torch.from_numpy(row.temperatures)[:, None]).log_softmax(-1)
     return table.gather(1, torch.from_numpy(row.token_ids[row.positions])[:, None])[:, 0].numpy()
 
@@ -270,7 +271,7 @@ def test_whole_groups_compute_a_shared_prompt_once_a_pass(
     fed = list[int]()
 
     def counting(part: Sequence[Row], budget: int) -> Iterator[MicroBatch]:
-        for micro in micro_batches(part, budget, CPU):
+        for micro in micro_batches(part, budget, DEVICE):
             fed.append(len(micro.token_ids_T))
             yield micro
 
@@ -302,7 +303,9 @@ def test_passes_of_a_wide_model_are_shorter_on_a_cpu() -> None:
     ]
 
     def longest(token_values: int) -> int:
-        return max(len(one.token_ids_T) for one in micro_batches(rows, 10**6, CPU, token_values=token_values))
+        return max(
+            len(one.token_ids_T) for one in micro_batches(rows, 10**6, torch.device("cpu"), token_values=token_values)
+        )
 
     assert (longest(288), longest(12 * 768), longest(10**6)) == (3900, 1800, 900)
 
@@ -317,7 +320,7 @@ def test_learning_rate_rises_and_falls() -> None:
 
 
 def test_a_step_that_leaves_weights_without_a_value_is_refused(model_path: Path) -> None:
-    policy, rows = TransformerPolicy(load_model(model_path)), make_rows(4)
+    policy, rows = TransformerPolicy(load_model(model_path, device=DEVICE)), make_rows(4)
     settings = replace(SETTINGS, optimizer=adam(learning_rate=1.0, weight_decay=1e39))
     optimizer = make_optimizer(policy.module, settings.optimizer)
     with pytest.raises(TrainerError, match=r"the weights .* are not finite .* lower the learning rate"):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from safetensors.torch import load_file
 from test_gradients import SETTINGS, adam, make_rows, scores
 from test_hugging_face import random_model
@@ -37,7 +38,6 @@ from whetstone_trainer.contract.settings import AlgorithmSettings, parse_setting
 from whetstone_trainer.service.run import JobRun, untold
 from whetstone_trainer.weights.run_folder import RunFolder
 
-CPU = torch.device("cpu")
 PREFIX = "base_model.model."
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 POLICIES: dict[str, Callable[[Path], WithBody]] = {
@@ -64,7 +64,7 @@ def moved(policy: Policy) -> Policy:
 
 def start(spec: jobs.JobSpec, run: Path) -> JobRun:
     model = Path(spec.model.path)
-    return JobRun(parse_settings(spec), RunFolder(run, model), UID, LocalBackend(CPU, torch.float32), untold)
+    return JobRun(parse_settings(spec), RunFolder(run, model), UID, LocalBackend(DEVICE, torch.float32), untold)
 
 
 @pytest.mark.parametrize("kind", sorted(POLICIES))
@@ -159,12 +159,12 @@ def test_the_start_is_peft_s_and_follows_from_the_seed(model_path: Path, tmp_pat
 )  # fmt: skip
 def test_what_is_published_computes_the_same_merged(family: str, extra: dict[str, Any], tmp_path: Path) -> None:
     base = random_model(family, tmp_path / "model", **extra)
-    policy, rows = moved(with_adapter(load_policy(base, torch.float32, CPU), base)), make_rows(8)
+    policy, rows = moved(with_adapter(load_policy(base, torch.float32, DEVICE), base)), make_rows(8)
     policy.write(tmp_path / "v1", 1, base)
     stored = [load_file(tmp_path / folder / "model.safetensors") for folder in ("model", "v1")]
     assert {name: one.shape for name, one in stored[0].items()} == {name: one.shape for name, one in stored[1].items()}
-    served = load_policy(tmp_path / "v1", torch.float32, CPU)
-    start, on = scores(load_policy(base, torch.float32, CPU), rows), scores(policy, rows)
+    served = load_policy(tmp_path / "v1", torch.float32, DEVICE)
+    start, on = scores(load_policy(base, torch.float32, DEVICE), rows), scores(policy, rows)
     of_served = scores(served, rows)
     assert max(np.abs(start[row.episode] - on[row.episode]).max() for row in rows) > 1e-2
     for row in rows:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_gradients import CPU, GRPO, SETTINGS, adam, gradient, make_rows
+from compute_device import DEVICE
+from test_gradients import GRPO, SETTINGS, adam, gradient, make_rows
 
 from whetstone_trainer.backends.local.hugging_face_policy import HuggingFacePolicy
 from whetstone_trainer.backends.local.learner import train_rows
@@ -22,7 +23,7 @@ BOTH = pytest.mark.parametrize("load", [load_policy, HuggingFacePolicy.load], id
 
 @BOTH
 def test_products_in_bfloat16_move_float32_weights_by_less_than_bfloat16_can_hold(load: Load, model_path: Path) -> None:
-    policy, settings = load(model_path, torch.bfloat16, CPU), replace(SETTINGS, optimizer=adam(learning_rate=1e-7))
+    policy, settings = load(model_path, torch.bfloat16, DEVICE), replace(SETTINGS, optimizer=adam(learning_rate=1e-7))
     before = torch.cat([one.detach().flatten().clone() for one in policy.module.parameters()])
     optimizer = make_optimizer(policy.module, settings.optimizer)
     for step in range(3):
@@ -41,7 +42,9 @@ def test_products_in_bfloat16_move_float32_weights_by_less_than_bfloat16_can_hol
 @BOTH
 def test_gradients_with_products_in_bfloat16_agree_with_those_in_float32(load: Load, model_path: Path) -> None:
     rows = make_rows(21)
-    exact, rounded = (gradient(load(model_path, dtype, CPU), [rows], GRPO) for dtype in (torch.float32, torch.bfloat16))
+    exact, rounded = (
+        gradient(load(model_path, dtype, DEVICE), [rows], GRPO) for dtype in (torch.float32, torch.bfloat16)
+    )
     assert rounded.dtype == torch.float32
     assert not torch.equal(rounded, exact)
 
@@ -50,7 +53,7 @@ def test_gradients_with_products_in_bfloat16_agree_with_those_in_float32(load: L
 
 @BOTH
 def test_log_probabilities_are_float32_and_close(load: Load, model_path: Path) -> None:
-    exact, rounded = (load(model_path, dtype, CPU) for dtype in (torch.float32, torch.bfloat16))
+    exact, rounded = (load(model_path, dtype, DEVICE) for dtype in (torch.float32, torch.bfloat16))
     (micro,) = exact.cut(make_rows(21), 10**6)
     with torch.no_grad():
         (expected_M, _), (logprobs_M, entropies_M) = exact.score(micro), rounded.score(micro)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from test_gradients import GRPO, gradient, make_rows
 from trainer_kit import JOB, UID, Sampler, done, group, grpo_spec
 from whetstone.events.v1 import events_pb2 as events
@@ -49,9 +50,7 @@ def start(model: Path, run: Path, kl: jobs.KlPenalty | None, **options: object) 
     if kl is not None:
         spec.algorithm.policy_gradient.kl.CopyFrom(kl)
     spec.algorithm.policy_gradient.MergeFrom(jobs.PolicyGradient(**options))  # type: ignore
-    return JobRun(
-        parse_settings(spec), RunFolder(run, model), UID, LocalBackend(torch.device("cpu"), torch.float32), untold
-    )
+    return JobRun(parse_settings(spec), RunFolder(run, model), UID, LocalBackend(DEVICE, torch.float32), untold)
 
 
 def trained(run: JobRun, episodes: Sequence[types.Episode], steps: int) -> list[dict[str, float]]:

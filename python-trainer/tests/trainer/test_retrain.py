@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from compute_device import DEVICE
 from nats.aio.client import Client
 from trainer_client import Trainer
 from trainer_kit import JOB, UID, Sampler, Stream, connect, group, grpo_spec
@@ -58,7 +59,7 @@ async def runs(
 
 async def again(client: Client, runs: Path, first: int, last: int) -> list[tuple[int, bool | None]]:
     """Of each version that was made again: whether it is the published one; None: that one is gone."""
-    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    backend = LocalBackend(DEVICE, torch.float32)
     found = await retrain(client, runs, Span(JOB, first, last), backend)
     return [(one["version"], one["published"] and one["published"] == one["retrained"]) for one in found]
 
@@ -121,7 +122,7 @@ async def test_what_is_gone_is_named_with_what_can_be_done(
     with pytest.raises(CannotRetrain, match="no manifest of step 2; take a later checkpoint"):
         await again(client, runs, 2, 3)
     with pytest.raises(CannotRetrain, match="no such job"):
-        await retrain(client, runs, Span("other", 0, 1), LocalBackend(torch.device("cpu"), torch.float32))
+        await retrain(client, runs, Span("other", 0, 1), LocalBackend(DEVICE, torch.float32))
 
 
 async def test_the_program_answers_in_json(client: Client, runs: Path, nats_url: str) -> None:

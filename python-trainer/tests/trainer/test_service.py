@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from compute_device import DEVICE
 from trainer_client import Trainer, probability, start
 from trainer_kit import (
     PROMPT,
@@ -39,7 +40,7 @@ async def test_grpo_raises_the_probability_of_rewarded_tokens(
     trainer: Trainer, stream: Stream, sampler: Sampler, model_path: Path
 ) -> None:
     configured = await trainer.configure(grpo_spec(model_path))
-    assert (configured.step, configured.weights.path, configured.device) == (0, str(model_path), "cpu")
+    assert (configured.step, configured.weights.path, configured.device) == (0, str(model_path), DEVICE.type)
     before = await probability(trainer, 70)
     episodes = group(sampler)
     episodes[0].metrics["moves"], episodes[1].metrics["moves"] = 2, 5

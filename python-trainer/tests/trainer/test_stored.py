@@ -16,6 +16,7 @@ from pathlib import Path
 import grpc
 import pytest
 import torch
+from compute_device import DEVICE
 from object_server import ObjectServer, as_client, object_server, open_store
 from stored_kit import RUN, copied, running, steps_of, stored
 from trainer_client import Trainer, refused
@@ -50,7 +51,7 @@ async def test_engines_find_each_version_where_the_trainer_says(
         _, (result,) = await steps_of(trainer, stream, sampler, 1, objects)
         fetcher = Fetcher(None, None, open_store())
         published = Published(f"{result.weights.url}/v1", result.weights.manifest_digest)
-        held = await fetcher.fetch(published, Place(torch.float32, "cpu"), None)
+        held = await fetcher.fetch(published, Place(torch.float32, DEVICE.type), None)
     tokens = torch.tensor([[5, 77, 130]])
     with torch.no_grad():
         assert torch.equal(held.model(tokens), load_model(Path(result.weights.path)).fuse()(tokens))

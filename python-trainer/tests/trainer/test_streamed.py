@@ -10,6 +10,7 @@ import aiohttp
 import grpc
 import pytest
 import torch
+from compute_device import DEVICE
 from trainer_client import Trainer
 from trainer_kit import Sampler, Stream, configure_request, group, grpo_spec, until_configured
 from whetstone.jobs.v1 import jobs_pb2 as jobs
@@ -26,7 +27,7 @@ def streamed(model_path: Path) -> jobs.JobSpec:
 
 
 async def serve_weights(nats_url: str, run_path: Path) -> tuple[Trainer, grpc.aio.Channel]:
-    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    backend = LocalBackend(DEVICE, torch.float32)
     server = await start_server(ServerConfig("127.0.0.1", 0, nats_url, backend, weights_port=0))
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
     return Trainer(rpc.TrainerServiceStub(channel), server, run_path), channel

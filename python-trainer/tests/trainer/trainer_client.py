@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 import torch
+from compute_device import DEVICE
 from trainer_kit import (
     PROMPT,
     configure_request,
@@ -58,7 +59,7 @@ class Trainer:
 async def start(
     nats_url: str, run_path: Path, modules: ModuleRules | None = None, store: ObjectStore | None = None
 ) -> tuple[Trainer, grpc.aio.Channel]:
-    backend = LocalBackend(torch.device("cpu"), torch.float32)
+    backend = LocalBackend(DEVICE, torch.float32)
     config = ServerConfig("127.0.0.1", 0, nats_url, backend, modules=modules or ModuleRules(), object_store=store)
     server = await start_server(config)
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
