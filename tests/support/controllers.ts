@@ -43,6 +43,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     paths: dataPaths(data),
     model,
     engines,
+    engineDtype: "float32",
     gateways: 1,
     trainers: 1,
     trainerDtype: "float32",

@@ -82,6 +82,7 @@ class Engine:
         self.grammars = Grammars(self.codec.serialized(), config.vocab_size, eos)
         blocks = -(-_cache_tokens(options, config, self.max_len) // BLOCK) + 1
         self.runner = Runner(model, blocks)
+        self.runner.warm_up()
         table = SlotTable(options.max_num_seqs, self.max_len)
         pace = Pace(options.step_tokens, config.context_cost)
         self.scheduler = Scheduler(table, BlockPool(blocks), self.max_len, eos, pace)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,8 +16,12 @@ from whetstone_engine.scheduler import Batch
 from whetstone_engine.slots import SlotTable
 from whetstone_models.transformer import Transformer
 
+if TYPE_CHECKING:
+    from whetstone_engine.decode_graphs import DecodeGraphs
+
 # Positions whose logits are computed together when a prompt is scored.
 SCORED_TOKENS = 512
+WARM_UP_TOKENS = 64
 
 
 class Runner:
@@ -26,6 +32,29 @@ class Runner:
         weight = model.model.embed_tokens.weight
         self.device, self.dtype = weight.device, weight.dtype
         self.attention = PagedAttention(model.config, blocks, self.dtype, self.device)
+        self._graphs = self._new_graphs()
+
+    def _new_graphs(self) -> DecodeGraphs | None:
+        """None: steps are computed kernel by kernel."""
+        if self.device.type != "cuda" or self.attention.way != "kernel":
+            return None
+        from whetstone_engine.decode_graphs import DecodeGraphs
+
+        return DecodeGraphs(self.model, self.attention)
+
+    def warm_up(self) -> None:
+        """Computes a prompt and a token in the spare block of a GPU, where the first of its kind takes seconds.
+
+        Otherwise a request waits for that, and `Pace` takes it for what a prompt costs.
+        """
+        if self.device.type != "cuda":
+            return
+        table = SlotTable(1, 2 * WARM_UP_TOKENS)
+        table.blocks[:], table.temperature[:], table.wanted[:] = self.attention.spare_block, 1.0, 0
+        for start, end in ((0, WARM_UP_TOKENS), (WARM_UP_TOKENS, WARM_UP_TOKENS + 1)):
+            table.length[:] = end
+            self.step(table, Batch.of(np.array([[0, start, end]], np.int64)))
+        torch.cuda.synchronize(self.device)
 
     def swap(self, model: Transformer) -> bool:
         """Serves `model` from the next step on. True if its shape differs, which makes a fresh, empty KV cache."""
@@ -33,11 +62,15 @@ class Runner:
         self.model = model
         if changed:
             self.attention = PagedAttention(model.config, self.blocks, self.dtype, self.device)
+        self._graphs = self._new_graphs()  # those before compute with the weights before
         return changed
 
     @torch.inference_mode()
     def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled | None]:
         """Computes the batch. Returns the slots that sampled, in the order of their tokens; None if there are none."""
+        if self._graphs is not None and _only_samples(table, batch):
+            logits = self._graphs.logits(table, batch.slots, batch.ends)
+            return batch.slots, self._sampled(logits, table, batch.slots)
         plan = self.attention.plan = self.attention.make_plan(table, batch)
         hidden = self.model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
         slots = plan.slots
@@ -45,10 +78,12 @@ class Runner:
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)  # so that what the step took can be measured
             return slots, None
-        logits = self.model.logits(hidden).float()
+        return slots, self._sampled(self.model.logits(hidden).float(), table, slots)
+
+    def _sampled(self, logits: Tensor, table: SlotTable, slots: np.ndarray) -> Sampled:
         _forbid_early_stops(logits, table, slots)
         change_logits(logits, table.changed_rows(slots))
-        return slots, sample(logits, table.rows(slots), table.length[slots])
+        return sample(logits, table.rows(slots), table.length[slots])
 
     @torch.inference_mode()
     def score(self, token_ids: list[int]) -> list[float]:
@@ -63,6 +98,11 @@ class Runner:
             table_PV = self.model.logits(hidden_PH).float().log_softmax(-1)
             scored += table_PV.gather(1, next_P[:, None])[:, 0].tolist()
         return scored
+
+
+def _only_samples(table: SlotTable, batch: Batch) -> bool:
+    """Whether each sequence computes its last token only."""
+    return bool((batch.ends == table.length[batch.slots]).all() and (batch.ends - batch.starts == 1).all())
 
 
 def _forbid_early_stops(logits_SV: Tensor, table: SlotTable, slots: np.ndarray) -> None:

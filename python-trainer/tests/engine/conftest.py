@@ -14,11 +14,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 import torch
+from compute_device import DEVICE
 from iep_target import Api, Target, folder_of, start_engine, warm_up
 
 from whetstone_models.init import init_model
 
 torch.set_num_threads(1)
+if DEVICE.type == "cpu":
+    # Triton reads it when it is imported: kernels for GPUs are interpreted.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session")

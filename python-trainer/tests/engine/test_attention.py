@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compute_device import DEVICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whetstone_engine.attention import PagedAttention
+from whetstone_engine.attention.paged import PagedAttention, Way
 from whetstone_engine.kv_cache import BLOCK
 from whetstone_engine.scheduler import Batch
 from whetstone_engine.slots import SlotTable
@@ -20,6 +21,8 @@ from whetstone_models.init import preset_config
 from whetstone_models.transformer import causal_attend
 
 MAX_LEN, BLOCKS = 2048, 512
+# The kernel is compiled for a GPU; on a CPU `test_kernel.py` has it interpreted.
+WAYS: tuple[Way, ...] = ("gathered", "kernel") if DEVICE.type == "cuda" else ("gathered", "in place")
 
 
 def shape(heads: int, kv_heads: int) -> ModelConfig:
@@ -30,9 +33,9 @@ def shape(heads: int, kv_heads: int) -> ModelConfig:
 class Cache:
     """A cache in which sequences lie on scattered blocks, and the attention over each whole sequence."""
 
-    def __init__(self, config: ModelConfig, lengths: list[int], in_place: bool) -> None:
+    def __init__(self, config: ModelConfig, lengths: list[int], way: Way) -> None:
         self.config = config
-        self.attention = PagedAttention(config, BLOCKS, torch.float32, torch.device("cpu"), in_place)
+        self.attention = PagedAttention(config, BLOCKS, torch.float32, DEVICE, way)
         self.table = SlotTable(len(lengths), MAX_LEN)
         free = torch.randperm(BLOCKS, generator=torch.Generator().manual_seed(5)).tolist()
         generator = torch.Generator().manual_seed(6)
@@ -42,7 +45,8 @@ class Cache:
             self.table.set_blocks(slot, [free.pop() for _ in range(-(-length // BLOCK))])
             self.table.length[slot] = length
             heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
-            tensors = tuple(torch.randn(length, count, config.head_dim, generator=generator) for count in heads)
+            drawn = (torch.randn(length, count, config.head_dim, generator=generator) for count in heads)
+            tensors = tuple(one.to(DEVICE) for one in drawn)
             self.whole.append(tensors)
             self.expected.append(causal_attend(0, *(tensor.unsqueeze(0) for tensor in tensors))[0])
 
@@ -66,14 +70,14 @@ class Cache:
         return list(dict.fromkeys(owner[block] for block in block_N.tolist()))
 
 
-@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "gathered"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2)])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_a_step_attends_as_over_whole_sequences(in_place: bool, heads: int, kv_heads: int, data: Any) -> None:
+def test_a_step_attends_as_over_whole_sequences(way: Way, heads: int, kv_heads: int, data: Any) -> None:
     """Prompts in chunks of any size, then single tokens, all in the same steps."""
     lengths = data.draw(st.lists(st.sampled_from([1, 5, 16, 17, 33, 100, 257, 500]), min_size=1, max_size=5))
-    cache = Cache(shape(heads, kv_heads), lengths, in_place)
+    cache = Cache(shape(heads, kv_heads), lengths, way)
     done = [0] * len(lengths)
     while any(done[slot] < length for slot, length in enumerate(lengths)):
         parts: list[tuple[int, int, int]] = []
@@ -96,7 +100,7 @@ def test_a_step_attends_as_over_whole_sequences(in_place: bool, heads: int, kv_h
 def test_what_a_sequence_gets_does_not_depend_on_its_neighbours() -> None:
     """Bit for bit: one query at the end of a context, alone and among others."""
     lengths = [700, 3, 16, 1500, 64]
-    cache = Cache(shape(4, 2), lengths, in_place=True)
+    cache = Cache(shape(4, 2), lengths, WAYS[-1])
     for slot, length in enumerate(lengths):
         cache.attend([(slot, 0, length)])
     together = dict(zip(*reversed(cache.attend([(s, n - 1, n) for s, n in enumerate(lengths)])), strict=True))

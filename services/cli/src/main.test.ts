@@ -90,6 +90,11 @@ describe("bad input ends with 2 and names the culprit", () => {
       '--engines: must be a whole number from 1 to 64, not "two"',
     ],
     [
+      "a type that engines do not compute in",
+      () => ["up", "--engine-dtype", "float16"],
+      '--engine-dtype: must be float32 or bfloat16, got "float16"',
+    ],
+    [
       "a model folder of up that is not there",
       () => ["up", "--model", join(folder, "nope")],
       `--model: ${join(folder, "nope")} does not exist`,

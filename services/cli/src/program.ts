@@ -119,6 +119,7 @@ function runtimeOptions(target: Command): Command {
     .option("--trainers <n>", "jobs that can train at once, see docs/several-jobs.md (default: 1)")
     .option("--trainer-threads <n>", "CPU threads of the trainer (default: 1)")
     .option("--trainer-dtype <type>", "float32 or bfloat16: what the trainer computes in (default: float32)")
+    .option("--engine-dtype <type>", "float32 or bfloat16: what engines compute in, weights too (default: float32)")
     .option(
       "--trainer-backend <name>",
       "local: processes of this machine; verl: Ray actors, see docs/verl.md (default: local)",

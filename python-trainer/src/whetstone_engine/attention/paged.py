@@ -9,8 +9,10 @@ Shapes: N packed tokens, S tokens that are sampled from, D head size.
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -30,6 +32,17 @@ from whetstone_models.config import ModelConfig
 # than padding does.
 FEW_TOKENS, SHORT_CONTEXT = 128, 256
 _SINGLE, _ALONE = -1, 1 << 20
+# How keys and values are read: by our kernel, which a GPU has; where they lie, which only a CPU in float32 can; or
+# gathered for each layer.
+Way = Literal["kernel", "in place", "gathered"]
+
+
+class Part(Protocol):
+    """Attention of some sequences of a step, the new keys and values of which are in the pools."""
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, keys: Pool, values: Pool) -> Tensor:
+        """Queries [N, heads, D] → [tokens of these sequences, heads, D]."""
+        ...
 
 
 @dataclass(slots=True)
@@ -44,24 +57,24 @@ class Plan:
     positions_N: Tensor
     block_N: Tensor
     place_N: Tensor
-    parts: list[Ragged | Chunk | Padded]
+    parts: list[Part]
     rows_S: Tensor | None
-    last_parts: list[Ragged | Chunk | Padded]
+    last_parts: list[Part]
 
 
 class PagedAttention:
-    """Key and value pools of all layers.
+    """Key and value pools of all layers, of one block more than `blocks`: whatever is written there is read by nobody.
 
-    `in_place`: single tokens read keys and values where they lie, which only a CPU in float32 can. Otherwise these are
-    gathered for each layer.
+    `way`: absent, the best that device and type have.
     """
 
     def __init__(
-        self, config: ModelConfig, blocks: int, dtype: torch.dtype, device: torch.device, in_place: bool | None = None
+        self, config: ModelConfig, blocks: int, dtype: torch.dtype, device: torch.device, way: Way | None = None
     ) -> None:
-        self.in_place = device.type == "cpu" and dtype == torch.float32 if in_place is None else in_place
-        shape = (blocks, config.num_kv_heads, config.head_dim)
-        self.keys = [Pool(*shape, self.in_place, dtype, device) for _ in range(config.num_layers)]
+        self.way: Way = way or _best_way(dtype, device)
+        self.spare_block = blocks
+        shape = (blocks + 1, config.num_kv_heads, config.head_dim)
+        self.keys = [Pool(*shape, self.way == "in place", dtype, device) for _ in range(config.num_layers)]
         self.values = [Pool(*shape, False, dtype, device) for _ in range(config.num_layers)]
         self.last_layer = config.num_layers - 1
         self.config, self.dtype, self.device = config, dtype, device
@@ -105,18 +118,23 @@ class PagedAttention:
     def _classes(self, batch: Batch) -> Ints:
         """A number for each sequence; those with the same one attend together."""
         counts, contexts = batch.ends - batch.starts, batch.ends
-        if self.in_place and counts.max() == 1:
+        if self.way == "kernel":
+            return np.zeros(len(counts), np.int64)
+        if self.way == "in place" and counts.max() == 1:
             return np.full(len(counts), _SINGLE)
         similar = 64 * _size_class(contexts, 128) + np.where(counts == 1, 0, 1 + _size_class(counts, 64))
-        if not self.in_place:
+        if self.way == "gathered":
             return similar
         large = (counts > FEW_TOKENS) | (contexts > SHORT_CONTEXT)
         alone = np.where(large, _ALONE + np.arange(len(counts)), similar)
         return np.where(counts == 1, _SINGLE, alone)
 
-    def _part(
-        self, table: SlotTable, kind: int, slots: Ints, starts: Ints, ends: Ints, first: int
-    ) -> Ragged | Chunk | Padded:
+    def _part(self, table: SlotTable, kind: int, slots: Ints, starts: Ints, ends: Ints, first: int) -> Part:
+        if self.way == "kernel":
+            from whetstone_engine.attention.kernel import Kernel
+
+            group = self.config.num_heads // self.config.num_kv_heads
+            return Kernel.of(table, slots, starts, ends, group, self.device)
         if kind == _SINGLE:
             return Ragged(table, slots, ends, first, self.config)
         if kind >= _ALONE:
@@ -125,12 +143,19 @@ class PagedAttention:
             return Chunk(first, first + count, past, blocks_1W)
         return Padded(table, slots, starts, ends, first, self.dtype, self.device)
 
-    def _last_parts(self, table: SlotTable, slots: Ints, ends: Ints) -> list[Ragged | Chunk | Padded]:
+    def _last_parts(self, table: SlotTable, slots: Ints, ends: Ints) -> list[Part]:
         """One query a sequence, at its last token. The order of `make_plan` keeps similar contexts together."""
         if not len(slots):
             return []
-        kinds = np.full(len(slots), _SINGLE) if self.in_place else _size_class(ends, 128)
+        kinds = _size_class(ends, 128) if self.way == "gathered" else np.full(len(slots), _SINGLE)
         return [self._part(table, int(kinds[i]), slots[i:j], ends[i:j] - 1, ends[i:j], i) for i, j in _runs(kinds)]
+
+
+def _best_way(dtype: torch.dtype, device: torch.device) -> Way:
+    if device.type == "cpu":
+        return "in place" if dtype == torch.float32 else "gathered"
+    # Builds of PyTorch for NVIDIA's GPUs on Linux bring it.
+    return "kernel" if importlib.util.find_spec("triton") else "gathered"
 
 
 def _size_class(sizes: Ints, smallest: int) -> Ints:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -21,3 +23,9 @@ def spread(values: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
 def on_device(array: Ints, device: torch.device) -> Tensor:
     """The array as a tensor; on a CPU they share memory."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def together(arrays: Sequence[Ints], device: torch.device) -> list[Tensor]:
+    """All of them on the device, each with its shape, by one copy."""
+    joined = on_device(np.concatenate([array.ravel() for array in arrays]), device)
+    return [part.view(array.shape) for part, array in zip(joined.split([a.size for a in arrays]), arrays, strict=True)]

@@ -25,6 +25,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly trainers?: string;
   readonly trainerThreads?: string;
   readonly trainerDtype?: string;
+  readonly engineDtype?: string;
   readonly trainerBackend?: string;
   readonly trainerRanks?: string;
   readonly objectStore?: string;
@@ -67,6 +68,7 @@ export async function openRuntime(
 function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const violations: Violation[] = [];
   const engines = readInteger(flags.engines ?? "1", "--engines", [1, 64], violations);
+  const engineDtype = readDtype(flags.engineDtype, "--engine-dtype", violations);
   const trainer = readTrainer(flags, environment, violations);
   const gateways = readInteger(flags.gateways ?? "1", "--gateways", [1, 16], violations);
   const trainers = readInteger(flags.trainers ?? "1", "--trainers", [1, 16], violations);
@@ -78,7 +80,8 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   if (ownData && Object.keys(objectStore).length === 0)
     violations.push({ path: "--own-data", reason: "needs --object-store: weights have no other way to engines" });
   if (violations.length > 0) throw badInput(violations);
-  return { engines, gateways, trainers, ...trainer, ports, pythonEnvironments, objectStore, ownData, ...weights };
+  const processes = { engines, engineDtype, gateways, trainers, ...trainer };
+  return { ...processes, ports, pythonEnvironments, objectStore, ownData, ...weights };
 }
 
 /** Made now, so that a place where nothing can be written is refused before anything starts. */
@@ -109,11 +112,15 @@ function readObjectStore(
   return { WHETSTONE_OBJECT_STORE: url, ...(style && { WHETSTONE_OBJECT_STORE_STYLE: style }) };
 }
 
+function readDtype(given = "float32", path: string, violations: Violation[]): string {
+  if (!["float32", "bfloat16"].includes(given))
+    violations.push({ path, reason: `must be float32 or bfloat16, got "${given}"` });
+  return given;
+}
+
 function readTrainer(flags: RuntimeFlags, environment: NodeJS.ProcessEnv, violations: Violation[]) {
   const trainerThreads = readInteger(flags.trainerThreads ?? "1", "--trainer-threads", [1, 256], violations);
-  const trainerDtype = flags.trainerDtype ?? "float32";
-  if (!["float32", "bfloat16"].includes(trainerDtype))
-    violations.push({ path: "--trainer-dtype", reason: `must be float32 or bfloat16, got "${trainerDtype}"` });
+  const trainerDtype = readDtype(flags.trainerDtype, "--trainer-dtype", violations);
   const trainerBackend = flags.trainerBackend ?? (environment["WHETSTONE_BACKEND"] || "local");
   if (!["local", "verl"].includes(trainerBackend))
     violations.push({ path: "--trainer-backend", reason: `must be local or verl, got "${trainerBackend}"` });

@@ -18,6 +18,7 @@ export interface TableOptions {
   /** Makes the default model. Absent: the user's own folder is used. */
   readonly prepareModel?: (signal: AbortSignal) => Promise<void>;
   readonly engines: number;
+  readonly engineDtype: string;
   /** Replicas of the gateway. */
   readonly gateways: number;
   /** Each works for one job at a time. */
@@ -224,6 +225,8 @@ function engine(options: TableOptions, index: number, port: number, controllerPo
     String(port),
     "--served-model-name",
     "policy",
+    "--dtype",
+    options.engineDtype,
     ...(options.weightsFolder === undefined ? [] : ["--weights-dir", join(options.weightsFolder, name)]),
   ]);
   return {
