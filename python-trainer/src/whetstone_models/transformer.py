@@ -13,6 +13,7 @@ Shape suffixes: B sequences, T positions, N packed tokens, H hidden; `...` is ei
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -41,7 +42,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32:
+        if x.dtype == torch.float32 or x.is_cuda:  # of a GPU it is one kernel, which computes in float32
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
@@ -131,8 +132,14 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, rope: Rope, attend: Attend, rows: Tensor | None = None) -> Tensor:
         residual = x if rows is None else x[rows]
-        x = residual + self.self_attn.forward(self.input_layernorm.forward(x), rope, attend, rows)
-        return x + self.mlp.forward(self.post_attention_layernorm.forward(x))
+        x = residual + self.self_attn.forward(for_products(self.input_layernorm.forward(x)), rope, attend, rows)
+        return x + self.mlp.forward(for_products(self.post_attention_layernorm.forward(x)))
+
+
+def for_products(x: Tensor) -> Tensor:
+    """In the type of autocast's matrix products, where that is on: else each product of `x` casts it anew."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 class Decoder(nn.Module):
@@ -214,11 +221,18 @@ class Rope:
     @staticmethod
     def at(positions: Tensor, config: ModelConfig, dtype: torch.dtype) -> Rope:
         """Angles are computed in float32, as Hugging Face does, then cast."""
-        frequencies = rope_frequencies(config.rope, config.head_dim).to(positions.device)
+        frequencies = _frequencies_on(positions.device, config.rope, config.head_dim)
         angles = positions.float().unsqueeze(-1) * frequencies
         cos, sin = angles.cos(), angles.sin()
         cos, sin = torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
         return Rope(cos.unsqueeze(-2).to(dtype), sin.unsqueeze(-2).to(dtype))
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _frequencies_on(device: torch.device, rope: RopeConfig, head_dim: int) -> Tensor:
+    """Copied to a device once: a step that is recorded there may not wait for the host."""
+    return rope_frequencies(rope, head_dim).to(device)
 
 
 def rope_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:

@@ -26,6 +26,7 @@ from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
 from whetstone_trainer.backends.local.policy import Policy, TransformerPolicy
 from whetstone_trainer.backends.local.preference_learner import train_pairs
+from whetstone_trainer.backends.local.repeatable import compute_repeatably
 from whetstone_trainer.backends.protocol import (
     Checkpoint,
     LoadedModel,
@@ -89,6 +90,7 @@ class LocalBackend:
         self, device: torch.device, compute: torch.dtype = torch.float32, models: Models | None = None
     ) -> None:
         """`compute`: the type of matrix products. Weights, optimizer and what is published stay float32."""
+        compute_repeatably(device)
         self._models: Models = models or LocalModels(device, compute)
         self._job: _Job | None = None
 

@@ -4,6 +4,7 @@
 The pass is a row of blocks. Short trees of equal length are one block with a mask each; long sequences of equal length
 are one causal block. A long tree is a block of its own: its prompt is computed once, causally, then its branches attend
 to the prompt and, some at a time, to themselves. So memory grows with prompt plus branches, never with their square.
+In bfloat16 on a GPU all of it is `flash_trees`'.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whetstone_models.transformer import causal_attend
+from whetstone_models.transformer import causal_attend, for_products
+from whetstone_trainer.backends.local import flash_trees
 from whetstone_trainer.backends.local.branch_attention import attend_branches
 from whetstone_trainer.batch.packing import Branch, Tree
 
@@ -32,9 +34,7 @@ class TreeAttention:
     """An `Attend` of packed tokens [T]. The last layer is asked for the tokens `asked_S` only."""
 
     def __init__(self, trees: Sequence[Tree], asked_S: Tensor, last_layer: int) -> None:
-        self._asked_S, self._last_layer = asked_S, last_layer
-        self._blocks = [_block(list(alike), asked_S.device) for _, alike in groupby(trees, _shape)]
-        self._sizes = [block.tokens for block in self._blocks]
+        self._trees, self._asked_S, self._last_layer = trees, asked_S, last_layer
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if layer != self._last_layer:
@@ -44,8 +44,21 @@ class TreeAttention:
         return self._attend(whole, key, value)[self._asked_S]
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        parts = zip(query.split(self._sizes), key.split(self._sizes), value.split(self._sizes), strict=True)
+        if query.is_cuda:
+            query, key, value = for_products(query), for_products(key), for_products(value)
+        if flash_trees.fits(query):
+            return self._flash(query, key, value)
+        sizes = [block.tokens for block in self._blocks]
+        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), strict=True)
         return torch.cat([block(*part) for block, part in zip(self._blocks, parts, strict=True)])
+
+    @cached_property
+    def _flash(self) -> flash_trees.FlashTrees:
+        return flash_trees.FlashTrees(self._trees, self._asked_S.device)
+
+    @cached_property
+    def _blocks(self) -> list[_Alike | _LongTree]:
+        return [_block(list(alike), self._asked_S.device) for _, alike in groupby(self._trees, _shape)]
 
 
 @dataclass(frozen=True)
