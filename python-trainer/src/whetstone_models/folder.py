@@ -238,4 +238,4 @@ def save_folder(directory: Path, version: int, source_dir: Path, write: Callable
 
 def _portable(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     """A contiguous CPU copy: parameters of a fused model are views of one buffer, which safetensors refuses."""
-    return tensor.detach().to(device="cpu", dtype=dtype or tensor.dtype).clone(memory_format=torch.contiguous_format)
+    return tensor.detach().to(device="cpu", dtype=dtype or tensor.dtype, copy=True).contiguous()
