@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines and trainers on one device, with a random model: log-probabilities, speed, memory. One JSON line.
 
-An engine samples; trainers compute the log-probabilities of what it sampled, and train on it. Each part is a process of
-its own, so that its memory is its own. MFU is 6 times parameters times tokens a second, of the device's bfloat16 peak
-(PaLM, arXiv 2204.02311, appendix B, without attention).
+An engine samples; trainers compute the log-probabilities of what it sampled, and train on it: by one process, by one
+for each GPU (FSDP2), and as answers to a prompt that eight of them share. Our engine then switches to what a trainer
+has published. Each part is a process of its own, so that its memory is its own. MFU is 6 times parameters times tokens
+a second, of the device's bfloat16 peak (PaLM, arXiv 2204.02311, appendix B, without attention).
 
 Run: `deploy/gpu/check.sh`.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import pickle
@@ -58,6 +60,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 # Dense bfloat16, in FLOP/s, as NVIDIA's data sheets have it.
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L4": 121e12, "L40S": 362e12, "B200": 2250e12}
 PROMPT_TOKENS = 128
+# Answers to each prompt of the rows that share them.
+GROUP = 8
 STEPS = 3
 # Of one engine to listen, with its kernels made.
 START_S = 600.0
@@ -72,6 +76,7 @@ def main() -> None:
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--samples", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--published", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.device == "auto":
         options.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,8 +88,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         options.model, options.samples = Path(root) / "model", Path(root) / "samples"
         init_model(options.model, "tiny", 1, **SHAPES[options.preset])
+        options.published = Path(root) / "published"
         report["engine"] = _sampled(options, _own_engine(options, dtype))
         report["local"] = _part("local", sys.executable, options)
+        report["sharded"] = _part("sharded", sys.executable, options)
+        report["shared_prompts"] = _part("shared", sys.executable, options)
+        report["switch"] = _switched(options, _own_engine(options, dtype))
+        first, options.published = options.published, Path(root) / "again"
+        again = _part("local", sys.executable, options)
+        report["same_weights_again"] = "error" not in again and _digest(first) == _digest(options.published)
         verl = ROOT / ".whetstone/verl/bin/python"
         report["verl"] = _part("verl", str(verl), options) if verl.exists() else "not there: make setup-verl"
         vllm = Path(os.environ.get("WHETSTONE_VLLM") or "nowhere") / "bin/vllm"
@@ -116,8 +128,12 @@ def _served(command: list[str]) -> Iterator[tuple[int, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    source = os.pathsep.join(sys.path[:2])
-    environment = os.environ | {"PYTHONPATH": source, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    source = [*sys.path[:2], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, source)),
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
     words = [word.replace("PORT", str(port)) for word in command]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -152,7 +168,47 @@ def _sampled(options: argparse.Namespace, command: list[str]) -> dict[str, Any]:
     logprobs = [[entry["logprob"] for entry in choice["logprobs"]["content"]] for choice in choices]
     answers = [choice["token_ids"] for choice in choices]
     options.samples.write_bytes(pickle.dumps((prompts, answers, logprobs)))
-    return {"tokens_per_s": round(options.requests * options.tokens / result.wall_s, 1), "device_memory_mib": memory}
+    tokens = options.requests * options.tokens
+    measured = {
+        "requests": options.requests,
+        "context": PROMPT_TOKENS + options.tokens,
+        "server_cpu_s": result.server_cpu_s,
+    }
+    return {"tokens_per_s": round(tokens / result.wall_s, 1), **measured, "device_memory_mib": memory}
+
+
+def _switched(options: argparse.Namespace, command: list[str]) -> dict[str, Any]:
+    """Seconds in which an engine reads published weights while it serves others, and of the pause that swaps them."""
+    named = {"weights_path": str(options.published)}
+    swap = {"method": "reload_weights", "kwargs": named}
+    pause = "/pause?mode=abort&clear_cache=true"
+    with _served(command) as (port, _):
+        stage_s = _post_s(port, ("/stage_weights", named))
+        pause_s = _post_s(port, (pause, None), ("/collective_rpc", swap), ("/resume", None))
+    size = sum(file.stat().st_size for file in options.published.iterdir())
+    return {
+        "gib": round(size / 2**30, 3),
+        "stage_s": stage_s,
+        "gib_per_s": round(size / 2**30 / stage_s, 2),
+        "pause_s": pause_s,
+    }
+
+
+def _digest(folder: Path) -> str:
+    """Of the weights in a folder."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
+
+
+def _post_s(port: int, *requests: tuple[str, dict[str, Any] | None]) -> float:
+    started = time.perf_counter()
+    for path, body in requests:
+        data, head = b"" if body is None else json.dumps(body).encode(), {"content-type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, head, method="POST")
+        urllib.request.urlopen(request, timeout=START_S).close()
+    return round(time.perf_counter() - started, 4)
 
 
 def _memory_mib() -> int | None:
@@ -166,9 +222,9 @@ def _memory_mib() -> int | None:
 
 def _part(part: str, python: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [python, __file__, "--part", part, "--device", options.device, "--preset", options.preset]
-    done = subprocess.run(
-        [*command, "--samples", str(options.samples), "--model", str(options.model)], capture_output=True, text=True
-    )
+    for name in ("samples", "model", "published"):
+        command += [f"--{name}", str(getattr(options, name))]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         return {"error": done.stderr[-2000:]}
     return json.loads(done.stdout.splitlines()[-1])
@@ -176,6 +232,8 @@ def _part(part: str, python: str, options: argparse.Namespace) -> dict[str, Any]
 
 def _trained(options: argparse.Namespace) -> dict[str, Any]:
     prompts, answers, sampled = pickle.loads(options.samples.read_bytes())
+    if options.part == "shared":
+        prompts = [prompts[index // GROUP * GROUP] for index in range(len(prompts))]
     rows = [_row(index, *one) for index, one in enumerate(zip(prompts, answers, sampled, strict=True))]
     backend, settings = _backend(options), parse_settings(spec_of(options.model))
     try:
@@ -183,26 +241,44 @@ def _trained(options: argparse.Namespace) -> dict[str, Any]:
         found = backend.log_probabilities(rows, PolicyVersion(0, options.model), lambda _: None)
         assert found is not None
         apart = np.abs(np.concatenate(found) - np.concatenate([row.logprobs for row in rows]))
+        _synchronize(options.device)
         seconds = []
         for step in range(STEPS):
             started = time.perf_counter()
             backend.step(StepBatch(step, rows, settings), lambda _: None)
+            _synchronize(options.device)
             seconds.append(time.perf_counter() - started)
         memory = _memory_mib()
+        started = time.perf_counter()
+        if options.part == "local":
+            backend.publish(options.published, STEPS)
+        publish_s = time.perf_counter() - started
     finally:
         backend.close()
     speed = sum(len(row.token_ids) for row in rows) / min(seconds[1:])
     peak = next((peak for name, peak in PEAKS.items() if name in _name(options.device)), None)
+    of_engine = {"logprob_apart_mean": float(apart.mean()), "logprob_apart_max": float(apart.max())}
     return {
         "parameters": loaded.parameters,
-        **{"logprob_apart_mean": float(apart.mean()), "logprob_apart_max": float(apart.max())},
+        # Answers to prompts that are not theirs were not sampled so.
+        **({} if options.part == "shared" else of_engine),
         **{"tokens_per_s": round(speed, 1), "step_s": [round(one, 3) for one in seconds], "device_memory_mib": memory},
         "mfu": round(6 * loaded.parameters * speed / peak, 4) if peak else None,
+        **({"publish_s": round(publish_s, 3)} if options.part == "local" else {}),
     }
+
+
+def _synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def _backend(options: argparse.Namespace) -> TrainerBackend:
     compute = torch.bfloat16 if options.device == "cuda" else torch.float32
+    if options.part == "sharded":
+        from whetstone_trainer.backends.local.ranked import ProcessBackend
+
+        return ProcessBackend(max(1, torch.cuda.device_count()), torch.device(options.device), compute, hang_s=300)
     if options.part == "verl":
         from whetstone_trainer.backends.verl.backend import VerlBackend
 
