@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from whetstone_models.transformer import Transformer
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
+from whetstone_trainer.backends.local.token_logprobs import token_logprobs
 from whetstone_trainer.backends.local.tree_attention import TreeAttention
 
 # Logits of what could not be drawn: exp makes 0 of it, and 0 times it is 0, where infinity would make NaN.
@@ -74,15 +75,11 @@ def predict_logits(logits_MV: Tensor, targets_M: Tensor, temperatures_M: Tensor)
 
 
 def score_logits(logits_CV: Tensor, batch: MicroBatch, start: int, entropy_gradient: bool) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and entropies [C] of the batch's trained tokens start … start + C - 1."""
+    """Log-probabilities and entropies [C] of trained tokens start … start + C - 1. The logits are overwritten."""
     part = slice(start, start + len(logits_CV))
     logits_CV, temperatures_C = logits_CV.float(), batch.temperatures_M[part]
     if bool((temperatures_C != 1).any()):
         logits_CV = logits_CV / temperatures_C.unsqueeze(1)
     if batch.supports is not None:
         logits_CV = logits_CV.masked_fill(batch.supports.outside(start, *logits_CV.shape), EXCLUDED)
-    log_softmax_CV = F.log_softmax(logits_CV, dim=-1)
-    logprobs_C = log_softmax_CV.gather(1, batch.targets_M[part].unsqueeze(1)).squeeze(1)
-    for_entropy_CV = log_softmax_CV if entropy_gradient else log_softmax_CV.detach()
-    entropies_C = -(for_entropy_CV.exp() * for_entropy_CV).sum(-1)
-    return logprobs_C, entropies_C
+    return token_logprobs(logits_CV, batch.targets_M[part], entropy_gradient)
