@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a whole TrainStep costs beside TRL's GRPOTrainer, in one run. One JSON line.
 
-`of_trl`: beside its update alone. `of_trl_with_vllm`: beside its update and the forward pass for old log-probabilities
-that it makes when vLLM samples. Neither writes weights or a checkpoint; ours does.
+`ours_of_trl`: beside its update alone. `ours_of_trl_with_vllm`: beside its update and the forward pass for old
+log-probabilities that it makes when vLLM samples. Neither writes weights or a checkpoint; ours does. TRL's default
+computes activations again in the pass back, as `ours_recomputed` does and `ours` does not.
 
 Ours: log-probability check, anchor, update, weights and checkpoint written; at lag 0 and at lag 1. Same models, same
 sequences, one thread, every measurement in a process of its own. `--trl`: a Python that has requirements-trl.txt;
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+# Arguments of trainer_step.py: activations kept, which is the default, and computed again.
+OURS = {"ours": (), "ours_recomputed": ("--recompute",)}
 # Arguments of trl_update.py.
 MODES = {"trl": (), "trl_stored": ("--stored",)}
 PATHS = [str(HERE.parent / "src"), str(HERE.parents[1] / "proto" / "gen" / "python")]
@@ -67,17 +70,21 @@ def _compare(
     episodes = to_episodes(sampled(sequences, model))
     (scratch / "episodes").write_text("".join(f"{one.SerializeToString().hex()}\n" for one in episodes))
     (scratch / "sequences").write_text("".join(f"{json.dumps([one.prompt, one.answer])}\n" for one in sequences))
-    ours = _measured(sys.executable, "trainer_step.py", model, scratch / "episodes", scratch / "run")
-    found = {"sequences": len(sequences), "tokens": tokens, "ours": ours}
+    found: dict[str, Any] = {"sequences": len(sequences), "tokens": tokens}
+    for name, option in OURS.items():
+        given = (model, scratch / "episodes", scratch / name, *option)
+        found[name] = _measured(sys.executable, "trainer_step.py", *given)
+        for lag in ("lag_0", "lag_1"):
+            found[name][lag]["cpu_s_per_1000_tokens"] = round(found[name][lag]["cpu_s"] / tokens * 1000, 3)
     if trl is not None:
         for name in modes:
             given = (model, scratch / "sequences", scratch / "trl", *MODES[name])
             found[name] = theirs = _measured(trl, "trl_update.py", *given)
             theirs["cpu_s_per_1000_tokens"] = round(theirs["cpu_s"] / tokens * 1000, 3)
-            found[f"of_{name}"] = _shares(ours, theirs, theirs["cpu_s"])
-            found[f"of_{name}_with_vllm"] = _shares(ours, theirs, theirs["cpu_s"] + theirs["old_logprobs_cpu_s"])
-    for lag in ("lag_0", "lag_1"):
-        ours[lag]["cpu_s_per_1000_tokens"] = round(ours[lag]["cpu_s"] / tokens * 1000, 3)
+            for own in OURS:
+                found[f"{own}_of_{name}"] = _shares(found[own], theirs, theirs["cpu_s"])
+            with_vllm = theirs["cpu_s"] + theirs["old_logprobs_cpu_s"]
+            found[f"ours_of_{name}_with_vllm"] = _shares(found["ours"], theirs, with_vllm)
     return found
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two whole steps of our trainer on one batch, at lag 0 and 1, in a process of their own. One JSON line.
 
-`trainer_step.py MODEL EPISODES RUN`: a model folder, a file of episodes, a folder for the run.
+`trainer_step.py MODEL EPISODES RUN [--recompute]`: a model folder, a file of episodes, a folder for the run; the job
+may ask for activations that are computed again (`batching.recomputeActivations`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def main() -> None:
     load_libraries()
     empty = resident_mib()
     bodies = [bytes.fromhex(line) for line in episodes.read_text().splitlines()]
-    run = JobRun(parse_settings(spec_of(model)), RunFolder(root, model), "u", LocalBackend(torch.device("cpu")))
+    spec = spec_of(model)
+    spec.algorithm.policy_gradient.batching.recompute_activations = "--recompute" in sys.argv
+    run = JobRun(parse_settings(spec), RunFolder(root, model), "u", LocalBackend(torch.device("cpu")))
     steps = [_step(run, number, bodies) for number in (0, 1)]
     print(json.dumps({"lag_0": steps[0], "lag_1": steps[1], "memory_mib": round(peak_mib() - empty)}))
 

@@ -33,7 +33,9 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert settings.optimizer == jobs.Optimizer(
         learning_rate=1e-5, beta1=0.9, beta2=0.95, weight_decay=0, gradient_clip=1, warmup_steps=0, final_rate_share=1
     )
-    assert settings.batching == jobs.Batching(mini_batches=1, epochs=1, micro_batch_tokens=16384, whole_groups=False)
+    assert settings.batching == jobs.Batching(
+        mini_batches=1, epochs=1, micro_batch_tokens=16384, whole_groups=False, recompute_activations=False
+    )
     assert (settings.max_policy_lag, settings.checkpoint_every, settings.checkpoints_kept) == (0, 1, 2)
     assert (settings.mismatch_bound, settings.stop_on_mismatch) == (1.0, True)
     assert settings.sharding == Sharding(sequence_parallel=1, offload=False)

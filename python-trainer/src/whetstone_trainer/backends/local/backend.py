@@ -20,7 +20,7 @@ from whetstone_trainer.backends.local.critic_learner import train_critic
 from whetstone_trainer.backends.local.first_pass import FirstPass
 from whetstone_trainer.backends.local.forward import computed
 from whetstone_trainer.backends.local.learner import train_rows
-from whetstone_trainer.backends.local.memory import TokenBudget
+from whetstone_trainer.backends.local.memory import TokenBudget, recompute_activations
 from whetstone_trainer.backends.local.models import LocalModels, Models
 from whetstone_trainer.backends.local.optimizer import make_optimizer, optimizer_tensors
 from whetstone_trainer.backends.local.optimizer_file import read_optimizer, write_optimizer
@@ -108,6 +108,8 @@ class LocalBackend:
         if settings.published.dtype != "float32" and not isinstance(policy, TransformerPolicy):
             reason = "must be float32 for a model that our own transformer does not hold, as with the backend verl"
             raise SettingsError("weights.dtype", reason)
+        if settings.batching.recompute_activations:
+            recompute_activations(policy.module, settings.algorithm.name)
         reference = self._reference(settings, policy, model, on_bytes)
         critic = self._critic(settings, policy, on_bytes)
         if settings.lora is not None:
@@ -138,9 +140,12 @@ class LocalBackend:
         if not settings.critic_path:
             return None
         setting, options = "algorithm.policyGradient.critic.model", settings.algorithm.options.critic
-        return self._other(
+        critic = self._other(
             settings.critic_path, setting, policy, lambda one: self._models.critic(one, options, on_bytes)
         )
+        if settings.batching.recompute_activations:
+            recompute_activations(critic.module, settings.algorithm.name)
+        return critic
 
     def _other(self, path: str, setting: str, policy: Policy, load: Callable[[Path], M]) -> M:
         """A further model of the job. Raises SettingsError at `setting`, as for ids that are not the policy's."""

@@ -14,12 +14,28 @@ from whetstone_models.transformer import Decoder
 from whetstone_trainer.backends.local.micro_batches import MicroBatch
 from whetstone_trainer.backends.local.ranks import Ranks
 from whetstone_trainer.batch.rows import Row
-from whetstone_trainer.contract.errors import TrainerError
+from whetstone_trainer.contract.errors import SettingsError, TrainerError
 
 T = TypeVar("T")
 Cut = Callable[[Sequence[Row], int], Iterator[MicroBatch]]
 ALONE = Ranks()
 log = logging.getLogger("whetstone_trainer")
+
+
+def decoders(models: Sequence[nn.Module]) -> list[Decoder]:
+    """Those of our own transformer."""
+    return [one for model in models for one in model.modules() if isinstance(one, Decoder)]
+
+
+def recompute_activations(model: nn.Module, algorithm: str) -> None:
+    """The pass back computes the inside of its layers once more. Raises SettingsError if that cannot be."""
+    found = decoders([model])
+    if not found:
+        kind = algorithm if algorithm in ("sft", "dpo") else "policyGradient"
+        why = "is only done with models that our own transformer computes, and by the backend local; leave it out"
+        raise SettingsError(f"algorithm.{kind}.batching.recomputeActivations", why)
+    for one in found:
+        one.recompute = True
 
 
 class TokenBudget:
@@ -28,7 +44,7 @@ class TokenBudget:
     def __init__(self, tokens: int, models: Sequence[nn.Module] = (), ranks: Ranks = ALONE) -> None:
         """`models`: those that can keep less for the pass back do so once a single sequence does not fit."""
         self.tokens, self.ranks = tokens, ranks
-        self._models = [one for model in models for one in model.modules() if isinstance(one, Decoder)]
+        self._models = decoders(models)
         self._halved = 0
 
     def passes(self, cut: Cut, rows: Sequence[Row]) -> Iterator[MicroBatch]:

@@ -13,7 +13,7 @@ export interface FilledFields {
   "whetstone.jobs.v1.Sft": "optimizer" | "batching";
   "whetstone.jobs.v1.Optimizer":
     "learningRate" | "beta1" | "beta2" | "weightDecay" | "gradientClip" | "warmupSteps" | "finalRateShare";
-  "whetstone.jobs.v1.Batching": "miniBatches" | "epochs" | "microBatchTokens" | "wholeGroups";
+  "whetstone.jobs.v1.Batching": "miniBatches" | "epochs" | "microBatchTokens" | "wholeGroups" | "recomputeActivations";
   "whetstone.jobs.v1.PolicyGradient":
     | "normalizeByStd"
     | "clipLow"

@@ -307,16 +307,18 @@ class Optimizer(_message.Message):
     def __init__(self, learning_rate: _Optional[float] = ..., beta1: _Optional[float] = ..., beta2: _Optional[float] = ..., weight_decay: _Optional[float] = ..., gradient_clip: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., final_rate_share: _Optional[float] = ...) -> None: ...
 
 class Batching(_message.Message):
-    __slots__ = ("mini_batches", "epochs", "micro_batch_tokens", "whole_groups")
+    __slots__ = ("mini_batches", "epochs", "micro_batch_tokens", "whole_groups", "recompute_activations")
     MINI_BATCHES_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     MICRO_BATCH_TOKENS_FIELD_NUMBER: _ClassVar[int]
     WHOLE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    RECOMPUTE_ACTIVATIONS_FIELD_NUMBER: _ClassVar[int]
     mini_batches: int
     epochs: int
     micro_batch_tokens: int
     whole_groups: bool
-    def __init__(self, mini_batches: _Optional[int] = ..., epochs: _Optional[int] = ..., micro_batch_tokens: _Optional[int] = ..., whole_groups: _Optional[bool] = ...) -> None: ...
+    recompute_activations: bool
+    def __init__(self, mini_batches: _Optional[int] = ..., epochs: _Optional[int] = ..., micro_batch_tokens: _Optional[int] = ..., whole_groups: _Optional[bool] = ..., recompute_activations: _Optional[bool] = ...) -> None: ...
 
 class Sft(_message.Message):
     __slots__ = ("optimizer", "batching")

@@ -415,6 +415,15 @@ export declare type Batching = Message<"whetstone.jobs.v1.Batching"> & {
    * @generated from field: optional bool whole_groups = 4;
    */
   wholeGroups?: boolean | undefined;
+
+  /**
+   * The pass back computes the inside of each layer once more instead of keeping it: of long sequences a fraction of the memory,
+   * for a third more time. Only of models that Whetstone's own transformer computes. Without it, a single sequence
+   * that does not fit into memory is computed so from then on.
+   *
+   * @generated from field: optional bool recompute_activations = 5;
+   */
+  recomputeActivations?: boolean | undefined;
 };
 
 /**

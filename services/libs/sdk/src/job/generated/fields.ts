@@ -134,6 +134,7 @@ export const MESSAGES: Readonly<Record<string, MessageRules>> = {
       epochs: { type: "uint32", range: { min: 1, max: 1000 } },
       microBatchTokens: { type: "uint32", range: { min: 16, max: 100000000 } },
       wholeGroups: { type: "bool" },
+      recomputeActivations: { type: "bool" },
     },
   },
   PolicyGradient: {

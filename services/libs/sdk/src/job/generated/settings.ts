@@ -171,6 +171,8 @@ export interface BatchingSettings {
   readonly microBatchTokens?: number | undefined;
   /** Groups are shuffled among the optimizer steps, and all of a group is in one of them, as verl cuts a batch: what its members share, the prompt above all, is computed once a pass. A batch of fewer groups than miniBatches takes fewer steps. Default false. */
   readonly wholeGroups?: boolean | undefined;
+  /** The pass back computes the inside of each layer once more instead of keeping it: of long sequences a fraction of the memory, for a third more time. Only of models that Whetstone's own transformer computes. Without it, a single sequence that does not fit into memory is computed so from then on. Default false. */
+  readonly recomputeActivations?: boolean | undefined;
 }
 
 /** Policy gradient: an advantage estimator and a policy loss, each by name. Recipes of published algorithms (PPO, GRPO, Dr.GRPO, DAPO, GSPO, CISPO, RLOO, REINFORCE++, ReMax, OPO, SAPO): docs/algorithms.md. */
