@@ -148,6 +148,7 @@ function rewardLines({ steps }: WatchedJob, columns: number, paint: Painter): st
   const margin = " ".repeat((curve[0] ?? "").indexOf("┤"));
   const axis = `${margin}└ step 1${String(rewards.length).padStart(width - " step 1".length)}`;
   const head = `${label("reward")}${paint("bold", formatNumber(last))} mean of the last step`;
+  if (rewards.length < 2) return [head]; // of a job that is only looked at, the last step is known
   return [head, ...curve.map((line) => paint("green", line)), paint("dim", axis)];
 }
 
