@@ -47,12 +47,14 @@ export async function startWay(target: () => string, fateOf: (path: string) => F
       return;
     }
     const answer = await askedAgain(target(), request).catch(() => undefined);
-    const text = await answer?.text();
-    if (answer === undefined || fate === "cut") {
+    const body = await answer?.arrayBuffer();
+    if (answer === undefined || body === undefined || fate === "cut") {
       request.socket.destroy();
       return;
     }
-    response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(text);
+    response
+      .writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" })
+      .end(Buffer.from(body));
   }
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {

@@ -52,7 +52,7 @@ export class Departure {
     sessions.leave();
     const atFirst = sessions.size;
     const until = performance.now() + drainMs;
-    const time = { half: AbortSignal.timeout(drainMs / 2), over: AbortSignal.timeout(drainMs) };
+    const time = { half: AbortSignal.timeout(Math.ceil(drainMs / 2)), over: AbortSignal.timeout(drainMs) };
     while (this.#isNeeded() && performance.now() < until) {
       this.#startMoves(time);
       await sleep(LOOK_MS);

@@ -11,7 +11,7 @@ import { FIRST_MARK, idsOf, templatedModel } from "../../test/templated-model.ts
 
 const FAMILY = "qwen2.5";
 /** Enough for all that follows; a replica that leaves passes requests with keys on for so long. */
-const DRAIN_MS = 3_000;
+const DRAIN_MS = 5_000;
 const TOOLS = [{ type: "function", function: { name: "look", parameters: { type: "object" } } }];
 const said = (turn: number): string =>
   `Turn ${turn}.\n<tool_call>\n{"name":"look", "arguments":{"place":"é","n":${turn}}}\n</tool_call>`;
