@@ -33,12 +33,21 @@ export function gateways(how: "one" | "several" | "scaled"): Check {
       ],
       [valueOf("WHETSTONE_FLEET_ADDRESS") === `${host}:9080`, valueOf("WHETSTONE_FLEET_ADDRESS")],
       [(valueOf("WHETSTONE_OWN_URL") !== "") === several, "its own URL"],
+      [valueOf("WHETSTONE_HANDOVER_URL").endsWith("//rel-gateway-headless:8080") === several, "the others' URL"],
       [valueOf("WHETSTONE_DRAIN_MS") === (several ? "60000" : ""), "time for sessions"],
-      [/"from":\[\{"podSelector":\{"matchLabels":\{[^}]*"gateway"/.test(policy) === several, "a way between replicas"],
+      [WAYS_BETWEEN.every((way) => way.test(policy) === several), "ways between replicas"],
     ];
     return wanted.filter(([isSo]) => !isSo).map(([, complaint]) => `gateways (${how}): ${complaint}`);
   };
 }
+
+/** Of sessions that are handed over, and of requests that are passed on. */
+const WAYS_BETWEEN = [8080, 8081].map(
+  (port) =>
+    new RegExp(
+      `"from":\\[\\{"podSelector":\\{"matchLabels":\\{[^}]*"gateway"[^\\]]*\\],"ports":\\[[^\\]]*"port":${port}`,
+    ),
+);
 
 const GATEWAY_LABELS = {
   "app.kubernetes.io/name": "whetstone",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { deriveSeed, sleep } from "@whetstone/core";
+import { deriveSeed } from "@whetstone/core";
 import type { FastifyInstance } from "fastify";
 import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
@@ -15,18 +15,23 @@ import type { GatewayConfig } from "./config.ts";
 import type { CallScope } from "./completion/call-scope.ts";
 import type { CompletionDeps, Codec } from "./completion/complete.ts";
 import { Fleet } from "./fleet/fleet.ts";
+import { Departure } from "./handover/departure.ts";
+import { HandoverPeers } from "./handover/handover-peers.ts";
+import { ReceivedSessions } from "./handover/received-sessions.ts";
 import { FeedbackBox } from "./served/feedback-box.ts";
 import { ServedNames } from "./served/served-names.ts";
 import { SessionTable } from "./sessions/session-table.ts";
+import { SharedBySession } from "./sessions/shared-calls.ts";
 import { FleetControl } from "./fleet/fleet-control.ts";
 import { fleetService } from "./fleet/fleet-service.ts";
 import { DIALECTS } from "./dialects/index.ts";
 import { createAgentsServer } from "./http/agents-server.ts";
 import { Exchange } from "./http/exchange.ts";
+import { Forwarder } from "./peers/forward.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { LoadReporter } from "./fleet/load-report.ts";
 import { gatewayMetrics } from "./http/metrics.ts";
-import { PeerRelay } from "./http/peer-relay.ts";
+import { PeerRelay } from "./peers/peer-relay.ts";
 
 export interface GatewayApp extends AsyncDisposable {
   /** For our own services, e.g. "http://127.0.0.1:8080". */
@@ -37,7 +42,7 @@ export interface GatewayApp extends AsyncDisposable {
   readonly grpcAddress: string;
   /** Ends everything at once. */
   readonly close: () => Promise<void>;
-  /** Takes no new sessions, waits for those there are as long as the settings say, and closes. */
+  /** Takes no new sessions, hands those there are over or waits for them, as long as the settings say, and closes. */
   readonly leave: () => Promise<void>;
 }
 
@@ -46,7 +51,8 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
   const { logger } = deps;
   const tls = openTls(config.tlsPath, { logger });
   const parts = assemble(config, logger, tls);
-  const { fleet, sessions, engines, folders, source, peers, control, http, agents, registered } = parts;
+  const { fleet, sessions, engines, folders, source, control, http, agents, registered } = parts;
+  const { departure, received, forwarder } = parts;
   for (const entry of config.engines) registerEntry(control, entry);
   const probe = new HealthProbe(fleet, engines, {
     intervalMs: config.healthIntervalMs,
@@ -72,13 +78,13 @@ export async function startApp(config: GatewayConfig, deps: { readonly logger: L
     clearInterval(sweeper);
     // Closing connections cancels their calls, which aborts the engines' requests (I9).
     await Promise.all([http.close(), agents?.close()]);
-    const opened = [folders, source, peers, scrape];
+    const opened = [folders, source, forwarder, scrape];
+    received[Symbol.dispose]();
     await Promise.all([rpc.close(0), engines.close(), ...opened.map((each) => each?.[Symbol.asyncDispose]())]);
     tls?.[Symbol.dispose]();
   };
   const leave = async (): Promise<void> => {
-    sessions.leave();
-    await drained(sessions, config.drainMs, logger);
+    await departure.run(config.drainMs);
     await close();
   };
   const urlOf = ({ server }: FastifyInstance): string =>
@@ -136,37 +142,55 @@ function assemble(config: GatewayConfig, logger: Logger, tls: TlsIdentity | unde
   const { maxBodyBytes, receiveTimeoutMs, maxConnections } = config;
   const options = { tls, maxBodyBytes, receiveTimeoutMs, maxConnections };
   const load = new LoadReporter(fleet, engines);
-  const peers = peersOf(config, tls);
-  const context = { chat, sessions, served, feedback, metrics, load, peers, requestTimeoutMs, logError };
+  const forwarder = new Forwarder(tls && connectorTo(tls.to("gateway")));
+  const peers = peersOf(config, forwarder);
+  const shared = new SharedBySession();
+  const context = {
+    chat,
+    sessions,
+    shared,
+    served,
+    feedback,
+    metrics,
+    load,
+    peers,
+    forwarder,
+    requestTimeoutMs,
+    logError,
+  };
   // The same at both ports: a session may be used at either, and requests have one numbering.
   const exchanges = DIALECTS.map((dialect) => new Exchange(context, dialect, idPrefix));
-  const http = createHttpServer(context, exchanges, options);
+  const received = new ReceivedSessions({
+    ...{ sessions, shared, now: chat.now, knows: (policy) => codecs.has(policy) },
+    onOwned: ({ name }) => {
+      metrics.onHandover("received");
+      logger.info("session_received", { session: name });
+    },
+  });
+  const departure = new Departure({
+    ...{ sessions, shared, logger, onGone: metrics.onHandover, forwarding: () => forwarder.running },
+    arriving: () => received.size,
+    peers: config.handoverUrl.length > 0 ? new HandoverPeers({ urls: config.handoverUrl, forwarder }) : undefined,
+  });
+  const http = createHttpServer(context, exchanges, { ...options, handover: { received, agentsUrl: config.ownUrl } });
   const agents = config.agentPort === undefined ? undefined : createAgentsServer(context, exchanges, options);
-  return { fleet, sessions, engines, folders, source, peers, control, http, agents, registered };
+  const handover = { departure, received, forwarder };
+  return { fleet, sessions, engines, folders, source, control, http, agents, registered, ...handover };
 }
 
-function peersOf({ ownUrl, peerUrl: peerUrls }: GatewayConfig, tls: TlsIdentity | undefined): PeerRelay | undefined {
+function peersOf({ ownUrl, peerUrl: peerUrls }: GatewayConfig, forwarder: Forwarder): PeerRelay | undefined {
   if (ownUrl === undefined || peerUrls.length === 0) return undefined;
-  return new PeerRelay({ ownUrl, peerUrls, connect: tls && connectorTo(tls.to("gateway")) });
+  return new PeerRelay({ ownUrl, peerUrls, forwarder });
 }
 
 const CALLERS: Callers = { controller: true, client: ["listEngines"], console: ["listEngines"] };
 const SWEEP_MS = 10_000;
-const DRAIN_LOOK_MS = 50;
 /** An orchestrator opens hundreds of connections in one moment. */
 const BACKLOG = 4096;
 
 function registerEntry(control: FleetControl, entry: string): void {
   const at = entry.indexOf("=");
   control.register(entry.slice(0, at), new URL(entry.slice(at + 1)).origin);
-}
-
-/** Sessions end when their episodes do: whoever opened them closes them. */
-async function drained(sessions: SessionTable, drainMs: number, logger: Logger): Promise<void> {
-  const until = performance.now() + drainMs;
-  const atFirst = sessions.size;
-  while (sessions.size > 0 && performance.now() < until) await sleep(DRAIN_LOOK_MS);
-  if (atFirst > 0) logger.info("sessions_drained", { sessions: atFirst, lost: sessions.size });
 }
 
 function pause(ms: number, scope: CallScope): Promise<void> {

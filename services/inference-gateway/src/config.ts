@@ -14,6 +14,8 @@ export const ConfigSchema = z.strictObject({
   peerUrl: z.array(z.url({ protocol: /^https?$/ })).default([]),
   /** Which of them is this replica's. */
   ownUrl: z.url({ protocol: /^https?$/ }).optional(),
+  /** Ports for our own services of all replicas, as in `peerUrl`: one that leaves hands its sessions over there. None: they have `drainMs` to end. */
+  handoverUrl: z.array(z.url({ protocol: /^https?$/ })).default([]),
   /** FleetService. 0 picks a free one. */
   grpcPort: portSetting(9080),
   /** ArtifactService of the controller, "host:port", from which models that were pushed are read. Absent: their folders are here. */
@@ -35,7 +37,7 @@ export const ConfigSchema = z.strictObject({
   /** From receipt to answer, unless the client says x-whetstone-timeout-ms. */
   requestTimeoutMs: z.number().int().min(1).default(300_000),
   maxSessions: z.number().int().min(1).default(20_000),
-  /** How long sessions may go on when this process is told to end. What is left then is lost, and its episodes are played again. */
+  /** How long sessions may go on here when this process is told to end, and be handed over. What is left then is lost, and its episodes are played again. */
   drainMs: z.number().int().min(0).default(0),
   sessionIdleMs: z.number().int().min(1).default(900_000),
   maxBodyBytes: z

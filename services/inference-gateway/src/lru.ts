@@ -18,6 +18,15 @@ export class Lru<K, V> {
     return value;
   }
 
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
+
+  /** The most recently used last. */
+  entries(): Iterable<[K, V]> {
+    return this.#entries.entries();
+  }
+
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);

@@ -2,7 +2,8 @@
 // Values of JSON that cannot become text where text is expected: `String({"toString": 1})` throws. Found by make fuzz-gateway.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { messageKey } from "./completion/message.ts";
-import { type CallRecord, Session } from "./sessions/session.ts";
+import type { CallRecord } from "./sessions/call-record.ts";
+import { Session } from "./sessions/session.ts";
 import { FakeEngine } from "../test/fake-engine.ts";
 import { type Gateway, post, serve, startGateway, TINY, user } from "../test/harness.ts";
 
@@ -41,5 +42,5 @@ it("is no reason to fail: the name of an echoed call, where two answers are the 
   };
   for (const index of [0, 1])
     session.add({ index, message: echo, children: 0 } as unknown as CallRecord, [asked], messageKey(echo));
-  expect(session.candidates([asked, echo, asked], 8)).toHaveLength(2);
+  expect(session.tree.candidates([asked, echo, asked], 8)).toHaveLength(2);
 });

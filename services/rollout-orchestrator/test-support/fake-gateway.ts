@@ -38,6 +38,8 @@ export interface FakeGateway extends AsyncDisposable {
   load: object | undefined;
   /** Sessions are forgotten, as after a restart. */
   forget(): void;
+  /** Takes over what another one holds, as when that one leaves. */
+  takeOver(other: FakeGateway): void;
 }
 
 /** Speaks the gateway's interface for agents; answers by script, counts one token a character. */
@@ -55,6 +57,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     paths.push(request.url ?? "");
     const { session, route } = placeOf(request, keys);
     if (answerOfKey(keys, { session, route }, request, response)) return;
+    if (answerOfPlace(sessions.has(session) || keys.has(session), { session, route }, request, response)) return;
     if (request.url === "/load" && gateway.load !== undefined) {
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(gateway.load));
     } else if (route === "v1/chat/completions") {
@@ -64,6 +67,7 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     } else if (route === "calls") {
       sendTree(response, session, sessions.get(session) ?? []);
       sessions.delete(session);
+      keys.delete(session);
     } else if (route === "render") {
       rendered.push(JSON.parse(text) as object);
       sendTree(response, session, [modelCall({ id: "c0", prompt: 7, text: "demo", mask: [1, 1, 0] })]);
@@ -108,6 +112,11 @@ export async function startFakeGateway(script: (call: SeenCall) => FakeAnswer): 
     },
     forget: () => {
       sessions.clear();
+      keys.clear();
+    },
+    takeOver: (other) => {
+      for (const [name, calls] of other.sessions) sessions.set(name, calls);
+      other.forget();
     },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -144,6 +153,22 @@ function answerOfKey(
   } else if ((session === "" || (key !== undefined && isWrong)) && route.startsWith("v1/")) {
     response.writeHead(401).end(JSON.stringify({ error: { message: "not its key", code: "invalid_api_key" } }));
   } else return false;
+  return true;
+}
+
+/** Says whether a session is here, and refuses what must not begin it anew; false: neither was asked. */
+function answerOfPlace(
+  isHere: boolean,
+  { session, route }: { session: string; route: string },
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  if (!isHere && headers["x-whetstone-begun"] !== undefined) {
+    response.writeHead(404).end(JSON.stringify({ error: { message: "lost", code: "session_not_here" } }));
+    return true;
+  }
+  if (route !== "" || session === "") return false;
+  response.writeHead(isHere ? 200 : 404).end();
   return true;
 }
 

@@ -55,6 +55,7 @@ const TUNABLE: Readonly<Record<string, readonly string[]>> = {
     "WHETSTONE_BROWSER_SANDBOX",
     "WHETSTONE_SANDBOX_DAEMON_PATH",
   ],
+  gateway: ["WHETSTONE_DRAIN_MS"],
   "env-runner-python": ["WHETSTONE_CALL_TIMEOUT_MS", "WHETSTONE_MEMORY_MIB"],
   controller: ["WHETSTONE_KUBE", "WHETSTONE_KUBE_NAMESPACE", "WHETSTONE_LEASE"],
   orchestrator: ["WHETSTONE_MAX_EPISODES", "WHETSTONE_MODULE_MEMORY_MIB", "WHETSTONE_MODULE_HANG_MS"],
@@ -66,17 +67,16 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
   const engines = Array.from({ length: options.engines }, (_, index) =>
     engine(options, index, port(`engine-${index}`), port("controller")),
   );
-  const gateways = Array.from({ length: options.gateways }, (_, index) =>
-    gateway(
-      numbered("gateway", index),
-      engines,
-      {
-        http: port(numbered("gateway", index)),
-        grpc: port(`${numbered("gateway", index)}-grpc`),
-        agents: port(`${numbered("gateway", index)}-agents`),
-      },
-      options.ownData ? artifactAddress(port("controller")) : {},
-    ),
+  const gatewayPorts = Array.from({ length: options.gateways }, (_, index) => ({
+    http: port(numbered("gateway", index)),
+    grpc: port(`${numbered("gateway", index)}-grpc`),
+    agents: port(`${numbered("gateway", index)}-agents`),
+  }));
+  const gateways = gatewayPorts.map((ports, index) =>
+    gateway(numbered("gateway", index), engines, ports, {
+      ...(options.ownData ? artifactAddress(port("controller")) : {}),
+      ...(options.gateways > 1 ? amongOthers(ports, gatewayPorts) : {}),
+    }),
   );
   const gatewayNames = gateways.map(({ name }) => name);
   const trainers = Array.from({ length: options.trainers }, (_, index) => {
@@ -320,19 +320,32 @@ function pythonRunner({ pythonEnvironments }: TableOptions, port: number): Servi
 function gateway(
   name: string,
   engines: readonly ServiceSpec[],
-  ports: Record<"http" | "grpc" | "agents", number>,
-  artifacts: Readonly<Record<string, string>>,
+  ports: GatewayPorts,
+  more: Readonly<Record<string, string>>,
 ): ServiceSpec {
   const list = engines.map((spec, index) => `e${index}=http://${HOST}:${spec.ports["http"]}`).join(",");
   const settings = {
+    ...pick(TUNABLE["gateway"] ?? []),
     WHETSTONE_ENGINES: list,
     WHETSTONE_HTTP_PORT: String(ports.http),
     WHETSTONE_AGENT_PORT: String(ports.agents),
-    ...artifacts,
+    ...more,
   };
   const spec = node({ name, folder: "inference-gateway", needs: [], grpc: ports.grpc, settings });
   const health = { kind: "http", port: ports.http, paths: ["/healthz", "/health"] } as const;
   return { ...spec, ports, health };
+}
+
+type GatewayPorts = Record<"http" | "grpc" | "agents", number>;
+
+/** Where the other replicas are: requests with keys that they issued are passed on, and one that leaves hands its sessions over. */
+function amongOthers(own: GatewayPorts, all: readonly GatewayPorts[]): Record<string, string> {
+  const urls = (of: "http" | "agents"): string => all.map((ports) => `http://${HOST}:${ports[of]}`).join(",");
+  return {
+    WHETSTONE_OWN_URL: `http://${HOST}:${own.agents}`,
+    WHETSTONE_PEER_URL: urls("agents"),
+    WHETSTONE_HANDOVER_URL: urls("http"),
+  };
 }
 
 interface NodeService {

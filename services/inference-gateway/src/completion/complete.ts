@@ -18,7 +18,8 @@ import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { generate } from "./generate.ts";
 import type { GenerateDeps, Generation, Tokens, TokenSink } from "./generate.ts";
 import { refuseTooLong } from "./prompt-bounds.ts";
-import type { CallRecord, ForkReason, Session } from "../sessions/session.ts";
+import type { CallRecord, ForkReason } from "../sessions/call-record.ts";
+import type { Session } from "../sessions/session.ts";
 import { topicOf } from "../sessions/topic.ts";
 
 /** Text and ids of one policy, both ways. */
@@ -74,12 +75,26 @@ export interface Completion {
 /** Parts and tokens of an answer that is still being made; together they are the whole answer. */
 export type OnPiece = (parts: readonly AnswerPart[], tokens: Tokens) => void;
 
-/** Answers a call and records it in its session. @throws ApiError; then nothing is recorded. */
+/** Answers a call and records it in its session, which is not idle meanwhile. @throws ApiError; then nothing is recorded. */
 export async function complete(
   deps: CompletionDeps,
   call: CompletionCall,
   scope: CallScope,
   onPiece?: OnPiece,
+): Promise<Completion> {
+  call.session?.begin();
+  try {
+    return await answerAndRecord(deps, call, scope, onPiece);
+  } finally {
+    call.session?.end();
+  }
+}
+
+async function answerAndRecord(
+  deps: CompletionDeps,
+  call: CompletionCall,
+  scope: CallScope,
+  onPiece: OnPiece | undefined,
 ): Promise<Completion> {
   const { request, policy, session } = call;
   const startedAtMs = deps.now();
@@ -182,15 +197,13 @@ function forcedCall({ request: { toolChoice = "auto" } }: CompletionCall, codec:
   throw badField("tool_choice", "this model's format of calls cannot be begun for it; use auto or none");
 }
 
-/** While it runs, its session is not idle and its parent counts it as a child. */
+/** While it runs, its parent counts it as a child. */
 async function generateFor(
   deps: CompletionDeps,
   call: CompletionCall,
   { place, codec, forced, seen }: Placed,
   { scope, sink }: { scope: CallScope; sink: TokenSink },
 ): Promise<{ plan: PromptPlan; generation: Generation }> {
-  const { session } = call;
-  if (session) session.running++;
   if (place.parent) place.parent.children++;
   try {
     const plan = await planOf({ place, codec, forced }, scope);
@@ -199,8 +212,6 @@ async function generateFor(
   } catch (error) {
     if (place.parent) place.parent.children--;
     throw error;
-  } finally {
-    if (session) session.running--;
   }
 }
 

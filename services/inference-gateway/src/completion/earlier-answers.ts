@@ -10,7 +10,7 @@ export interface EarlierAnswers {
   answer(id: string): Answer | undefined;
 }
 
-interface Remembered {
+export interface Remembered {
   /** The answer that it went on from. */
   readonly previous: string | undefined;
   readonly messages: readonly TemplateMessage[];
@@ -23,6 +23,10 @@ export class RememberedAnswers implements EarlierAnswers {
 
   remember(id: string, remembered: Remembered): void {
     this.#byId.set(id, remembered);
+  }
+
+  all(): Iterable<[string, Remembered]> {
+    return this.#byId.entries();
   }
 
   conversation(id: string): TemplateMessage[] | undefined {

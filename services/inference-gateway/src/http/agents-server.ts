@@ -10,6 +10,7 @@ import { serverOnly } from "./https.ts";
 import { createListener } from "./listener.ts";
 import { addModelRoutes } from "./model-routes.ts";
 import { sendError } from "./send.ts";
+import { sessionFirst } from "./session-first.ts";
 
 /**
  * The interface for programs that are not ours, wherever they run: the dialects and the list of models, each request with the
@@ -22,13 +23,14 @@ export function createAgentsServer(
 ): FastifyInstance {
   const server = createListener(bounds, tls && serverOnly(tls), { ...context, formOf: errorFormAt(exchanges) });
   for (const exchange of exchanges) {
-    const onRequest = keyFirst(context, exchange.error);
+    const onRequest = [sessionFirst(context, "agentsUrl", exchange.error), keyFirst(context, exchange.error)];
     server.post(exchange.path, { onRequest }, (request, reply) => exchange.handle(request, reply, openKeyed));
   }
   addFeedbackRoute(server, context, keyFirst(context, wireError));
   // Anthropic's programs look first whether anybody is there.
   server.head("/", (_request, reply) => reply.code(200).send());
-  addModelRoutes(server, context, { accessOf: openKeyed, onRequest: [keyFirst(context, wireError)] });
+  const onRequest = [sessionFirst(context, "agentsUrl", wireError), keyFirst(context, wireError)];
+  addModelRoutes(server, context, { accessOf: openKeyed, onRequest });
   return server;
 }
 
@@ -48,14 +50,14 @@ function keyFirst(context: HttpContext, form: ErrorForm): onRequestHookHandler {
   };
 }
 
-/** Another replica may have issued the key. @throws `refusal` where none has, ApiError 503 where it is gone */
+/** Another replica may have the key's session. @throws `refusal` where none has, ApiError 503 where it is gone */
 async function elsewhere(
   { peers }: HttpContext,
   { request, reply }: { request: FastifyRequest; reply: FastifyReply },
   refusal: unknown,
 ): Promise<void> {
   const key = keyOf(request);
-  const issuer = key === undefined ? undefined : await peers?.issuerOf(key, request);
-  if (peers === undefined || issuer === undefined) throw refusal;
-  await peers.relay(issuer, request, reply);
+  const holder = key === undefined ? undefined : await peers?.holderOf(key, request);
+  if (peers === undefined || key === undefined || holder === undefined) throw refusal;
+  await peers.relay(key, holder, request, reply);
 }

@@ -10,10 +10,8 @@ import { NOTHING_EARLIER } from "../completion/earlier-answers.ts";
 import type { CompletionRequest } from "../completion/request.ts";
 import type { Dialect, ErrorForm } from "../dialects/dialect.ts";
 import { wireError } from "../dialects/openai-error.ts";
-import type { Session } from "../sessions/session.ts";
-import { SharedCalls } from "../sessions/shared-calls.ts";
 import { codecOf, parseJsonBody } from "./http-context.ts";
-import type { AccessOf, HttpContext } from "./http-context.ts";
+import type { Access, AccessOf, HttpContext } from "./http-context.ts";
 import { placeCall, type PlacedCall } from "./place-call.ts";
 import { sendError, sendJson, toApiError } from "./send.ts";
 
@@ -28,7 +26,6 @@ interface Request {
 export class Exchange {
   readonly #context: HttpContext;
   readonly #dialect: Dialect;
-  readonly #shared = new WeakMap<Session, SharedCalls>();
   readonly #idPrefix: string;
   #count = 0;
 
@@ -72,6 +69,7 @@ export class Exchange {
       }, timeoutMs);
       const body = parseJsonBody(this.#context, request);
       const access = accessOf(this.#context, request);
+      using _use = usedBy(access);
       const parsed = this.#dialect.parse(body, access.session?.earlier ?? NOTHING_EARLIER);
       using place = placeCall(this.#context, access, parsed);
       if (place.weights !== undefined) reply.raw.setHeader("x-whetstone-weights", place.weights);
@@ -141,13 +139,19 @@ export class Exchange {
     const key = request.headers["x-whetstone-idempotency-key"];
     const { chat } = this.#context;
     if (typeof key !== "string" || call.session === undefined) return complete(chat, call, scope, onPiece);
-    const shared = this.#shared.get(call.session) ?? new SharedCalls();
-    this.#shared.set(call.session, shared);
     // Clients number their calls, and the roles of one session have a client each.
-    const ownKey = `${call.role ?? ""}/${key}`;
+    const ownKey = `${this.#dialect.path} ${call.role ?? ""}/${key}`;
     // A joined stream gets its text at the end, in one piece: the first one's pieces are gone.
-    return shared.run(ownKey, request.body as string, scope, (own) => complete(chat, call, own));
+    return this.#context.shared
+      .of(call.session)
+      .run(ownKey, request.body as string, scope, (own) => complete(chat, call, own));
   }
+}
+
+/** The session stays here until the call is answered. */
+function usedBy({ session }: Access): Disposable {
+  session?.begin();
+  return { [Symbol.dispose]: () => session?.end() };
 }
 
 /** The error form of the dialect that is spoken at a path; elsewhere OpenAI's. */

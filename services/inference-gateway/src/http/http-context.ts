@@ -4,23 +4,29 @@ import { ApiError, badField } from "../completion/api-error.ts";
 import type { CompletionDeps, Codec } from "../completion/complete.ts";
 import { refuseLongBody } from "../completion/prompt-bounds.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
+import type { SharedBySession } from "../sessions/shared-calls.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LoadReporter } from "../fleet/load-report.ts";
 import type { FeedbackBox } from "../served/feedback-box.ts";
 import type { KeyHolder, ServedNames } from "../served/served-names.ts";
+import type { Forwarder } from "../peers/forward.ts";
 import type { GatewayMetrics } from "./metrics.ts";
-import type { PeerRelay } from "./peer-relay.ts";
+import type { PeerRelay } from "../peers/peer-relay.ts";
 
 /** What the HTTP handlers need. */
 export interface HttpContext {
   readonly chat: CompletionDeps;
   readonly sessions: SessionTable;
+  /** Answers to requests that may be repeated. */
+  readonly shared: SharedBySession;
   readonly served: ServedNames;
   readonly feedback: FeedbackBox;
   readonly metrics: GatewayMetrics;
   readonly load: LoadReporter;
   /** Absent: there are no other replicas. */
   readonly peers?: PeerRelay | undefined;
+  /** The way to them. */
+  readonly forwarder: Forwarder;
   /** Longest time from receipt to answer when the client names none, milliseconds. */
   readonly requestTimeoutMs: number;
   readonly logError: (event: string, error: unknown) => void;
@@ -39,6 +45,8 @@ export interface Access {
 export type AccessOf = (context: HttpContext, request: FastifyRequest) => Access;
 
 const MAX_SESSION_CHARS = 256;
+/** Of every key that a gateway issues. */
+export const KEY_PREFIX = "ws-";
 
 /**
  * The session that a path or a key names; undefined: the call is anonymous. Some clients drop path prefixes and others cannot
@@ -49,11 +57,17 @@ export function openSession({ sessions, chat }: HttpContext, request: FastifyReq
   const name = (request.params as SessionParams).session;
   const key = keyOf(request);
   if (name === undefined && key === undefined) return {};
+  const mayOpen = name === undefined || key === undefined || opensNamed(sessions.get(name), key);
+  if (!mayOpen) throw unknownKey();
   const session =
     name === undefined ? sessions.openByKey(key ?? "", chat.now()) : openNamed(sessions, name, chat.now());
-  if (session === undefined || (key !== undefined && session.key !== undefined && session.key !== key))
-    throw unknownKey();
+  if (session === undefined) throw unknownKey();
   return { session };
+}
+
+/** An issued key never begins another session than its own: the replica that issued it may have been restarted. */
+function opensNamed(session: Session | undefined, key: string): boolean {
+  return session?.key === key || (session?.key === undefined && !key.startsWith(KEY_PREFIX));
 }
 
 /** As `openSession`, where nothing but a key opens: of an episode, or of a served name. @throws ApiError 401. */

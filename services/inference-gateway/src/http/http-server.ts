@@ -11,36 +11,50 @@ import { parseFields, parseModel } from "../dialects/read-fields.ts";
 import { renderDemonstration } from "../sessions/demonstration.ts";
 import { encodeCallTree } from "../sessions/call-tree.ts";
 import { errorFormAt, type Exchange } from "./exchange.ts";
-import { codecOf, openNamed, openSession, parseJsonBody } from "./http-context.ts";
+import { codecOf, KEY_PREFIX, openNamed, openSession, parseJsonBody } from "./http-context.ts";
 import type { HttpContext, SessionParams } from "./http-context.ts";
+import { addHandoverRoutes } from "./handover-routes.ts";
+import type { ReceivedSessions } from "../handover/received-sessions.ts";
+import { wireError } from "../dialects/openai-error.ts";
 import { createListener, type ListenerBounds } from "./listener.ts";
 import { addModelRoutes } from "./model-routes.ts";
 import { parseTerms } from "./parse-terms.ts";
+import { sessionFirst } from "./session-first.ts";
 
 export interface HttpServerOptions extends ListenerBounds {
   /** Callers must then prove one of CALLERS. */
   readonly tls?: TlsIdentity | undefined;
 }
 
-const CALLERS: readonly Role[] = ["orchestrator", "client", "console"];
+/** What other replicas hand over, and where agents reach this one. */
+export interface HandoverOptions {
+  readonly received: ReceivedSessions;
+  readonly agentsUrl: string | undefined;
+}
+
+const CALLERS: readonly Role[] = ["orchestrator", "client", "console", "gateway"];
 
 /** The interface for our own services: they name a session by its path, issue keys, and take what was recorded. */
 export function createHttpServer(
   context: HttpContext,
   exchanges: readonly Exchange[],
-  { tls, ...bounds }: HttpServerOptions,
+  { tls, handover, ...bounds }: HttpServerOptions & { readonly handover: HandoverOptions },
 ): FastifyInstance {
   const server = createListener(bounds, tls && rolesOnly(tls, CALLERS), { ...context, formOf: errorFormAt(exchanges) });
   addAgentRoutes(server, context, exchanges);
   addSessionRoutes(server, context);
   addServiceRoutes(server, context);
+  addHandoverRoutes(server, { ...handover, secured: tls !== undefined });
   return server;
 }
 
 function addAgentRoutes(server: FastifyInstance, context: HttpContext, exchanges: readonly Exchange[]): void {
   for (const prefix of ["", "/s/:session"]) {
     for (const exchange of exchanges) {
-      server.post(`${prefix}${exchange.path}`, (request, reply) => exchange.handle(request, reply, openSession));
+      const onRequest = sessionFirst(context, "url", exchange.error);
+      server.post(`${prefix}${exchange.path}`, { onRequest }, (request, reply) =>
+        exchange.handle(request, reply, openSession),
+      );
     }
     // Anthropic's programs look first whether anybody is there.
     server.head(prefix === "" ? "/" : prefix, (_request, reply) => reply.code(200).send());
@@ -50,12 +64,18 @@ function addAgentRoutes(server: FastifyInstance, context: HttpContext, exchanges
 }
 
 function addSessionRoutes(server: FastifyInstance, context: HttpContext): void {
-  server.get("/s/:session/calls", (request, reply) => sendCalls(context, request, reply));
-  server.delete("/s/:session", (request, reply) => {
+  const onRequest = sessionFirst(context, "url", wireError);
+  server.get("/s/:session/calls", { onRequest }, (request, reply) => sendCalls(context, request, reply));
+  // Whoever looks for a session asks each replica: one that has given it away does not have it.
+  server.get("/s/:session", { exposeHeadRoute: false }, (request, reply) => {
+    const session = context.sessions.get((request.params as SessionParams).session ?? "");
+    return reply.code(session === undefined ? 404 : 200).send({ here: session !== undefined });
+  });
+  server.delete("/s/:session", { onRequest }, (request, reply) => {
     context.sessions.delete((request.params as SessionParams).session ?? "");
     return reply.code(204).send();
   });
-  server.post("/s/:session/key", (request, reply) => sendKey(context, request, reply));
+  server.post("/s/:session/key", { onRequest }, (request, reply) => sendKey(context, request, reply));
   server.post("/s/:session/render", (request, reply) => sendRendered(context, request, reply));
 }
 
@@ -65,7 +85,7 @@ function sendKey(context: HttpContext, request: FastifyRequest, reply: FastifyRe
   const terms = parseTerms(context, request);
   const session = openNamed(sessions, (request.params as SessionParams).session ?? "", chat.now());
   if (terms !== undefined) session.terms = terms;
-  const prefix = context.peers?.keyPrefix ?? "ws-";
+  const prefix = context.peers?.keyPrefix ?? KEY_PREFIX;
   const random = (): string => prefix + randomBytes(24).toString("base64url");
   const key = sessions.issueKey(session.name, chat.now(), random);
   return reply.code(201).send({ key });

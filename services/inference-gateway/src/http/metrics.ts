@@ -23,6 +23,11 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
     "outcome",
   ]);
   const refused = metrics.counter("gateway_refused_total", "Calls that might not wait, by the bound.", ["bound"]);
+  const handovers = metrics.counter(
+    "gateway_handovers_total",
+    "Sessions given to other replicas (moved; lost: given away and not taken), and taken from them (received).",
+    ["outcome"],
+  );
   const seconds = metrics.histogram("gateway_request_seconds", "From receipt to answer.");
   const tokens = metrics.counter("gateway_tokens_total", "Tokens of answered calls.", ["kind"]);
   const servedCalls = metrics.counter("gateway_served_calls_total", "Calls for served names, by weights and outcome.", [
@@ -56,6 +61,9 @@ export function gatewayMetrics(metrics: Metrics, fleet: Fleet, sessions: Session
     },
     onRefused: (bound: Bound) => {
       refused.inc({ bound });
+    },
+    onHandover: (outcome: "moved" | "lost" | "received") => {
+      handovers.inc({ outcome });
     },
     onTokens: (prompt: number, completion: number) => {
       tokens.inc({ kind: "prompt" }, prompt);

@@ -6,7 +6,7 @@ import type { CallTree } from "@whetstone/proto/inference/v1/inference";
 import { ForkReason as WireForkReason, ModelCallSchema } from "@whetstone/proto/types/v1/types";
 import type { ModelCall, Sampling } from "@whetstone/proto/types/v1/types";
 import { rolesOf } from "./conversations.ts";
-import type { CallRecord, ForkReason } from "./session.ts";
+import type { CallRecord, ForkReason } from "./call-record.ts";
 
 const WIRE_FORK_REASON = {
   none: WireForkReason.UNSPECIFIED,

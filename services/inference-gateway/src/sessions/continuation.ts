@@ -7,7 +7,8 @@ import type { TemplateMessage } from "../completion/message.ts";
 import type { Tools, TemplateVariables } from "../completion/request.ts";
 import { ChainLink } from "./chain.ts";
 import { PromptIds } from "./prompt-ids.ts";
-import type { CallRecord, ForkReason, Session } from "./session.ts";
+import type { CallRecord, ForkReason } from "./call-record.ts";
+import type { Session } from "./session.ts";
 
 /** Turns conversations into text and text into ids, as the policy's model folder says. */
 export interface PromptCodec {
@@ -65,7 +66,7 @@ export async function placePrompt(
   const position = messages.length;
   const asked = codec.render(messages, tools, variables);
   const askedText = asked instanceof Promise ? await asked : asked;
-  const earlier = (session?.candidates(messages, MAX_PARENTS) ?? []).filter((call) => call.policy === policy);
+  const earlier = (session?.tree.candidates(messages, MAX_PARENTS) ?? []).filter((call) => call.policy === policy);
   const echoes = earlier[0];
   for (const parent of earlier) {
     const promptText = await textWithAnswers(parent, conversation, askedText, codec);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which calls of a session are its rollout, where the client names no roles: a program asks for titles and summaries beside it,
 // and sends sub-agents out.
-import type { CallRecord } from "./session.ts";
+import type { CallRecord } from "./call-record.ts";
 import type { Topic } from "./topic.ts";
 
 /** Calls, of which one or more were asked in the course of the same work. */

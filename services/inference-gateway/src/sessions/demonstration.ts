@@ -7,7 +7,7 @@ import type { Codec } from "../completion/complete.ts";
 import { placePrompt, planPrompt, promptOf } from "./continuation.ts";
 import type { Conversation, PromptPlan } from "./continuation.ts";
 import { Session } from "./session.ts";
-import type { CallRecord } from "./session.ts";
+import type { CallRecord } from "./call-record.ts";
 
 /**
  * A given conversation as the calls that would have sampled it, one per assistant message: what SFT trains on. The

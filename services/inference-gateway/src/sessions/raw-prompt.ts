@@ -2,7 +2,8 @@
 // Prompts that come as they are, without a chat template: they continue the call that is their longest exact prefix (I4).
 import type { RawPrompt } from "../completion/request.ts";
 import type { PromptPlace } from "./continuation.ts";
-import type { CallRecord, ForkReason, Session } from "./session.ts";
+import type { CallRecord, ForkReason } from "./call-record.ts";
+import type { Session } from "./session.ts";
 
 export function placeRaw(session: Session | undefined, policy: string, prompt: RawPrompt): PromptPlace {
   const own = (session?.calls ?? []).filter((call) => call.policy === policy && call.position === 0);

@@ -2,9 +2,19 @@
 import { ApiError } from "../completion/api-error.ts";
 import { Session } from "./session.ts";
 
+/** Where a session has gone: the ports of the replica that took it. */
+export interface NewOwner {
+  /** For our own services. */
+  readonly url: string;
+  /** For agents; undefined: it has none that others know. */
+  readonly agentsUrl: string | undefined;
+}
+
 /** All sessions of a gateway: bounded in number and in idle time (I8). */
 export class SessionTable {
   readonly #sessions = new Map<string, Session>();
+  /** Sessions that this gateway had, by name. Only one that leaves gives any away, so it ends with the process. */
+  readonly #moved = new Map<string, NewOwner>();
   /** Names of sessions by their keys. A key lives as long as its session. */
   readonly #names = new Map<string, string>();
   readonly #limit: number;
@@ -33,10 +43,47 @@ export class SessionTable {
     return this.#sessions.get(name);
   }
 
+  all(): Session[] {
+    return [...this.#sessions.values()];
+  }
+
+  /** What a key was issued for: a session that is here, or was. */
+  nameOf(key: string): string | undefined {
+    return this.#names.get(key);
+  }
+
+  /** Undefined: it is here, or never was. */
+  newOwnerOf(name: string): NewOwner | undefined {
+    return this.#moved.get(name);
+  }
+
+  /** From now on the session is not this gateway's: whoever asks for it is led there. */
+  giveAway(session: Session, owner: NewOwner): void {
+    this.#sessions.delete(session.name);
+    this.#moved.set(session.name, owner);
+  }
+
+  /** Takes a session over that another replica had. @returns false where there is one of its name or with its key */
+  adopt(session: Session): boolean {
+    const { name, key } = session;
+    if (this.#sessions.has(name) || this.#moved.has(name)) return false;
+    if (key !== undefined && this.#names.has(key)) return false;
+    this.#sessions.set(name, session);
+    if (key !== undefined) this.#names.set(key, name);
+    return true;
+  }
+
+  /** Whether one more session finds room. */
+  hasRoom(more: number, nowMs: number): boolean {
+    if (this.#sessions.size + more > this.#limit) this.sweep(nowMs);
+    return this.#sessions.size + more <= this.#limit;
+  }
+
   /** The session of that name, made when it is new. @throws ApiError 429 when the table is full of live sessions, 503 when this gateway leaves. */
   open(name: string, nowMs: number): Session {
     let session = this.#sessions.get(name);
     if (session === undefined) {
+      if (this.#moved.has(name)) throw moved();
       if (this.#isLeaving) throw leaving();
       if (this.#sessions.size >= this.#limit && this.sweep(nowMs) === 0) throw this.#full();
       session = new Session(name, nowMs);
@@ -88,6 +135,12 @@ export class SessionTable {
     const message = `all ${this.#limit} sessions are in use; close sessions that have ended (DELETE /s/<session>)`;
     return new ApiError("RESOURCE_EXHAUSTED", "too_many_sessions", message, { retryAfterS: 5 });
   }
+}
+
+/** It went while the request came in; the next one is led there. */
+function moved(): ApiError {
+  const message = "the session has just gone to another gateway: ask again";
+  return new ApiError("UNAVAILABLE", "session_moved", message, { retryAfterS: 1 });
 }
 
 /** Whoever reads this code (`gateway_leaving`) goes to another replica at once. */

@@ -8,7 +8,16 @@ export * from "./browser/browser-task.ts";
 export { beginBrowserTask, checkPage, servePage } from "./browser/browser-task-values.ts";
 export { type ImagePart, imageFault, MAX_IMAGES, type SeenImage } from "./images.ts";
 export { gradeEnvironment, isReward, jsonFault, resetEnvironment, stepEnvironment } from "./environment-values.ts";
-export { ChatClient, type ChatClientOptions, createChatPool, refusal, sendWithRetry } from "./chat/chat-client.ts";
+export {
+  BEGUN,
+  ChatClient,
+  type ChatClientOptions,
+  type ChatPlace,
+  type MovingSession,
+  createChatPool,
+  refusal,
+  sendWithRetry,
+} from "./chat/chat-client.ts";
 export { ConnectionPool, type ConnectionPoolOptions } from "./chat/connection-pool.ts";
 export { type ChatPool, ConnectionError, type HttpAnswer, type HttpRequest } from "./chat/http-exchange.ts";
 export { AgentExecutionEngine, type ModeOptions, type RunOptions } from "./engine/agent-execution-engine.ts";

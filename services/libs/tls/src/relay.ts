@@ -27,11 +27,12 @@ function openTo(target: { host: string; port: number }, { identity, serverName }
 /**
  * For programs that know no client certificates, such as an agent's OpenAI client: it speaks plain text to 127.0.0.1, and
  * leaves the pod encrypted and under this process's name.
+ * @param target  where it leads now, asked for each connection
  */
-export async function startRelay(target: { host: string; port: number }, peer: TlsPeer): Promise<TlsRelay> {
+export async function startRelay(target: () => { host: string; port: number }, peer: TlsPeer): Promise<TlsRelay> {
   const open = new Set<Socket>();
   const server = createServer({ noDelay: true, allowHalfOpen: true }, (near) => {
-    const far = openTo(target, peer);
+    const far = openTo(target(), peer);
     far.setNoDelay(true);
     for (const socket of [near, far]) {
       open.add(socket);

@@ -118,7 +118,7 @@ it("relays plain text of this machine as its own role", async () => {
   using server = identityOf("gateway");
   using caller = identityOf("orchestrator");
   const { server: listening, port } = await echo(server);
-  await using relay = await startRelay({ host: "127.0.0.1", port }, caller.to("gateway"));
+  await using relay = await startRelay(() => ({ host: "127.0.0.1", port }), caller.to("gateway"));
   const { connect: plain } = await import("node:net");
   const socket = plain(relay.port, "127.0.0.1");
   const [chunk] = (await once(socket, "data")) as [Buffer];

@@ -32,6 +32,10 @@ export class ChildGateways implements GatewayChoice, AsyncDisposable {
     return this.#rotation.pick();
   }
 
+  holderOf(session: string, except: Gateway): Promise<Gateway | undefined> {
+    return this.#rotation.holderOf(session, except);
+  }
+
   /** One that is told no more may hold sessions still, but gets no new ones. */
   async update(reached: readonly ReachedGateway[]): Promise<void> {
     const taking = new Set<Gateway>();

@@ -21,15 +21,20 @@ interface Config {
   readonly publicGatewayUrl?: string | undefined;
 }
 
-/** @param opened  closes what this opens */
+/**
+ * @param opened  closes what this opens
+ * @param agentsAt  where connections of agents go now: this replica's port for them, or another's once it is gone
+ */
 export async function openGatewayWays(
   { gatewayUrl, agentGatewayUrl, publicGatewayUrl: publicUrl = agentGatewayUrl }: Config,
   tls: TlsIdentity | undefined,
   opened: AsyncDisposableStack,
+  agentsAt: () => string | undefined = () => agentGatewayUrl,
 ): Promise<GatewayWays> {
   const peer = tls?.to("gateway");
-  const relayUrl = await relayTo(gatewayUrl, tls, opened);
-  const agentUrl = agentGatewayUrl && ((await relayTo(agentGatewayUrl, tls, opened)) ?? agentGatewayUrl);
+  const relayUrl = await relayTo(() => gatewayUrl, tls, opened);
+  const agentRelay = agentGatewayUrl && (await relayTo(() => agentsAt() ?? agentGatewayUrl, tls, opened));
+  const agentUrl = agentRelay ?? agentGatewayUrl;
   return {
     url: relayUrl ?? gatewayUrl,
     access: { connect: peer && connectorTo(peer), relayUrl, agentUrl, publicUrl },
@@ -40,13 +45,16 @@ export async function openGatewayWays(
 
 /** Agents' own clients know no certificates: they reach the gateway through us. Undefined: directly. */
 async function relayTo(
-  url: string,
+  urlNow: () => string,
   tls: TlsIdentity | undefined,
   opened: AsyncDisposableStack,
 ): Promise<string | undefined> {
-  const { protocol, hostname, port } = new URL(url);
-  if (tls === undefined || protocol !== "https:") return undefined;
-  const relay = await startRelay({ host: hostname, port: Number(port || 443) }, tls.to("gateway"));
+  if (tls === undefined || new URL(urlNow()).protocol !== "https:") return undefined;
+  const target = (): { host: string; port: number } => {
+    const { hostname, port } = new URL(urlNow());
+    return { host: hostname, port: Number(port || 443) };
+  };
+  const relay = await startRelay(target, tls.to("gateway"));
   opened.use(relay);
   return `http://127.0.0.1:${relay.port}`;
 }

@@ -24,16 +24,21 @@ interface Options {
 }
 
 interface Replica extends AsyncDisposable {
+  readonly urls: ReplicaUrls;
   readonly ways: GatewayWays;
   readonly gateway: Gateway;
 }
 
 const LOOK_MS = 1_000;
+/** Of replicas that are gone. */
+const MAX_FORMER = 32;
 
 /** The replicas of the gateway as name service tells them now, and how each is reached. */
 export class GatewayReplicas implements GatewayChoice, AsyncDisposable {
   readonly #options: Options;
   readonly #replicas = new Map<string, Replica>();
+  /** Those that are gone, the last one last. Sessions and agents that know them are led on from there. */
+  readonly #former: Replica[] = [];
   readonly #rotation = new GatewayRotation(() => [...this.#replicas.values()].map(({ gateway }) => gateway));
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void>;
@@ -57,6 +62,10 @@ export class GatewayReplicas implements GatewayChoice, AsyncDisposable {
     return this.#rotation.pick();
   }
 
+  holderOf(session: string, except: Gateway): Promise<Gateway | undefined> {
+    return this.#rotation.holderOf(session, except);
+  }
+
   /** Those that take sessions. */
   get reached(): ReachedGateway[] {
     const { taking } = this.#rotation;
@@ -76,18 +85,18 @@ export class GatewayReplicas implements GatewayChoice, AsyncDisposable {
 
   /** A new connection for a program in a sandbox. @param origin  of the base URL that it was told */
   connectProgram(origin: string): Duplex {
-    const all = [...this.#replicas.values()].map(({ ways }) => ways);
-    const named = all.find(({ url, access: { agentUrl } }) => new URL(agentUrl ?? url).origin === origin);
-    const ways = named ?? all[0];
-    if (ways === undefined) throw new Error("no gateway is known");
-    return ways.connectPrograms();
+    const told = ({ ways: { url, access } }: Replica): string => new URL(access.agentUrl ?? url).origin;
+    const named = [...this.#replicas.values()].find((each) => told(each) === origin);
+    const replica = this.#forAgentsOf(named);
+    if (replica === undefined) throw new Error("no gateway is known");
+    return replica.ways.connectPrograms();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed = true;
     clearInterval(this.#timer);
     await this.#looking;
-    const all = [...this.#replicas.values()];
+    const all = [...this.#replicas.values(), ...this.#former.splice(0)];
     this.#replicas.clear();
     await Promise.all(all.map((replica) => replica[Symbol.asyncDispose]()));
   }
@@ -111,16 +120,28 @@ export class GatewayReplicas implements GatewayChoice, AsyncDisposable {
       if (named.has(url)) continue;
       if (replica.gateway.isAnswering) continue;
       this.#replicas.delete(url);
-      await replica[Symbol.asyncDispose]();
+      this.#former.push(replica);
+      if (this.#former.length > MAX_FORMER) await this.#former.shift()?.[Symbol.asyncDispose]();
     }
+  }
+
+  /** The replica itself unless it is gone, else one that answers: there a key opens its session, wherever that is now. */
+  #forAgentsOf(replica: Replica | undefined): Replica | undefined {
+    const all = [...this.#replicas.values()];
+    const known = all.find((each) => each === replica);
+    if (known?.gateway.isGone === false) return known;
+    return all.find(({ gateway }) => gateway.isAnswering) ?? known ?? all[0];
   }
 
   async #open(urls: ReplicaUrls): Promise<Replica> {
     const { tls, connections } = this.#options;
     await using opened = new AsyncDisposableStack();
-    const ways = await openGatewayWays(urls, tls, opened);
+    let replica: Replica | undefined = undefined;
+    const agentsAt = (): string | undefined => this.#forAgentsOf(replica)?.urls.agentGatewayUrl;
+    const ways = await openGatewayWays(urls, tls, opened, agentsAt);
     const gateway = opened.use(new Gateway(urls.gatewayUrl, connections, ways.access));
     const all = opened.move();
-    return { ways, gateway, [Symbol.asyncDispose]: () => all.disposeAsync() };
+    replica = { urls, ways, gateway, [Symbol.asyncDispose]: () => all.disposeAsync() };
+    return replica;
   }
 }

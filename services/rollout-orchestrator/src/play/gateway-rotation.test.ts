@@ -2,7 +2,7 @@
 // Which replica of the gateway holds a session, when replicas leave, die or hang.
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type FakeGateway, startFakeGateway } from "../../test-support/fake-gateway.ts";
 import { Gateway } from "./gateway.ts";
 import { GatewayRotation } from "./gateway-rotation.ts";
@@ -83,6 +83,53 @@ it("gives a dead replica up within a moment where there is another, and opens no
   await expect(ask(session)).rejects.toThrow(/connection failed/);
   expect(performance.now() - from).toBeLessThan(3_000);
   expect(new Set([rotation.pick(), rotation.pick()])).toEqual(new Set([live]));
+});
+
+describe("a replica that has left handed its session to another", () => {
+  let leaver: FakeGateway;
+  let session: GatewaySession;
+
+  beforeEach(async () => {
+    leaver = await startFakeGateway(() => ({ text: "L" }));
+    const all = [stack.use(new Gateway(leaver.url, 4))];
+    session = new GatewaySession(new GatewayRotation(() => all), "moves", { model: "job", terms: TERMS });
+    all.push(live);
+    expect(await ask(session)).toMatchObject({ text: "L" });
+  });
+  afterEach(() => leaver[Symbol.asyncDispose]());
+
+  it("its calls go on there, each as the repeat that it is, and are taken there, though the old one is gone", async () => {
+    fake.takeOver(leaver);
+    await leaver[Symbol.asyncDispose]();
+    const both = await Promise.all([ask(session), ask(session)]);
+    expect(both.map(({ text }) => text)).toEqual(["R", "R"]);
+    expect(fake.seen.map(({ headers }) => headers["x-whetstone-idempotency-key"]).toSorted()).toEqual(["1", "2"]);
+    await session.finish([], AbortSignal.timeout(5_000));
+    expect(session.calls?.map(({ id, text }) => [id, text])).toEqual([
+      ["c0", "L"],
+      ["c1", "R"],
+      ["c2", "R"],
+    ]);
+  });
+
+  it("also where another process is at the old one's address, which does not begin it anew", async () => {
+    fake.takeOver(leaver);
+    expect(await ask(session)).toMatchObject({ text: "R" });
+    expect(leaver.sessions.size).toBe(0);
+  });
+
+  it("also when only its calls are to be taken", async () => {
+    fake.takeOver(leaver);
+    await session.finish([], AbortSignal.timeout(5_000));
+    expect(session.calls).toHaveLength(1);
+  });
+
+  it("where nobody has it, it is lost, and not begun anew", async () => {
+    leaver.forget();
+    await expect(ask(session)).rejects.toMatchObject({ code: "DATA_LOSS" });
+    await expect(session.finish([], AbortSignal.timeout(5_000))).rejects.toMatchObject({ code: "DATA_LOSS" });
+    expect([...leaver.sessions, ...fake.sessions]).toEqual([]);
+  });
 });
 
 it("believes no look right after a loss, and one that says no at once", async () => {

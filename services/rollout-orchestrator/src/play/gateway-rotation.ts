@@ -4,7 +4,8 @@ import type { Gateway, GatewayChoice } from "./gateway.ts";
 
 /**
  * Sessions go to the replicas in turns; one that leaves or does not answer is passed over while there is another. What a replica
- * holds is nowhere else, so a session stays where it was opened (docs/decisions/2026-11-25-several-gateways.md).
+ * holds is nowhere else, so a session stays where it was opened, unless that replica leaves and hands it over
+ * (docs/decisions/2026-11-25-several-gateways.md).
  */
 export class GatewayRotation implements GatewayChoice {
   readonly #all: () => readonly Gateway[];
@@ -20,8 +21,23 @@ export class GatewayRotation implements GatewayChoice {
     const { taking } = this;
     const picked = taking[this.#turn++ % taking.length];
     if (picked === undefined) throw new EpisodeError("INFRASTRUCTURE", "no gateway is known", { code: "UNAVAILABLE" });
-    picked.hasOthers = () => this.#all().some((other) => other !== picked && other.takesSessions);
-    return picked;
+    return this.#amongOthers(picked);
+  }
+
+  /** Asks all of them at once. */
+  async holderOf(session: string, except: Gateway): Promise<Gateway | undefined> {
+    const others = this.#all().filter((each) => each !== except);
+    const asked = others.map(async (gateway) => {
+      if (await gateway.holds(session)) return gateway;
+      throw new Error("not here");
+    });
+    const holder = await Promise.any(asked).catch(() => undefined);
+    return holder && this.#amongOthers(holder);
+  }
+
+  #amongOthers(gateway: Gateway): Gateway {
+    gateway.hasOthers = () => this.#all().some((other) => other !== gateway && other.takesSessions);
+    return gateway;
   }
 
   /** Where all are away, all of them: one may be back before a call gives up. */

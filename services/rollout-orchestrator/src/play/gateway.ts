@@ -3,6 +3,8 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { CallTreeSchema } from "@whetstone/proto/inference/v1/inference";
 import type { ChatMessage as WireMessage, ModelCall } from "@whetstone/proto/types/v1/types";
 import {
+  BEGUN,
+  type ChatPlace,
   ConnectionError,
   type ConnectionPool,
   createChatPool,
@@ -21,7 +23,7 @@ const ATTEMPTS_AMONG_OTHERS = 3;
 const LOOK_MS = 5_000;
 /** A replica that has said nothing for so long hangs, or its machine is gone: who waits there plays again elsewhere. */
 const HANGS_AFTER_MS = 15_000;
-const DISCARD_MS = 5_000;
+const HOLDS_MS = 2_000;
 const LOSS_MS = 3_000;
 
 /** A conversation, and the tools that its template prints. */
@@ -48,10 +50,12 @@ export interface GatewayAccess {
   readonly publicUrl?: string | undefined;
 }
 
-/** Says which replica of the gateway holds a new session. The session stays there. */
+/** Says which replica of the gateway holds a session. */
 export interface GatewayChoice {
-  /** @throws EpisodeError INFRASTRUCTURE where there is none */
+  /** For a new one. It stays there, unless that replica leaves. @throws EpisodeError INFRASTRUCTURE where there is none */
   pick(): Gateway;
+  /** Another replica that has the session; undefined: none says so. */
+  holderOf(session: string, except: Gateway): Promise<Gateway | undefined>;
 }
 
 /** The session interface of one replica, over the one pool that the agents' calls use, too. Alone it is its own choice. */
@@ -65,6 +69,7 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
   readonly #lookPool: ConnectionPool;
   #answeredAt = performance.now();
   #isAnswering = true;
+  #isGone = false;
   #lostAt = Number.NEGATIVE_INFINITY;
   readonly #url: URL;
   readonly #access: GatewayAccess;
@@ -80,6 +85,24 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
     return this;
   }
 
+  holderOf(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  /** Whether a session is here, and not on its way elsewhere. Never throws. */
+  async holds(session: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(HOLDS_MS);
+    const request: HttpRequest = { method: "GET", path: this.#path(session), headers: {}, signal };
+    const answer = await sendWithRetry(this.#lookPool, request, 1).catch(() => undefined);
+    return answer?.status === 200;
+  }
+
+  /** Where our own client finds a session that is here. */
+  place(session: string): ChatPlace {
+    const { pool, reconnects } = this;
+    return { baseUrl: `${this.#url.origin}${this.#path(session)}`, pool, reconnects };
+  }
+
   /** How often a call is made in all before its connection counts as lost. */
   readonly reconnects = (): number => {
     if (!this.hasOthers()) return ATTEMPTS;
@@ -91,7 +114,11 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
     const path = `${this.#url.pathname.replace(/\/$/, "")}/healthz`;
     const signal = AbortSignal.timeout(LOOK_MS);
     const request: HttpRequest = { method: "GET", path, headers: {}, signal };
-    const answer = await sendWithRetry(this.#lookPool, request, 1).catch(() => undefined);
+    let isGone = false;
+    const answer = await sendWithRetry(this.#lookPool, request, 1).catch((error: unknown) => {
+      isGone = error instanceof ConnectionError;
+    });
+    this.#isGone = isGone;
     this.#isAnswering = answer !== undefined;
     if (answer !== undefined) {
       this.#answeredAt = performance.now();
@@ -105,6 +132,11 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
   /** Whether it answered the last look. */
   get isAnswering(): boolean {
     return this.#isAnswering;
+  }
+
+  /** Whether nobody was there at the last look. One that hangs still has its connections. */
+  get isGone(): boolean {
+    return this.#isGone;
   }
 
   get #hangs(): boolean {
@@ -152,10 +184,11 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
     return (JSON.parse(new TextDecoder().decode(answer.body)) as { key: string }).key;
   }
 
-  /** All calls of a session, token-exact; the session is gone afterwards. */
-  async takeCalls(session: string, signal: AbortSignal): Promise<ModelCall[]> {
+  /** All calls of a session, token-exact; the session is gone afterwards. @param hasBegun  then it must be here */
+  async takeCalls(session: string, hasBegun: boolean, signal: AbortSignal): Promise<ModelCall[]> {
     const path = `${this.#path(session)}/calls?close=true`;
-    return this.#calls({ method: "GET", path, headers: { accept: PROTOBUF }, signal });
+    const headers = { accept: PROTOBUF, ...(hasBegun && { [BEGUN]: "true" }) };
+    return this.#calls({ method: "GET", path, headers, signal });
   }
 
   /** The calls that would have sampled a given conversation. */
@@ -168,12 +201,6 @@ export class Gateway implements GatewayChoice, AsyncDisposable {
     const headers = { accept: PROTOBUF, "content-type": "application/json" };
     const body = JSON.stringify({ model, messages: messages.map(toOpenAi), ...(tools.length > 0 && { tools }) });
     return this.#calls({ method: "POST", path: `${this.#path(session)}/render`, headers, body, signal });
-  }
-
-  /** Drops a session nobody will ask for; a gateway that does not hear it drops it when it has been idle. */
-  discard(session: string): void {
-    const signal = AbortSignal.timeout(DISCARD_MS);
-    this.takeCalls(session, signal).catch(() => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

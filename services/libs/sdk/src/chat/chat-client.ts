@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-import { abortReason, sleep, type WhetstoneError } from "@whetstone/core";
+import { abortReason, type ErrorCode, sleep, type WhetstoneError } from "@whetstone/core";
 import { EpisodeError, PromptTooLongError } from "../failure.ts";
 import type { ChatOptions, ModelAnswer, ModelEndpoint, RolloutClient } from "../rollout-client.ts";
 import type { ChatMessage } from "../types.ts";
 import { ConnectionPool, type ConnectionPoolOptions } from "./connection-pool.ts";
 import { type ChatPool, ConnectionError, exchange, type HttpAnswer, type HttpRequest } from "./http-exchange.ts";
 import { encodeRequest, readAnswer, readError } from "./openai-wire.ts";
+
+/** Where a session of a server with several replicas is. */
+export interface ChatPlace {
+  /** As `baseUrl` of ChatClientOptions. */
+  readonly baseUrl: string;
+  readonly pool: ChatPool;
+  /** As in ChatClientOptions, of this place. */
+  readonly reconnects?: (() => number) | undefined;
+}
+
+/** A session of a server with several replicas, which may go from one to another. */
+export interface MovingSession {
+  /** Where it is, as far as is known. */
+  readonly place: () => ChatPlace;
+  /** Looks where it is when the server at a place is lost, or does not have it any more; false: nowhere. */
+  readonly follow: (lost: ChatPlace) => Promise<boolean>;
+}
 
 export interface ChatClientOptions {
   /** Up to and without "/v1": "http://127.0.0.1:8080/s/abc". */
@@ -18,6 +35,11 @@ export interface ChatClientOptions {
   readonly apiRetries?: number | undefined;
   /** Calls in all when the connection fails, asked at each failure. Default: as `apiRetries`. */
   readonly reconnects?: (() => number) | undefined;
+  /**
+   * Where its requests go instead of `baseUrl`. Given, the server is told whether it must have the session, so that it does not
+   * begin another of the same name.
+   */
+  readonly session?: MovingSession | undefined;
 }
 
 /** A waiting call holds a connection: fewer would bound the episodes at once, and ports of one address end at 28,000. */
@@ -35,20 +57,21 @@ export function createChatPool(
 /** Talks to any server with an OpenAI-compatible `/v1/chat/completions`. One client per session: calls are numbered. */
 export class ChatClient implements RolloutClient {
   readonly endpoint: ModelEndpoint;
-  readonly #pool: ChatPool;
   readonly #ownsPool: boolean;
-  readonly #path: string;
+  readonly #place: ChatPlace;
   readonly #model: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #attempts: number;
-  readonly #reconnects: (() => number) | undefined;
+  readonly #session: MovingSession | undefined;
+  /** The server has the session. */
+  #hasBegun: boolean;
   #calls = 0;
 
   constructor(options: ChatClientOptions) {
     const url = new URL(options.baseUrl);
     this.#ownsPool = options.pool === undefined;
-    this.#pool = options.pool ?? createChatPool(url.origin);
-    this.#path = `${url.pathname.replace(/\/$/, "")}/v1/chat/completions`;
+    const { baseUrl, pool = createChatPool(url.origin), reconnects } = options;
+    this.#place = { baseUrl, pool, reconnects };
     this.#model = options.model;
     const { model, apiKey = NO_KEY } = options;
     this.endpoint = { baseUrl: `${options.baseUrl.replace(/\/$/, "")}/v1`, apiKey, model };
@@ -57,26 +80,46 @@ export class ChatClient implements RolloutClient {
       ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
     };
     this.#attempts = options.apiRetries ?? 4;
-    this.#reconnects = options.reconnects;
+    this.#session = options.session;
+    this.#hasBegun = options.apiKey !== undefined;
   }
 
   async chat(messages: readonly ChatMessage[], options: ChatOptions): Promise<ModelAnswer> {
-    const request = this.#request(messages, options);
-    const answer = await sendWithRetry(this.#pool, request, this.#attempts, this.#reconnects);
-    if (answer.status === 200) return readAnswer(answer.body);
-    throw refusal(answer);
+    const answer = await this.#send(this.#request(messages, options));
+    if (answer.status !== 200) throw refusal(answer);
+    this.#hasBegun = true;
+    return readAnswer(answer.body);
   }
 
   async close(): Promise<void> {
-    if (this.#ownsPool) await this.#pool.destroy();
+    if (this.#ownsPool) await this.#place.pool.destroy();
   }
 
-  #request(messages: readonly ChatMessage[], options: ChatOptions): HttpRequest {
+  /** One request, wherever its session goes meanwhile. */
+  async #send(request: Omit<HttpRequest, "path">): Promise<HttpAnswer> {
+    for (let moves = 0; ; moves++) {
+      const place = this.#session?.place() ?? this.#place;
+      const { baseUrl, pool, reconnects } = place;
+      const path = `${new URL(baseUrl).pathname.replace(/\/$/, "")}/v1/chat/completions`;
+      const answer = await sendWithRetry(pool, { ...request, path }, this.#attempts, reconnects).catch(
+        (error: unknown) => {
+          if (error instanceof ConnectionError) return error;
+          throw error;
+        },
+      );
+      const isLost = answer instanceof ConnectionError || isNotHere(answer);
+      if (isLost && moves < MAX_MOVES && (await this.#session?.follow(place)) === true) continue;
+      if (answer instanceof ConnectionError) throw answer;
+      return answer;
+    }
+  }
+
+  #request(messages: readonly ChatMessage[], options: ChatOptions): Omit<HttpRequest, "path"> {
     return {
       method: "POST",
-      path: this.#path,
       headers: {
         ...this.#headers,
+        ...(this.#session !== undefined && this.#hasBegun && { [BEGUN]: "true" }),
         "x-whetstone-role": options.role,
         "x-whetstone-timeout-ms": String(Math.max(1, Math.ceil(Math.min(options.remainingMs, MAX_TIMEOUT_MS)))),
         // A repeat after a lost connection joins the first request; it must not be a second sample.
@@ -88,6 +131,10 @@ export class ChatClient implements RolloutClient {
   }
 }
 
+/** Says to a gateway that it must have the request's session. */
+export const BEGUN = "x-whetstone-begun";
+/** Of one request. */
+const MAX_MOVES = 4;
 /** Most OpenAI clients refuse to start without one. */
 const NO_KEY = "none";
 /** What servers accept in a header that becomes a timer. */
@@ -129,24 +176,38 @@ function isLeaving(answer: HttpAnswer | undefined): boolean {
 /** What a gateway answers that is about to end, to whoever would begin a session there. */
 const LEAVING = "gateway_leaving";
 
+/** Whether a gateway says that it has no such session. */
+function isNotHere({ status, body }: HttpAnswer): boolean {
+  return status === 404 && readError(body).code === NOT_HERE;
+}
+
+/** What a gateway answers that does not have a session which was begun. */
+const NOT_HERE = "session_not_here";
+
 function pauseMs(attempt: number, answer: HttpAnswer | undefined): number {
   const asked = Number(answer?.headers["retry-after"]) * 1000;
   const own = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
   return asked > 0 ? Math.min(asked, LONGEST_PAUSE_MS) : own;
 }
 
+const CODE_FAILURES: Readonly<Record<string, ErrorCode>> = { [LEAVING]: "HANDED_BACK", [NOT_HERE]: "DATA_LOSS" };
+const STATUS_FAILURES: Readonly<Record<number, ErrorCode>> = {
+  408: "DEADLINE_EXCEEDED",
+  409: "CONFLICT",
+  410: "CONFLICT",
+  429: "RESOURCE_EXHAUSTED",
+  503: "UNAVAILABLE",
+  504: "DEADLINE_EXCEEDED",
+};
+
 /** The one seam from HTTP statuses to failure classes. */
 export function refusal({ status, body }: HttpAnswer): WhetstoneError {
   const { code, message } = readError(body);
   const text = `the model server answered ${status}: ${message}`;
   if (code === "context_length_exceeded") return new PromptTooLongError(text);
-  if (code === LEAVING) return new EpisodeError("INFRASTRUCTURE", text, { code: "HANDED_BACK" });
-  if (status === 429) return new EpisodeError("INFRASTRUCTURE", text, { code: "RESOURCE_EXHAUSTED" });
-  if (status === 504 || status === 408) return new EpisodeError("INFRASTRUCTURE", text, { code: "DEADLINE_EXCEEDED" });
-  if (status >= 500)
-    return new EpisodeError("INFRASTRUCTURE", text, { code: status === 503 ? "UNAVAILABLE" : "ENGINE_FAILED" });
-  if (status === 404 && code === "model_not_found")
-    return new EpisodeError("INFRASTRUCTURE", text, { code: "NOT_FOUND" });
-  if (status === 409 || status === 410) return new EpisodeError("INFRASTRUCTURE", text, { code: "CONFLICT" });
+  const isUnknownModel = status === 404 && code === "model_not_found";
+  const failure = CODE_FAILURES[code] ?? (isUnknownModel ? "NOT_FOUND" : STATUS_FAILURES[status]);
+  if (failure !== undefined) return new EpisodeError("INFRASTRUCTURE", text, { code: failure });
+  if (status >= 500) return new EpisodeError("INFRASTRUCTURE", text, { code: "ENGINE_FAILED" });
   return new EpisodeError("TASK", text, { code: "INVALID_ARGUMENT" });
 }
