@@ -373,4 +373,13 @@ export const GATEWAY: readonly Mend[] = [
     test: "services/inference-gateway/src/odd-values.test.ts",
     only: "a tool's name",
   },
+  {
+    row: "one of two gateways told to end (SIGTERM)",
+    without: "the way of a session to another gateway",
+    file: "services/inference-gateway/src/handover/departure.ts",
+    find: "await this.#moves.run(() => this.#handOver(session, peers, over), over)",
+    replace: "await sleep(LOOK_MS)",
+    test: "services/inference-gateway/src/handover/handover.test.ts",
+    only: "that moves after the third is one chain",
+  },
 ];
