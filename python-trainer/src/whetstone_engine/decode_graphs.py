@@ -88,7 +88,8 @@ class DecodeGraphs:
         step, graph = DecodeStep(self._model, self._attention, count, width), torch.cuda.CUDAGraph()
         # Nothing is cached, so that sequences of one token are computed, which write to the spare block.
         step.fill(_NO_TABLE, *(_NO_TABLE.length[:0],) * 2)
-        self._stream.wait_stream(torch.cuda.current_stream())
+        # The host's copy is filled again at once.
+        torch.cuda.current_stream().synchronize()
         with torch.cuda.stream(self._stream):
             step.compute()  # kernels are compiled, and workspaces taken, before anything is recorded
             # Other threads load weights meanwhile.
