@@ -363,12 +363,17 @@ export const ROTATING: readonly Stage[] = [
   {
     name: "one machine: several gateways",
     project: "unit",
-    tests: ["tests/faults/gateways.test.ts", "tests/faults/gateways-under-load.test.ts"],
+    tests: [
+      "tests/faults/gateways.test.ts",
+      "tests/faults/gateways-under-load.test.ts",
+      "tests/faults/gateways-leaving.test.ts",
+    ],
     environment: { WHETSTONE_GATEWAY_SWITCHES: "10" },
-    minutes: 6,
+    minutes: 8,
     paths: [
       "services/controller/src/fleet",
       "services/inference-gateway/src/fleet",
+      "services/inference-gateway/src/handover",
       "services/inference-gateway/src/sessions",
       "services/rollout-orchestrator/src/play",
       "tests/support/gateway-fleet.ts",
