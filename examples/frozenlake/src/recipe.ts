@@ -4,7 +4,7 @@ import { type AlgorithmSettings, grpo } from "@whetstone/sdk";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
-export const GRPO_STEPS = 30;
+export const GRPO_STEPS = 20;
 export const DEMONSTRATIONS = 4096;
 const SFT_STEPS = 8;
 /** Standard deviation of random weights that learn soon: 0.02, the default, is for models ten times as wide. */
@@ -86,13 +86,16 @@ export const POLICY_GRADIENT = {
   epochs: 2,
 } as const;
 
-/** GRPO on random maps: teaches to reach the goal. */
+/**
+ * GRPO on random maps: teaches to reach the goal. Groups whose episodes end alike are replaced (DAPO): half of them say nothing after
+ * ten batches, and without others in their place 30 batches end between 0.72 and 0.80.
+ */
 export function grpoJob(options: QuickstartOptions, modelPath: string): JsonObject {
   return rlJob(
     options,
     modelPath,
     `quickstart-grpo-${options.seed}`,
-    grpo({ ...POLICY_GRADIENT, clipHigh: 0.28, wholeGroups: true }),
+    grpo({ ...POLICY_GRADIENT, clipHigh: 0.28, wholeGroups: true, dynamicSampling: {} }),
   );
 }
 
