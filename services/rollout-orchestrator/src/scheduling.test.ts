@@ -109,9 +109,10 @@ describe("back pressure", () => {
     await setup.start({ envAddress: runner.address, maxEpisodes: 32, loadIntervalMs: 0 });
     const job = await setup.newJob({}, { environment: { kind: "frozenlake" } });
     setup.script = () => ({ text: "?", delayMs: 60 });
-    const limits = { episodeTimeout: { seconds: 1n, nanos: 0 }, retryLimit: 0 };
-    for (let sample = 0; sample < 12; sample += 1) await setup.send(job, sample, { limits });
-    for (let sample = 0; sample < 12; sample += 1)
+    // Many times what one takes to play, and less than what all of them take, one after the other.
+    const limits = { episodeTimeout: { seconds: 5n, nanos: 0 }, retryLimit: 0 };
+    for (let sample = 0; sample < 24; sample += 1) await setup.send(job, sample, { limits });
+    for (let sample = 0; sample < 24; sample += 1)
       expect((await setup.sealed(job, sample, 30_000)).summary).toMatchObject({
         ...{ failureClass: FailureClass.NONE, attempt: 1 },
       });
