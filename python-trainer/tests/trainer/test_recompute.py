@@ -40,7 +40,7 @@ def computed_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             seen.append(1)
             return function(*inner)  # pyright: ignore[reportCallIssue]
 
-        return checkpoint(once, *given, use_reentrant=use_reentrant)  # pyright: ignore[reportReturnType]
+        return checkpoint(once, *given, use_reentrant=use_reentrant)
 
     monkeypatch.setattr("whetstone_models.transformer.checkpoint", counted)
     return seen

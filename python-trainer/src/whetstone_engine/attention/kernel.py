@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import triton
-import triton.language as tl
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from whetstone_engine.attention.pool import Pool
