@@ -11,6 +11,25 @@ export const LONGEST: readonly FileStage[] = [
     paths: ["services/controller/src/fleet", "services/controller/src/loop"],
   },
   {
+    name: "one machine: several gateways",
+    project: "unit",
+    tests: [
+      "tests/faults/gateways.test.ts",
+      "tests/faults/gateways-under-load.test.ts",
+      "tests/faults/gateways-leaving.test.ts",
+    ],
+    environment: { WHETSTONE_GATEWAY_SWITCHES: "10" },
+    minutes: 8,
+    paths: [
+      "services/controller/src/fleet",
+      "services/inference-gateway/src/fleet",
+      "services/inference-gateway/src/handover",
+      "services/inference-gateway/src/sessions",
+      "services/rollout-orchestrator/src/play",
+      "tests/support/gateway-fleet.ts",
+    ],
+  },
+  {
     name: "one machine: a served policy under faults",
     project: "unit",
     tests: ["tests/faults/serving.test.ts"],

@@ -361,25 +361,6 @@ export const ROTATING: readonly Stage[] = [
     paths: ["tests/e2e/browsers.ts", "services/env-runner/browser.Dockerfile", "services/libs/browser/src/chromium"],
   },
   {
-    name: "one machine: several gateways",
-    project: "unit",
-    tests: [
-      "tests/faults/gateways.test.ts",
-      "tests/faults/gateways-under-load.test.ts",
-      "tests/faults/gateways-leaving.test.ts",
-    ],
-    environment: { WHETSTONE_GATEWAY_SWITCHES: "10" },
-    minutes: 8,
-    paths: [
-      "services/controller/src/fleet",
-      "services/inference-gateway/src/fleet",
-      "services/inference-gateway/src/handover",
-      "services/inference-gateway/src/sessions",
-      "services/rollout-orchestrator/src/play",
-      "tests/support/gateway-fleet.ts",
-    ],
-  },
-  {
     name: "one machine: other people's environments",
     project: "unit",
     tests: [
