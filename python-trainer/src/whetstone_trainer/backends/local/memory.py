@@ -59,7 +59,7 @@ class TokenBudget:
 
     def halve(self, micro: MicroBatch) -> None:
         """After `micro` did not fit. Raises TrainerError if it is a single sequence, and nothing less can be kept."""
-        tokens = len(micro.token_ids_T)
+        tokens = sum(tree.length for tree in micro.trees)
         if self.ranks.count > 1:
             # The other ranks wait within this pass and cannot begin it anew.
             message = (

@@ -15,13 +15,14 @@ from torch import Tensor
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
 from whetstone_trainer.algorithms.aggregation import token_weights
+from whetstone_trainer.backends.local import pass_sizes
 from whetstone_trainer.batch.packing import Tree, build_trees, cut_by_tokens
 from whetstone_trainer.batch.rows import WHOLE, Row
 from whetstone_trainer.contract.settings import AlgorithmSettings
 
-# On a CPU a pass that stays in the cache is faster, measured: 4,096 tokens take 15 % less time than 16,384. Of a wide
-# model 2,048 take no more time than 4,096, and a third less memory: a pass has so many hidden values, of all layers.
-CPU_TOKENS, LEAST_CPU_TOKENS, CPU_VALUES = 4096, 1024, 2**24
+# On a CPU a pass that stays in the cache is faster, measured: 2,048 tokens take no more time than 4,096, and two thirds
+# of the memory; 16,384 take more. Of a wide model fewer do: a pass has so many hidden values, of all layers.
+CPU_TOKENS, LEAST_CPU_TOKENS, CPU_VALUES = 2048, 1024, 2**24
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class Supports:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """T ids with M trained tokens of one forward pass; N trained tokens of the rows that they stand for."""
+    """T ids with M trained tokens of one forward pass; N trained tokens of the rows that they stand for.
+
+    After the trees' own T and M may come some that only round the size of the pass: none of the N is one of them.
+    """
 
     # The trees of the pass, one after the other.
     trees: list[Tree]
@@ -95,12 +99,13 @@ def micro_batches(
     """Cuts rows into forward passes of at most `token_budget` ids; at least one sequence each.
 
     Not `packed`: each distinct row is a sequence of its own, which is going to be padded. `token_values`: hidden values
-    that the model's layers have for a token.
+    that the model's layers have for a token. On a CPU the size of a packed pass is rounded up (`pass_sizes`).
     """
     trees = build_trees(rows, token_budget if packed else 0)
-    budget = min(token_budget, cpu_tokens(token_values)) if device.type == "cpu" else token_budget
+    is_cpu = device.type == "cpu"
+    budget = min(token_budget, cpu_tokens(token_values)) if is_cpu else token_budget
     for chosen in cut_by_tokens(trees, budget, padded=not packed):
-        yield _assemble(chosen, device)
+        yield _assemble(chosen, device, is_rounded=packed and is_cpu)
 
 
 def cpu_tokens(token_values: int) -> int:
@@ -108,7 +113,7 @@ def cpu_tokens(token_values: int) -> int:
     return min(CPU_TOKENS, max(LEAST_CPU_TOKENS, CPU_VALUES // token_values))
 
 
-def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
+def _assemble(trees: list[Tree], device: torch.device, is_rounded: bool) -> MicroBatch:
     starts = np.cumsum([0, *(tree.length for tree in trees)]).tolist()
     branches = [(start, branch) for start, tree in zip(starts, trees, strict=False) for branch in tree.branches]
     firsts = [branch.first for _, branch in branches]
@@ -117,18 +122,21 @@ def _assemble(trees: list[Tree], device: torch.device) -> MicroBatch:
         own = np.arange(next_token, next_token + len(branch.first.positions))
         tokens_of_rows += [own] * len(branch.rows)
         next_token += len(own)
+    predictors_M = np.concatenate([offset + branch.predictors() for offset, branch in branches])
+    more = pass_sizes.rounding(starts[-1], predictors_M) if is_rounded else pass_sizes.NONE
+    no_ids_T, no_ids_M = (np.zeros(count, dtype=np.int64) for count in (more.tokens, len(more.predictors)))
 
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(device)
+    def tensor(*arrays: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.concatenate(arrays)).to(device)
 
     return MicroBatch(
         trees,
-        tensor(np.concatenate([tree.token_ids() for tree in trees])),
-        tensor(np.concatenate([tree.positions() for tree in trees])),
-        tensor(np.concatenate([offset + branch.predictors() for offset, branch in branches])),
-        tensor(np.concatenate([row.token_ids[row.positions] for row in firsts])),
-        tensor(np.concatenate([row.temperatures for row in firsts])),
-        tensor(np.concatenate(tokens_of_rows)),
+        tensor(*(tree.token_ids() for tree in trees), no_ids_T),
+        tensor(*(tree.positions() for tree in trees), no_ids_T),
+        tensor(predictors_M, more.predictors),
+        tensor(*(row.token_ids[row.positions] for row in firsts), no_ids_M),
+        tensor(*(row.temperatures for row in firsts), np.ones(len(more.predictors), dtype=np.float32)),
+        tensor(*tokens_of_rows),
         [row for _, branch in branches for row in branch.rows],
         np.repeat(np.arange(len(tokens_of_rows)), [len(own) for own in tokens_of_rows]),
         _supports(firsts, device),

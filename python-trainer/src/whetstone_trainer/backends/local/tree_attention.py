@@ -49,8 +49,10 @@ class TreeAttention:
         if flash_trees.fits(query):
             return self._flash(query, key, value)
         sizes = [block.tokens for block in self._blocks]
-        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), strict=True)
-        return torch.cat([block(*part) for block, part in zip(self._blocks, parts, strict=True)])
+        # Tokens after the trees only round the size of the pass: they attend to nothing.
+        rest = len(query) - sum(sizes)
+        *parts, (unread, _, _) = zip(*(one.split([*sizes, rest]) for one in (query, key, value)), strict=True)
+        return torch.cat([*(block(*part) for block, part in zip(self._blocks, parts, strict=True)), unread])
 
     @cached_property
     def _flash(self) -> flash_trees.FlashTrees:
