@@ -10,7 +10,7 @@ import { keepModel, prepare, runJob } from "./src/jobs.ts";
 import { type LearnRun, learnRun, learnTable } from "./src/learn-table.ts";
 import { integer, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
-import { rlJob, safeJob, sftJob, wayJob, WIDE_SPREAD } from "./src/recipe.ts";
+import { rlJob, safeJob, sftJob, wayJob } from "./src/recipe.ts";
 
 const LONG_STEPS = "160";
 
@@ -35,7 +35,7 @@ const seeds = values.seeds.split(",").map((seed) => integer("--seeds", seed, 0, 
 const options: QuickstartOptions = {
   seed: 1,
   lag: 1,
-  steps: integer("--steps", values.steps ?? (values.long ? LONG_STEPS : "24"), 1, 100_000),
+  steps: integer("--steps", values.steps ?? (values.long ? LONG_STEPS : "16"), 1, 100_000),
   heldOut: integer("--held-out", values["held-out"] ?? (values.long ? "400" : "100"), 1, 100_000),
   trainerThreads: integer("--trainer-threads", values["trainer-threads"], 1, 256),
   data: values.data,
@@ -61,7 +61,7 @@ async function learn(data: string): Promise<void> {
 async function learnLong(data: string): Promise<void> {
   for (const seed of seeds) {
     const own = { ...options, seed };
-    const { model, demonstrations } = prepare(seed, data, WIDE_SPREAD);
+    const { model, demonstrations } = prepare(seed, data);
     await using platform = await Platform.start(data, model, options.trainerThreads);
     const format = keepModel(await runJob(platform, sftJob(own, model, demonstrations)), join(data, "models/format"));
     const safe = keepModel(await runJob(platform, safeJob(own, format)), join(data, "models/safe"));

@@ -5,13 +5,10 @@ import { join, resolve } from "node:path";
 import { keepModel, prepare, runJob } from "./src/jobs.ts";
 import { BadInput, parseOptions, type QuickstartOptions } from "./src/options.ts";
 import { Platform } from "./src/platform.ts";
-import { GRPO_STEPS, grpoJob, sftJob, WIDE_SPREAD } from "./src/recipe.ts";
+import { GRPO_STEPS, grpoJob, sftJob } from "./src/recipe.ts";
 import { writeReport } from "./src/report.ts";
 import { replaysOf } from "./src/replays.ts";
 import { type QuickstartResult, resultOf } from "./src/result.ts";
-
-/** More teach no more of the form from such weights. */
-const SFT_EPOCHS = 2;
 
 try {
   const options = parseOptions(process.argv.slice(2), GRPO_STEPS);
@@ -24,12 +21,12 @@ try {
 
 async function quickstart(options: QuickstartOptions, data: string): Promise<QuickstartResult> {
   const startedAt = performance.now();
-  const { model, demonstrations } = prepare(options.seed, data, WIDE_SPREAD);
+  const { model, demonstrations } = prepare(options.seed, data);
   await using platform = await Platform.start(data, model, options.trainerThreads);
   const setupWallSeconds = (performance.now() - startedAt) / 1000;
   console.log(`services are up after ${setupWallSeconds.toFixed(1)} s; logs are in ${join(options.data, "logs")}`);
 
-  const sft = await runJob(platform, sftJob(options, model, demonstrations, SFT_EPOCHS));
+  const sft = await runJob(platform, sftJob(options, model, demonstrations));
   const format = keepModel(sft, join(data, "models/format"));
   const grpo = await runJob(platform, grpoJob(options, format));
   keepModel(grpo, join(data, "models/goal"));

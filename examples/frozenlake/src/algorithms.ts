@@ -15,10 +15,8 @@ import {
   rloo,
   sapo,
 } from "@whetstone/sdk";
-import { POLICY_GRADIENT } from "./recipe.ts";
+import { CLIPPED, POLICY_GRADIENT } from "./recipe.ts";
 
-/** Bounds of the ratio that all losses which clip tokens share here. */
-const CLIPPED = { ...POLICY_GRADIENT, clipHigh: 0.28 };
 /** For CISPO, whose loss holds no token that went too far, and ReMax, whose baseline is one episode: both lost the form of an answer. */
 const NEAR_START = { kl: { coefficient: 0.1 } } as const;
 

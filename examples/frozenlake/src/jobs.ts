@@ -7,21 +7,17 @@ import { writeDemonstrations } from "./demonstrations.ts";
 import { BadInput } from "./options.ts";
 import { type Platform, whet } from "./platform.ts";
 import { progressPrinter } from "./progress.ts";
-import { DEMONSTRATIONS, trainSeeds } from "./recipe.ts";
+import { DEMONSTRATIONS, SPREAD, trainSeeds } from "./recipe.ts";
 import type { AuditCounts, FinishedJob } from "./result.ts";
 
-/**
- * A fresh data folder with a random model and the demonstrations.
- * @param spread  standard deviation of the model's weights
- * @throws BadInput while a runtime uses the folder
- */
-export function prepare(seed: number, data: string, spread = 0.02): { model: string; demonstrations: string } {
+/** A fresh data folder with a random model and the demonstrations. @throws BadInput while a runtime uses the folder. */
+export function prepare(seed: number, data: string): { model: string; demonstrations: string } {
   const { running } = JSON.parse(whet("status", "--data", data, "--json")) as { running: boolean };
   if (running) throw new BadInput(`a runtime is running in ${data}: end it with \`npx whet down --data ${data}\``);
   rmSync(data, { recursive: true, force: true });
   mkdirSync(data, { recursive: true });
   const model = join(data, "models/start");
-  const weights = ["--seed", String(seed), "--initializer-range", String(spread)];
+  const weights = ["--seed", String(seed), "--initializer-range", String(SPREAD)];
   whet("models", "init", model, "--preset", "tiny", ...weights);
   const demonstrations = join(data, "demonstrations.jsonl");
   writeDemonstrations(demonstrations, trainSeeds(seed).demonstrations, DEMONSTRATIONS);

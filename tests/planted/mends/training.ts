@@ -205,6 +205,14 @@ export const TRAINING: readonly Mend[] = [
     only: "a_bound_that_is_none",
   },
   {
+    row: "Episodes of mixed lengths were trained on a CPU",
+    without: "rounded sizes of passes",
+    file: "python-trainer/src/whetstone_trainer/backends/local/pass_sizes.py",
+    find: "step = 1 << max(0, count.bit_length() - 4)",
+    replace: "step = 1",
+    test: "python-trainer/tests/trainer/test_pass_sizes.py",
+  },
+  {
     row: "A model folder with NaN weights",
     without: "the check of loaded weights",
     file: "python-trainer/src/whetstone_trainer/backends/local/policy.py",
