@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example of README's "On a cluster", as it stands there but for one step instead of sixty.
+// The example of README's "On a cluster", as it stands there, for one step.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

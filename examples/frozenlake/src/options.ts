@@ -14,7 +14,8 @@ export interface QuickstartOptions {
   readonly data: string;
 }
 
-const USAGE = `usage: quickstart.ts [--seed 1] [--lag 1] [--steps 30] [--held-out 200] [--trainer-threads 1] [--data .whetstone/quickstart]`;
+const usage = (steps: number): string =>
+  `usage: quickstart.ts [--seed 1] [--lag 1] [--steps ${steps}] [--held-out 200] [--trainer-threads 1] [--data .whetstone/quickstart]`;
 
 /** Input that cannot be used; the message is for the user. */
 export class BadInput extends Error {}
@@ -24,7 +25,7 @@ export function parseOptions(argv: readonly string[], defaultSteps: number): Qui
   try {
     return parse(argv, defaultSteps);
   } catch (error) {
-    throw new BadInput(`${(error as Error).message}\n${USAGE}`);
+    throw new BadInput(`${(error as Error).message}\n${usage(defaultSteps)}`);
   }
 }
 
@@ -43,7 +44,7 @@ function parse(argv: readonly string[], defaultSteps: number): QuickstartOptions
     },
   });
   if (values.help) {
-    console.log(USAGE);
+    console.log(usage(defaultSteps));
     process.exit(0);
   }
   return {
