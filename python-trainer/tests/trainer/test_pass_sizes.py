@@ -45,6 +45,14 @@ def test_passes_of_mixed_lengths_have_few_sizes() -> None:
     assert len(sizes["tokens"]) <= 40
 
 
+def test_no_pass_is_rounded_beyond_what_the_job_allows() -> None:
+    rows = [of_length(row, 111 if row.episode else 901) for row in make_rows(40)]
+    found = [(sum(tree.length for tree in one.trees), len(one.token_ids_T)) for one in micro_batches(rows, 777, CPU)]
+    assert {size for _, size in found[:-2]} == {777}
+    # A sequence alone may be longer than that, and is not made longer still.
+    assert found[-1][0] == found[-1][1] > 777
+
+
 def of_length(row: Row, length: int) -> Row:
     """Its trained tokens are the last ones of so many, none of which it shares."""
     rng = np.random.default_rng(length + row.episode)
@@ -56,7 +64,7 @@ def of_length(row: Row, length: int) -> Row:
 def test_what_rounds_a_pass_changes_no_number(long: bool, model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [with_long_prompt(row, 0) if long else row for row in make_rows(31)]
     rounded = computed(model_path, rows)
-    monkeypatch.setattr(pass_sizes, "rounding", lambda tokens, predictors_M: pass_sizes.NONE)
+    monkeypatch.setattr(pass_sizes, "rounding", lambda *_: pass_sizes.NONE)
     exact = computed(model_path, rows)
     assert rounded[0] > exact[0]
     for found, expected in zip(rounded[1:], exact[1:], strict=True):

@@ -99,13 +99,14 @@ def micro_batches(
     """Cuts rows into forward passes of at most `token_budget` ids; at least one sequence each.
 
     Not `packed`: each distinct row is a sequence of its own, which is going to be padded. `token_values`: hidden values
-    that the model's layers have for a token. On a CPU the size of a packed pass is rounded up (`pass_sizes`).
+    that the model's layers have for a token. On a CPU the size of a packed pass is rounded up within `token_budget`
+    (`pass_sizes`).
     """
     trees = build_trees(rows, token_budget if packed else 0)
     is_cpu = device.type == "cpu"
     budget = min(token_budget, cpu_tokens(token_values)) if is_cpu else token_budget
     for chosen in cut_by_tokens(trees, budget, padded=not packed):
-        yield _assemble(chosen, device, is_rounded=packed and is_cpu)
+        yield _assemble(chosen, device, token_budget if packed and is_cpu else 0)
 
 
 def cpu_tokens(token_values: int) -> int:
@@ -113,7 +114,8 @@ def cpu_tokens(token_values: int) -> int:
     return min(CPU_TOKENS, max(LEAST_CPU_TOKENS, CPU_VALUES // token_values))
 
 
-def _assemble(trees: list[Tree], device: torch.device, is_rounded: bool) -> MicroBatch:
+def _assemble(trees: list[Tree], device: torch.device, rounded_within: int) -> MicroBatch:
+    """`rounded_within`: most tokens that the pass may be rounded up to. 0: its sizes stay as they are."""
     starts = np.cumsum([0, *(tree.length for tree in trees)]).tolist()
     branches = [(start, branch) for start, tree in zip(starts, trees, strict=False) for branch in tree.branches]
     firsts = [branch.first for _, branch in branches]
@@ -123,7 +125,7 @@ def _assemble(trees: list[Tree], device: torch.device, is_rounded: bool) -> Micr
         tokens_of_rows += [own] * len(branch.rows)
         next_token += len(own)
     predictors_M = np.concatenate([offset + branch.predictors() for offset, branch in branches])
-    more = pass_sizes.rounding(starts[-1], predictors_M) if is_rounded else pass_sizes.NONE
+    more = pass_sizes.rounding(starts[-1], predictors_M, rounded_within) if rounded_within else pass_sizes.NONE
     no_ids_T, no_ids_M = (np.zeros(count, dtype=np.int64) for count in (more.tokens, len(more.predictors)))
 
     def tensor(*arrays: np.ndarray) -> Tensor:

@@ -25,17 +25,19 @@ class Rounding:
 NONE = Rounding(0, np.zeros(0, dtype=np.int64))
 
 
-def rounding(tokens: int, predictors_M: np.ndarray) -> Rounding:
+def rounding(tokens: int, predictors_M: np.ndarray, most: int) -> Rounding:
     """Of a pass of so many tokens: its tokens, its trained ones and the tokens before these come to rounded counts.
 
-    Tokens before trained ones may be equal, and are computed once; those of the rounding are tokens of the rounding.
+    With it the pass has at most `most` tokens, or as many as it had. Tokens before trained ones may be equal, and are
+    computed once; those of the rounding are tokens that no trained one stands behind.
     """
-    asked = len(np.unique(predictors_M))
-    more_asked = rounded(asked) - asked
+    size = min(rounded(tokens), max(most, tokens))
+    asked = np.unique(predictors_M)
+    more_asked = min(rounded(len(asked)), size) - len(asked)
+    others = np.setdiff1d(np.arange(size), asked, assume_unique=True)[:more_asked]
     trained = len(predictors_M) + more_asked
     again = np.full(rounded(trained) - trained, predictors_M[0])
-    more_tokens = rounded(tokens + more_asked) - tokens
-    return Rounding(more_tokens, np.concatenate([np.arange(tokens, tokens + more_asked), again]))
+    return Rounding(size - tokens, np.concatenate([others, again]))
 
 
 def rounded(count: int) -> int:
