@@ -4,7 +4,7 @@ import { type AlgorithmSettings, grpo } from "@whetstone/sdk";
 import type { QuickstartOptions } from "./options.ts";
 
 /** GRPO steps of the quickstart. */
-export const GRPO_STEPS = 16;
+export const GRPO_STEPS = 20;
 export const DEMONSTRATIONS = 4096;
 const SFT_STEPS = 8;
 /** Standard deviation of random weights that learn soon: 0.02, the default, is for models ten times as wide. */
