@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,15 @@ from torch import Tensor
 
 from whetstone_models import products
 from whetstone_models.products import WORTH_IT, Linear, linear
+
+IS_THERE = products.is_faster(platform.machine(), "")
+
+
+@pytest.fixture(autouse=True)
+def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a processor on which it is not chosen."""
+    monkeypatch.setattr(products, "IS_FASTER", IS_THERE)
+
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
@@ -55,7 +65,21 @@ def test_a_frozen_weight_gets_no_gradient() -> None:
     assert weight.grad is None
 
 
-@pytest.mark.skipif(not products.IS_THERE, reason="needs oneDNN on x86")
+@pytest.mark.parametrize(
+    ("machine", "processor", "expected"),
+    [
+        ("x86_64", "vendor_id : AuthenticAMD", IS_THERE),
+        ("x86_64", "vendor_id : GenuineIntel", False),
+        ("arm64", "", False),
+    ],
+)
+def test_it_is_chosen_where_the_other_leaves_half_the_processor_unused(
+    machine: str, processor: str, expected: bool
+) -> None:
+    assert products.is_faster(machine, processor) is expected
+
+
+@pytest.mark.skipif(not IS_THERE, reason="needs oneDNN on x86")
 def test_it_is_for_large_float32_products_that_are_no_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
     product = products._by_onednn
