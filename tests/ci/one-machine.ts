@@ -32,9 +32,10 @@ export const LONGEST: readonly FileStage[] = [
   {
     name: "one machine: a served policy under faults",
     project: "unit",
-    tests: ["tests/faults/serving.test.ts"],
-    minutes: 4,
+    tests: ["tests/faults/serving.test.ts", "tests/faults/served-adapters.test.ts"],
+    minutes: 6,
     paths: [
+      "python-trainer/src/whetstone_engine/adapters",
       "services/controller/src/fleet",
       "services/controller/src/serving",
       "services/inference-gateway/src/served",

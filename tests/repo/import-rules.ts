@@ -207,7 +207,7 @@ export const PURE: readonly string[] = [
   "inference-gateway/src/{completion,formats,dialects/**}/*.ts",
   "inference-gateway/src/sessions/{call-record,chain,continuation,conversations,demonstration,message-tree,prompt-ids,raw-prompt,session,session-table,topic}.ts",
   "inference-gateway/src/handover/{export-session,import-session,session-state}.ts",
-  "inference-gateway/src/fleet/{engine-metrics,epoch-fence,fair-queue,fleet}.ts",
+  "inference-gateway/src/fleet/{engine-entry,engine-metrics,epoch-fence,fair-queue,fleet}.ts",
   "libs/swe/src/{edits,library,library-pins,source-change,task,tool-command,verdict}.ts",
   "libs/swe/src/factory/{choose,statement}.ts",
   "libs/messaging/src/jobs/{desired-state,former-record,job-state}.ts",

@@ -21,6 +21,21 @@ export async function makeTwoModels(folder: string): Promise<{ a: string; b: str
   return { a: join(folder, "a"), b: join(folder, "b") };
 }
 
+const MAKE_ADAPTERS = `
+import sys
+from pathlib import Path
+from adapter_kit import write_adapter
+model, folder = map(Path, sys.argv[1:])
+for name, seed in (("one", 1), ("two", 2)):
+    write_adapter(model, folder / name, seed)
+`;
+
+/** Random LoRA adapters of a model. @param folder  it gets the folders "one" and "two" */
+export async function makeTwoAdapters(model: string, folder: string): Promise<[string, string]> {
+  await python({ PYTHONPATH: "src:tests/engine" }, "-c", MAKE_ADAPTERS, model, folder);
+  return [join(folder, "one"), join(folder, "two")];
+}
+
 /** Runs the repository's Python; its output. The process goes on with other work meanwhile. */
 export async function python(environment: Record<string, string>, ...args: string[]): Promise<string> {
   const env = { ...process.env, PYTHONPATH: "src", OMP_NUM_THREADS: "1", OMP_WAIT_POLICY: "PASSIVE", ...environment };

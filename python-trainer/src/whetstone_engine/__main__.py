@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--max-model-len", type=int, default=0)
     result.add_argument("--kv-cache-tokens", type=int, default=0)
     result.add_argument("--max-waiting", type=int, default=4096, help="requests queued before answering 429")
+    result.add_argument("--max-adapters", type=int, default=8, help="LoRA adapters that are loaded at a time")
     result.add_argument(
         "--weights-dir",
         type=Path,
@@ -105,6 +106,7 @@ async def _run(options: argparse.Namespace) -> None:
             max_model_len=options.max_model_len,
             kv_cache_tokens=options.kv_cache_tokens,
             max_waiting=options.max_waiting,
+            max_adapters=options.max_adapters,
             dtype=getattr(torch, options.dtype),
             device="cuda" if cuda and options.device != "cpu" else "cpu",
             weights_dir=options.weights_dir,

@@ -17,7 +17,7 @@ from whetstone_engine.metrics import render
 from whetstone_engine.replies import encode
 from whetstone_engine.sleep import Sleep
 from whetstone_engine.weights.stream import Published
-from whetstone_engine.wire import parse_body
+from whetstone_engine.wire import flag, parse_body
 from whetstone_models.errors import ModelError
 
 log = logging.getLogger("whetstone_engine")
@@ -113,8 +113,31 @@ class Control:
         """GET /v1/models"""
         options = self._engine.options
         card = {"id": options.served_model_name, "object": "model", "created": self._started, "owned_by": "whetstone"}
-        card |= {"root": str(options.model), "parent": None, "max_model_len": self._engine.max_len}
-        return reply({"object": "list", "data": [card]})
+        rest = {"max_model_len": self._engine.max_len}
+        cards = [card | {"root": str(options.model), "parent": None} | rest]
+        for adapter in self._engine.adapters.all():
+            own = {"id": adapter.name, "root": str(adapter.folder), "parent": options.served_model_name}
+            cards.append(card | own | rest)
+        return reply({"object": "list", "data": cards})
+
+    async def load_lora_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /v1/load_lora_adapter {"lora_name","lora_path"}: answered in plain text, as by vLLM."""
+        body = parse_body(await request.read())
+        name = _text(body, "lora_name")
+        if flag(body, "load_inplace"):
+            raise invalid("load_inplace", "is not supported: give other weights another name")
+        engine = self._engine
+        await _with_folder(
+            "load_lora_adapter", "lora_path", body.get("lora_path"), lambda path: engine.load_adapter(name, path)
+        )
+        return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def unload_lora_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /v1/unload_lora_adapter {"lora_name"}"""
+        name = _text(parse_body(await request.read()), "lora_name")
+        self._engine.adapters.unload(name)
+        log.info("adapter_unloaded", extra={"adapter": name})
+        return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
 
     async def health(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /health: 503 once the step thread has died. Paused is healthy."""
@@ -147,6 +170,13 @@ async def _with_folder(what: str, field: str, path: object, work: Callable[[Path
         log.warning("weights_refused", extra={"call": what, "path": path, "reason": str(error)})
         raise internal(f"{what}: {error}") from error
     log.info("weights_read", extra={"call": what, "path": path, "seconds": round(time.monotonic() - started, 3)})
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise invalid(name, "must be a non-empty string")
+    return value
 
 
 def _published(raw: object) -> Published | None:

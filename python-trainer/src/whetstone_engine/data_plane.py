@@ -37,9 +37,10 @@ class DataPlane:
         call = parse_generate(parse_body(await request.read()), self._engine.limits)
         if call.stream:
             return await self._stream(request, call, "generate-tokens-", None)
-        scored = await self._engine.score(call.prompt) if call.scores_prompt else None
+        scored = await self._engine.score(call.prompt, call.adapter) if call.scores_prompt else None
         sequence, output = await self._whole(request, call, "generate-tokens-")
-        return self._json(generate_reply(sequence, output, self._model, call.return_token_ids, scored))
+        model = self._model_of(call)
+        return self._json(generate_reply(sequence, output, model, call.return_token_ids, scored), call)
 
     async def completions(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /v1/completions with one prompt, as text or token ids."""
@@ -49,7 +50,7 @@ class DataPlane:
         if call.stream:
             return await self._stream(request, call, "cmpl-", self._writer)
         sequence, output = await self._whole(request, call, "cmpl-")
-        return self._json(self._writer(sequence, call).reply(output))
+        return self._json(self._writer(sequence, call).reply(output), call)
 
     async def tokenize(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /tokenize of a prompt or of messages."""
@@ -101,7 +102,7 @@ class DataPlane:
         text = writer(sequence, call) if writer else None
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-            response.headers[VERSION_HEADER] = self._engine.label
+            response.headers[VERSION_HEADER] = self._label_of(call)
             await response.prepare(request)
             while True:
                 output = await outputs.get()
@@ -112,7 +113,13 @@ class DataPlane:
             self._engine.forget(sequence)
 
     def _writer(self, sequence: Sequence, call: Call) -> CompletionWriter:
-        return CompletionWriter(sequence, self._model, self._engine.codec.decode, call.return_token_ids)
+        return CompletionWriter(sequence, self._model_of(call), self._engine.codec.decode, call.return_token_ids)
+
+    def _model_of(self, call: Call) -> str:
+        return self._model if call.adapter is None else call.adapter.name
+
+    def _label_of(self, call: Call | None) -> str:
+        return self._engine.label if call is None or call.adapter is None else call.adapter.name
 
     def _prompt(self, body: dict[str, Any]) -> list[int]:
         prompt = body.get("prompt")
@@ -124,8 +131,8 @@ class DataPlane:
             prompt = self._engine.codec.encode(prompt, flag(body, "add_special_tokens", default=True))
         return check_tokens(prompt, "prompt", self._engine.limits)
 
-    def _json(self, body: dict[str, Any]) -> web.Response:
-        headers = {VERSION_HEADER: self._engine.label, "Content-Type": "application/json"}
+    def _json(self, body: dict[str, Any], call: Call | None = None) -> web.Response:
+        headers = {VERSION_HEADER: self._label_of(call), "Content-Type": "application/json"}
         return web.Response(body=encode(body).encode(), headers=headers)
 
 

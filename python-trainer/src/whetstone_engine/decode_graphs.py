@@ -62,7 +62,7 @@ class DecodeStep:
         place_B, parts = self._positions_B % BLOCK, [self._part]
         nobody = np.empty(0, np.int64)
         self._attention.plan = Plan(
-            nobody, self._tokens_B, self._positions_B, block_B, place_B, [*parts], None, [*parts]
+            nobody, nobody, self._tokens_B, self._positions_B, block_B, place_B, [*parts], None, [*parts]
         )
         hidden_BH = self._model.run(self._tokens_B, self._positions_B, self._attention)
         return self._model.logits(hidden_BH).float()

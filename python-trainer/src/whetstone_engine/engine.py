@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from whetstone_engine.adapters.adapter import Adapter
+from whetstone_engine.adapters.registry import Adapters
 from whetstone_engine.errors import ApiError
 from whetstone_engine.kv_cache import BLOCK, BlockPool
 from whetstone_engine.logits.change import RowChanges
@@ -57,6 +59,7 @@ class EngineOptions:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     step_tokens: int = 2048
+    max_adapters: int = 8
     # Where fetched tensors are kept over a restart; None: nowhere.
     weights_dir: Path | None = None
     # Of a trainer with an https:// URL.
@@ -78,7 +81,9 @@ class Engine:
         config = model.config
         self.max_len = min(options.max_model_len or config.max_position, config.max_position)
         eos = _end_tokens(options.model, config, self.codec)
-        self.limits = Limits((options.served_model_name, str(options.model)), config.vocab_size, self.max_len, eos)
+        names = (options.served_model_name, str(options.model))
+        self.adapters = Adapters(options.max_adapters, names)
+        self.limits = Limits(names, self.adapters, config.vocab_size, self.max_len, eos)
         self.grammars = Grammars(self.codec.serialized(), config.vocab_size, eos)
         blocks = -(-_cache_tokens(options, config, self.max_len) // BLOCK) + 1
         self.runner = Runner(model, blocks)
@@ -118,16 +123,16 @@ class Engine:
     ) -> Sequence:
         """Queues a request. Raises ApiError 429 when the waiting queue is full."""
         request_id = f"{prefix}{header_id or call.request_id or uuid.uuid4().hex}"
-        sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, call.salt)
+        sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, _salt(call), adapter=call.adapter)
         sequence.tells_versions = call.continuous_versions
         sequence.changes = changes
         self.steps.submit(sequence)
         self.live.setdefault(request_id, []).append(sequence)
         return sequence
 
-    async def score(self, prompt: list[int]) -> list[float]:
+    async def score(self, prompt: list[int], adapter: Adapter | None) -> list[float]:
         """Log-probabilities of a prompt's tokens after the first, between two steps."""
-        return await self.steps.call(lambda: self.runner.score(prompt)) if len(prompt) > 1 else []
+        return await self.steps.call(lambda: self.runner.score(prompt, adapter)) if len(prompt) > 1 else []
 
     def forget(self, sequence: Sequence) -> None:
         """The response has ended; if the sequence has not, its slot is freed (I9)."""
@@ -209,17 +214,27 @@ class Engine:
         self.steps.stop()
         await self.fetcher.close()
 
+    async def load_adapter(self, name: str, folder: Path) -> None:
+        """Reads an adapter of the served weights while sampling goes on. Raises as `Adapters.load`."""
+        async with self._reloading:
+            if self.options.own_data is not None:
+                folder = await asyncio.to_thread(self.options.own_data.bring, folder)
+            place = Place(self.options.dtype, self.options.device)
+            await self.adapters.load(name, folder, self._served.model, place)
+
     async def reload(self, directory: Path) -> None:
         """Replaces the weights. On any error nothing has changed: old weights, old label, same pause state (I7).
 
         Raises ModelError for a bad folder, ApiError 400 when requests are being sampled: their tokens would carry the
-        label of the old weights (I5).
+        label of the old weights (I5). Adapters stand beside the old weights: they are unloaded, and requests for them
+        that wait end with finish reason "abort".
         """
         async with self._reloading:
             staged, held = self._staged or (None, None)
             if held is None or staged != directory:
                 held = await self._read(directory)
-            await self.steps.call(functools.partial(self._swap, held.model))
+            with self.adapters.leaving():
+                await self.steps.call(functools.partial(self._swap, held.model))
             self._served, self._staged = held, None
 
     async def _read(self, directory: Path, published: Published | None = None) -> Held:
@@ -237,6 +252,7 @@ class Engine:
         scheduler = self.scheduler
         if not scheduler.paused and (scheduler.running or scheduler.waiting):
             raise ApiError(400, "pause the engine before reloading its weights")
+        scheduler.abort([s for s in (*scheduler.running, *scheduler.waiting) if s.adapter is not None])
         scheduler.restart_prompts()
         if self.runner.swap(model):
             scheduler.abort([*scheduler.running, *(s for s in scheduler.waiting if s.slot >= 0)])
@@ -268,6 +284,11 @@ class Engine:
         scheduler = self.scheduler
         frozen = sum(sequence.slot >= 0 for sequence in list(scheduler.waiting))
         return Gauges(len(scheduler.running), self.steps.queued - frozen, scheduler.pool.usage)
+
+
+def _salt(call: Call) -> str:
+    """Which cached prefixes a call may share: those of one adapter, and of one that was loaded once."""
+    return call.salt if call.adapter is None else f"{call.adapter.serial}\0{call.salt}"
 
 
 def _cache_tokens(options: EngineOptions, config: ModelConfig, max_len: int) -> int:

@@ -9,7 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whetstone_engine.adapters.adapter import Adapter
+from whetstone_engine.adapters.layers import Adapted, Rows
 from whetstone_engine.attention import PagedAttention
+from whetstone_engine.attention.paged import Plan
+from whetstone_engine.attention.rows import on_device
 from whetstone_engine.logits.change import change_logits
 from whetstone_engine.sampler import Sampled, sample
 from whetstone_engine.scheduler import Batch
@@ -33,6 +37,7 @@ class Runner:
         self.device, self.dtype = weight.device, weight.dtype
         self.attention = PagedAttention(model.config, blocks, self.dtype, self.device)
         self._graphs = self._new_graphs()
+        self._adapted: Adapted | None = None
 
     def _new_graphs(self) -> DecodeGraphs | None:
         """None: steps are computed kernel by kernel."""
@@ -59,7 +64,7 @@ class Runner:
     def swap(self, model: Transformer) -> bool:
         """Serves `model` from the next step on. True if its shape differs, which makes a fresh, empty KV cache."""
         changed = model.config != self.model.config
-        self.model = model
+        self.model, self._adapted = model, None
         if changed:
             self.attention = PagedAttention(model.config, self.blocks, self.dtype, self.device)
         self._graphs = self._new_graphs()  # those before compute with the weights before
@@ -68,11 +73,14 @@ class Runner:
     @torch.inference_mode()
     def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled | None]:
         """Computes the batch. Returns the slots that sampled, in the order of their tokens; None if there are none."""
-        if self._graphs is not None and _only_samples(table, batch):
+        by_adapter = table.slots_by_adapter(batch.slots)
+        if self._graphs is not None and not by_adapter and _only_samples(table, batch):
             logits = self._graphs.logits(table, batch.slots, batch.ends)
             return batch.slots, self._sampled(logits, table, batch.slots)
         plan = self.attention.plan = self.attention.make_plan(table, batch)
-        hidden = self.model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
+        rows = [_rows_of(adapter, slots, plan, self.device) for adapter, slots in by_adapter.items()]
+        model = self._model_with(rows)
+        hidden = model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
         slots = plan.slots
         if not len(slots):
             if self.device.type == "cuda":
@@ -80,24 +88,38 @@ class Runner:
             return slots, None
         return slots, self._sampled(self.model.logits(hidden).float(), table, slots)
 
+    def _model_with(self, rows: list[Rows]) -> Transformer:
+        """The model itself, fused, where no row has an adapter."""
+        if not rows:
+            return self.model
+        if self._adapted is None:
+            self._adapted = Adapted(self.model)
+        return self._adapted.with_rows(rows)
+
     def _sampled(self, logits: Tensor, table: SlotTable, slots: np.ndarray) -> Sampled:
         _forbid_early_stops(logits, table, slots)
         change_logits(logits, table.changed_rows(slots))
         return sample(logits, table.rows(slots), table.length[slots])
 
     @torch.inference_mode()
-    def score(self, token_ids: list[int]) -> list[float]:
+    def score(self, token_ids: list[int], adapter: Adapter | None = None) -> list[float]:
         """Log-probabilities of every token after the first, in nats, over the whole vocabulary at temperature 1.
 
         One pass over the sequence alone, without the cache: the same ids have the same numbers whatever else runs.
         """
         ids_T = torch.tensor(token_ids, device=self.device)
-        hidden_TH = self.model.hidden(ids_T[None, :-1])[0]
+        model = self._model_with([] if adapter is None else [Rows(adapter)])
+        hidden_TH = model.hidden(ids_T[None, :-1])[0]
         scored = list[float]()
         for hidden_PH, next_P in zip(hidden_TH.split(SCORED_TOKENS), ids_T[1:].split(SCORED_TOKENS), strict=True):
             table_PV = self.model.logits(hidden_PH).float().log_softmax(-1)
             scored += table_PV.gather(1, next_P[:, None])[:, 0].tolist()
         return scored
+
+
+def _rows_of(adapter: Adapter, slots: list[int], plan: Plan, device: torch.device) -> Rows:
+    of_N, of_S = (on_device(np.flatnonzero(np.isin(rows, slots)), device) for rows in (plan.slots_N, plan.slots))
+    return Rows(adapter, of_N, of_S)
 
 
 def _only_samples(table: SlotTable, batch: Batch) -> bool:

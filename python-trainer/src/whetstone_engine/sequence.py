@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from whetstone_engine.adapters.adapter import Adapter
 from whetstone_engine.logits.asked import LogitChanges
 from whetstone_engine.logits.change import RowChanges
 
@@ -76,9 +77,14 @@ class Sequence:
     done: bool = False
     tells_versions: bool = False
     changes: RowChanges | None = None
+    adapter: Adapter | None = None
 
     def mark(self, label: str, output_index: int) -> None:
-        """Tokens from `output_index` on are sampled by `label` (I5: every token keeps the label that sampled it)."""
+        """Tokens from `output_index` on are sampled by `label` (I5: every token keeps the label that sampled it).
+
+        Those of an adapter are labelled with its name.
+        """
+        label = label if self.adapter is None else self.adapter.name
         if not self.marks or self.marks[-1][0] != label:
             self.marks.append((label, output_index))
 

@@ -84,6 +84,8 @@ def routes(engine: Engine) -> dict[tuple[str, str], Handler]:
         ("GET", "/get_world_size"): _tells(lambda: {"world_size": 1}),
         ("POST", "/collective_rpc"): fenced(control.collective_rpc),
         ("POST", "/stage_weights"): fenced(control.stage_weights),
+        ("POST", "/v1/load_lora_adapter"): fenced(control.load_lora_adapter),
+        ("POST", "/v1/unload_lora_adapter"): fenced(control.unload_lora_adapter),
         ("GET", "/v1/models"): control.models,
         ("GET", "/health"): control.health,
         ("GET", "/ping"): control.health,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whetstone_engine.adapters.adapter import Adapter
 from whetstone_engine.kv_cache import BLOCK
 from whetstone_engine.logits.change import RowChanges, Tokens
 from whetstone_engine.sampler import RowParams
@@ -39,6 +40,7 @@ class SlotTable:
         self.seed = np.zeros(capacity, np.uint64)
         self.wanted = np.zeros(capacity, np.int64)  # logprobs wanted, -1 for none
         self.changes = dict[int, RowChanges]()  # of the slots whose sequence asks for any
+        self.adapters = dict[int, Adapter]()  # of the slots whose sequence has one
         self.free = list(range(capacity - 1, -1, -1))
 
     def open(self, sequence: Sequence, max_len: int, eos: tuple[int, ...]) -> None:
@@ -58,10 +60,13 @@ class SlotTable:
         self.wanted[slot] = -1 if params.logprobs is None else params.logprobs
         if sequence.changes is not None:
             self.changes[slot] = sequence.changes
+        if sequence.adapter is not None:
+            self.adapters[slot] = sequence.adapter
 
     def close(self, sequence: Sequence) -> None:
         """Takes the row back."""
         self.changes.pop(sequence.slot, None)
+        self.adapters.pop(sequence.slot, None)
         self.free.append(sequence.slot)
         sequence.slot = -1
 
@@ -80,6 +85,14 @@ class SlotTable:
             return {}
         asking = [(row, slot) for row, slot in enumerate(slots.tolist()) if slot in self.changes]
         return {row: (self.changes[slot], self._tokens_of(slot)) for row, slot in asking}
+
+    def slots_by_adapter(self, slots: np.ndarray) -> dict[Adapter, list[int]]:
+        """Of the given slots, those whose sequence has an adapter."""
+        found = dict[Adapter, list[int]]()
+        for slot in slots.tolist() if self.adapters else ():
+            if (adapter := self.adapters.get(slot)) is not None:
+                found.setdefault(adapter, []).append(slot)
+        return found
 
     def _tokens_of(self, slot: int) -> Tokens:
         prompt, length = self.prompt[slot], self.length[slot]

@@ -12,6 +12,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from whetstone_engine.adapters.adapter import Adapter
+from whetstone_engine.adapters.registry import Adapters
 from whetstone_engine.errors import ApiError, invalid
 from whetstone_engine.logits.asked import parse_changes
 from whetstone_engine.sequence import SamplingParams
@@ -43,9 +45,10 @@ _MASK = (1 << 64) - 1
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """What a request is checked against. `served` are the accepted model names."""
+    """What a request is checked against. `served` are the model's names; those of adapters come and go."""
 
     served: tuple[str, ...]
+    adapters: Adapters
     vocab_size: int
     max_len: int
     eos: tuple[int, ...]
@@ -56,7 +59,7 @@ class Call:
     """A parsed request of either data-plane route.
 
     `continuous_versions`: each chunk of a stream tells the spans so far, so that what was sent keeps its labels when
-    the connection breaks (I5). `scores_prompt`: the prompt's own log-probabilities are wanted.
+    the connection breaks (I5). `scores_prompt`: the prompt's own log-probabilities are wanted. `adapter`: the policy.
     """
 
     prompt: list[int]
@@ -68,6 +71,7 @@ class Call:
     return_token_ids: bool
     continuous_versions: bool = False
     scores_prompt: bool = False
+    adapter: Adapter | None = None
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -128,7 +132,7 @@ def parse_completion(body: dict[str, Any], prompt: list[int], limits: Limits) ->
 def _call(
     body: dict[str, Any], sampling: dict[str, Any], prompt: list[int], params: SamplingParams, limits: Limits
 ) -> Call:
-    check_model(body, limits)
+    adapter = check_model(body, limits)
     for name, neutral in _FORBIDDEN.items():
         if name in sampling and sampling[name] not in neutral:
             raise invalid(name, "is not supported by this engine")
@@ -145,6 +149,7 @@ def _call(
         include_usage=flag(options, "include_usage", "stream_options."),
         return_token_ids=flag(body, "return_token_ids"),
         continuous_versions=flag(options, "continuous_weight_versions", "stream_options."),
+        adapter=adapter,
     )
 
 
@@ -168,13 +173,17 @@ def flag(raw: dict[str, Any], name: str, prefix: str = "", default: bool = False
     return value
 
 
-def check_model(body: dict[str, Any], limits: Limits) -> None:
-    """404 for a model that is not served; a missing name means the served one."""
+def check_model(body: dict[str, Any], limits: Limits) -> Adapter | None:
+    """The adapter that a name stands for; None: the model itself, as where there is no name. Raises ApiError 404."""
     model = body.get("model")
     if model is not None and not isinstance(model, str):
         raise invalid("model", "must be a string")
-    if model and model not in limits.served:
+    if not model or model in limits.served:
+        return None
+    adapter = limits.adapters.get(model)
+    if adapter is None:
         raise ApiError(404, f"The model `{model}` does not exist.", "NotFoundError", "model")
+    return adapter
 
 
 def check_tokens(value: Any, field: str, limits: Limits) -> list[int]:

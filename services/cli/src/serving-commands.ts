@@ -15,6 +15,10 @@ export function addServingCommands(program: Command, context: CommandContext): v
   )
     .option("--name <name>", "what clients name as their model (default: the job's name, or the folder's)")
     .option("--weight <n>", "share of the engines, beside jobs (default: 1)")
+    .option(
+      "--beside <name>",
+      "serve the LoRA adapter of the source, from the engines of this serving, whose weights it is of",
+    )
     .option("--key-name <name>", "of its first key (default: default)")
     .option("--timeout <seconds>", "how long to wait until an engine serves it (default: 300; 0: not at all)")
     .action(async (source: string, flags: object) => (await load()).serve(source, flags, context));

@@ -5,13 +5,14 @@ import { DEFAULT_POOL, ensureJobStreams, ensurePlatform, requireServerVersion } 
 import { type Callers, type RpcServer, type ServiceImplementation, startServer } from "@whetstone/rpc";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { type Logger, serveMetrics } from "@whetstone/telemetry";
-import { openTls } from "@whetstone/tls";
+import { connectorTo, openTls } from "@whetstone/tls";
 import { clusterFleets, type FleetDirectory, localFleet } from "./fleet/fleet-directory.ts";
 import { artifactService } from "./artifacts/artifact-service.ts";
 import { pinArtifacts } from "./artifacts/job-artifacts.ts";
 import { deleteJob } from "./jobs/deletion/delete-job.ts";
 import { finishDeletions } from "./jobs/deletion/finish-deletions.ts";
 import { checkWorld } from "./jobs/validation/external-checks.ts";
+import { AdapterKeeper } from "./fleet/adapter-keeper.ts";
 import { FeedbackFiles } from "./serving/feedback-files.ts";
 import { KeptWeights } from "./serving/kept-weights.ts";
 import { enginesFor, ServingKeeper } from "./serving/serving-keeper.ts";
@@ -84,6 +85,10 @@ export async function startApp(config: Config, logger: Logger): Promise<App> {
   const feedback = new FeedbackFiles(config.dataPath);
   const keeper = new ServingKeeper({
     feedback,
+    adapters: new AdapterKeeper({
+      ...{ gateways: world.fleetClient, logger, lead: world.lead },
+      connect: tls && connectorTo(tls.to("engine")),
+    }),
     fleet: world.fleet,
     gateways: world.fleetClient,
     servings: () => world.servings.all(),

@@ -58,6 +58,28 @@ describe("a served name", () => {
     expect(streamed.text).toContain('"bot"');
   });
 
+  it("is answered by an adapter beside an engine's weights, under the adapter's label", async () => {
+    await tell({ name: "lab", policy: "serve.lab" });
+    const lab = ["/v1/chat/completions", { model: "lab", messages: [user("hi")] }] as [string, object];
+    expect((await ask(lab)).status).toBe(404);
+    const policy = { policy: "serve.lab", policyVersion: 3n, label: "serve.lab:3", modelPath: TINY };
+    const put = (baseLabel: string) => gateway.fleet.putAdapters({ id: "e0", baseLabel, adapters: [policy] });
+    await expect(put("serve.bot:2")).rejects.toMatchObject({ code: "FAILED_PRECONDITION" });
+    await put("serve.bot:1");
+    const answer = await ask(lab);
+    expect(answer.status, answer.text).toBe(200);
+    expect(engines[0]!.requests.map(({ model }) => model)).toEqual(["serve.lab:3"]);
+    const { engines: listed } = await gateway.fleet.listEngines({});
+    expect(listed[0]?.adapters).toMatchObject([{ policy: { label: "serve.lab:3" }, inFlight: 0 }]);
+    // An engine that was started again knows it no more: it gets no calls until it is put right.
+    engines[0]!.faults = [{ kind: "status", status: 404 }];
+    const waiting = ask(lab);
+    await eventually(async () => (await gateway.fleet.listEngines({})).engines[0]?.reason !== "");
+    await serve(gateway, "e0", engines[0]!.url, TINY, 1n, "serve.bot");
+    await put("serve.bot:1");
+    expect((await waiting).status).toBe(200);
+  });
+
   it("is the only model that its key names", async () => {
     await tell();
     const response = await fetch(`${gateway.agentsUrl}/v1/models`, { headers: { "x-api-key": KEY } });

@@ -6,6 +6,8 @@ import type { AddressInfo } from "node:net";
 
 export interface FakeRequest {
   readonly request_id: string;
+  /** An adapter's name. */
+  readonly model?: string;
   readonly token_ids: number[];
   readonly stream: boolean;
   readonly features?: unknown;
@@ -162,7 +164,7 @@ export class FakeEngine implements AsyncDisposable {
       return;
     }
     const tokens = this.script(request).slice(0, request.sampling_params.max_tokens);
-    const run: Running = { response, request, sent: 0, tokens, label: this.label };
+    const run: Running = { response, request, sent: 0, tokens, label: request.model ?? this.label };
     this.#running.add(run);
     response.on("close", () => {
       if (this.#running.delete(run)) this.disconnects++;

@@ -49,10 +49,13 @@ class Part(Protocol):
 class Plan:
     """One step. `rows_S` are the packed rows to sample from, None when that is every row, and `slots` whose they are.
 
+    `slots_N` are those of all tokens.
+
     The last layer computes only those, in `last_parts`.
     """
 
     slots: Ints
+    slots_N: Ints
     tokens_N: Tensor
     positions_N: Tensor
     block_N: Tensor
@@ -106,6 +109,7 @@ class PagedAttention:
         last_parts = parts if every else self._last_parts(table, slots[sampled], ends[sampled])
         return Plan(
             slots[sampled],
+            slot_N,
             on_device(table.tokens[slot_N, position_N], self.device),
             on_device(position_N, self.device),
             on_device(table.blocks[slot_N, position_N // BLOCK], self.device),

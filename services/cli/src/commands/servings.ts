@@ -39,6 +39,7 @@ interface LimitFlags extends CommonOptions {
 interface ServeFlags extends LimitFlags {
   readonly name?: string;
   readonly weight?: string;
+  readonly beside?: string;
   readonly keyName?: string;
   readonly timeout?: string;
 }
@@ -52,12 +53,15 @@ export async function serve(text: string, flags: ServeFlags, context: CommandCon
   const name = flags.name ?? nameOf(source);
   if (!isJobId(name))
     throw badInput([{ path: "--name", reason: `must be a DNS label of at most 52 characters, not "${name}"` }]);
+  if (flags.beside !== undefined && flags.weight !== undefined)
+    throw badInput([{ path: "--weight", reason: `has no meaning: the engines of "${flags.beside}" answer for it` }]);
   const weight = numberOf("--weight", flags.weight, 1, { least: 1, most: 1000, whole: true });
+  const place = flags.beside === undefined ? { weight } : { beside: flags.beside };
   const timeoutS = numberOf("--timeout", flags.timeout, SERVED_S, { least: 0, most: 86_400 });
   const issued = issueKey(flags.keyName ?? "default", flags);
   await using client = connect(flags, context);
   const { created } = await client.createServing(
-    { name, source, weight, keys: [issued.stored] },
+    { name, source, ...place, keys: [issued.stored] },
     { deadlineMs: SUBMIT_DEADLINE_MS },
   );
   const view = await whenServed(client, name, timeoutS * 1000, { ...context, isQuiet: flags.json === true });
@@ -232,8 +236,9 @@ function nameOf({ kind }: ServedSource): string {
 function printServing({ serving, engines, canaryEngines, message, url }: ServingView, context: CommandContext): void {
   const { terminal } = context;
   if (!serving) return;
-  const { name, versions, canary, keys } = serving;
-  terminal.line(`${name}: ${versionText(versions.at(-1))}, ${enginesText(engines)}`);
+  const { name, versions, canary, keys, beside } = serving;
+  const place = beside === "" ? "" : `, an adapter beside ${beside}`;
+  terminal.line(`${name}: ${versionText(versions.at(-1))}${place}, ${enginesText(engines)}`);
   if (canary)
     terminal.line(`canary      ${canary.percent} % ${versionText(canary.version)}, ${enginesText(canaryEngines)}`);
   if (message !== "") terminal.line(message);

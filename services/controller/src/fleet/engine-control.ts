@@ -99,10 +99,35 @@ export class EngineControl implements AsyncDisposable {
     await this.#call({ method: "POST", path: "/collective_rpc", timeoutMs: LOAD_MS }, signal, body);
   }
 
-  /** One greedy token from a fixed prompt; throws unless its log-probability is finite and it carries the label. */
-  async canary(label: string, signal: AbortSignal): Promise<void> {
+  /** Adapters that it has loaded, by name, with their folders. */
+  async adapters(signal: AbortSignal): Promise<Map<string, string>> {
+    const body = (await this.#call({ method: "GET", path: "/v1/models", timeoutMs: QUICK_MS }, signal)) as ModelCards;
+    const cards = (body.data ?? []).filter(({ parent }) => typeof parent === "string");
+    return new Map(cards.map(({ id, root }) => [id, root ?? ""]));
+  }
+
+  /** @throws ENGINE_FAILED for an engine that serves no adapters, or with its words for one that it refuses */
+  async loadAdapter(name: string, folder: string, signal: AbortSignal): Promise<void> {
+    const call = { method: "POST", path: "/v1/load_lora_adapter", timeoutMs: LOAD_MS, optional: true } as const;
+    const done = await this.#call(call, signal, { lora_name: name, lora_path: folder });
+    if (done !== undefined) return;
+    const message = `engine ${this.#url} serves no adapters, or does not see ${folder}: engines of profile pytorch serve them`;
+    throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
+  }
+
+  /** What it answers by the adapter goes on to its end. */
+  async unloadAdapter(name: string, signal: AbortSignal): Promise<void> {
+    const call = { method: "POST", path: "/v1/unload_lora_adapter", timeoutMs: QUICK_MS, optional: true } as const;
+    await this.#call(call, signal, { lora_name: name });
+  }
+
+  /**
+   * One greedy token from a fixed prompt; throws unless its log-probability is finite and it carries the label.
+   * @param model  the name of an adapter; absent: the engine's own weights
+   */
+  async canary(label: string, signal: AbortSignal, model?: string): Promise<void> {
     const sampling_params = { max_tokens: 1, temperature: 0, logprobs: 0 };
-    const body = { request_id: `canary-${Date.now()}`, token_ids: [1, 2, 3], stream: false, sampling_params };
+    const body = { request_id: `canary-${Date.now()}`, model, token_ids: [1, 2, 3], stream: false, sampling_params };
     const answer = (await this.#call(
       { method: "POST", path: "/inference/v1/generate", timeoutMs: QUICK_MS },
       signal,
@@ -161,6 +186,10 @@ interface ControlCall {
   readonly timeoutMs: number;
   /** An engine without the route answers undefined. */
   readonly optional?: boolean;
+}
+
+interface ModelCards {
+  readonly data?: { readonly id: string; readonly root?: string | null; readonly parent?: string | null }[];
 }
 
 interface CanaryAnswer {

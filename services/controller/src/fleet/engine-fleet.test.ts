@@ -28,7 +28,7 @@ it("is held up by an engine that hangs only until that one is given up", async (
   const engines = [
     { id: "good", url: good.url },
     { id: "hung", url: "http://data.invalid", controlUrl: await startHungEngine() },
-  ].map((engine) => ({ ...engine, state: EngineState.FENCED }));
+  ].map((engine) => ({ ...engine, state: EngineState.FENCED, adapters: [] }));
   const client = {
     listEngines: () => Promise.resolve({ engines }),
     fenceEngine: () => Promise.resolve({}),

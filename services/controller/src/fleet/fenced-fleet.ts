@@ -23,6 +23,7 @@ export function fencedFleet(client: FleetClient, lead: Authority): FleetClient {
     unfenceEngine: fenced(client.unfenceEngine),
     removeEngine: fenced(client.removeEngine),
     forgetPolicy: fenced(client.forgetPolicy),
+    putAdapters: fenced(client.putAdapters),
     putServings: fenced(client.putServings),
     takeFeedback: fenced(client.takeFeedback),
   };

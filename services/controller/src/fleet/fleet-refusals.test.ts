@@ -23,7 +23,7 @@ function fleetOf(engines: readonly Listed[], forgetPolicy: () => Promise<object>
   const done = (): Promise<object> => Promise.resolve({});
   const client = {
     listEngines: () =>
-      Promise.resolve({ engines: engines.map((engine) => ({ ...engine, state: EngineState.FENCED })) }),
+      Promise.resolve({ engines: engines.map((engine) => ({ ...engine, state: EngineState.FENCED, adapters: [] })) }),
     fenceEngine: done,
     drainEngine: done,
     unfenceEngine: done,

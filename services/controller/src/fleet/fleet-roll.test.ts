@@ -37,7 +37,7 @@ async function start(stages: readonly boolean[]): Promise<ScriptedEngine[]> {
 function fleetOf(engines: readonly ScriptedEngine[], slow: Readonly<Record<string, number>> = {}): EngineFleet {
   const listed = engines.map(({ url }, index) => ({ id: `e${index}`, url, state: EngineState.SERVING }));
   const client = {
-    listEngines: () => Promise.resolve({ engines: listed }),
+    listEngines: () => Promise.resolve({ engines: listed.map((engine) => ({ ...engine, adapters: [] })) }),
     fenceEngine: ({ id }: { id: string }) => {
       const staged = engines[Number(id.slice(1))]?.controlCalls.some((call) => call.startsWith("stage"));
       seen.push(`fence ${id}${staged ? ", staged" : ""}`);

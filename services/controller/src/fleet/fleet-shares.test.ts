@@ -37,7 +37,7 @@ beforeEach(async () => {
   listed = engines.map(({ url }, index) => ({ id: `e${index}`, url, state: EngineState.FENCED }));
   const one = (id: string): Listed => listed.find((engine) => engine.id === id) as Listed;
   const client = {
-    listEngines: () => Promise.resolve({ engines: listed.map((engine) => ({ ...engine })) }),
+    listEngines: () => Promise.resolve({ engines: listed.map((engine) => ({ ...engine, adapters: [] })) }),
     fenceEngine: ({ id }: { id: string }) => Promise.resolve(void (one(id).state = EngineState.FENCED)),
     drainEngine: () => Promise.resolve({}),
     unfenceEngine: ({ id, policy }: { id: string; policy: ServedPolicy }) =>

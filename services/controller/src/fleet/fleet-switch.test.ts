@@ -18,7 +18,8 @@ const ofWeights = (engine: ScriptedEngine) => engine.controlCalls.filter((call) 
 async function serve(engine: ScriptedEngine): Promise<number[]> {
   const canariesAtUnfence: number[] = [];
   const client = {
-    listEngines: () => Promise.resolve({ engines: [{ id: "e", url: engine.url, state: EngineState.FENCED }] }),
+    listEngines: () =>
+      Promise.resolve({ engines: [{ id: "e", url: engine.url, state: EngineState.FENCED, adapters: [] }] }),
     fenceEngine: () => Promise.resolve({}),
     drainEngine: () => Promise.resolve({}),
     unfenceEngine: () => Promise.resolve(void canariesAtUnfence.push(engine.requests.length)),

@@ -30,11 +30,13 @@ export class KeptWeights {
 
   /**
    * Takes weights for a serving; files are linked where that is possible, so that they cost no room.
+   * @param kind  a whole model, or only the LoRA adapter that a job has trained or that is in a folder
    * @throws NOT_FOUND or ConfigError where there are none
    */
-  async take(name: string, source: ServedSource): Promise<Taken> {
-    const found = await this.#find(source);
-    await refuseNoModel(found.path);
+  async take(name: string, source: ServedSource, kind: "model" | "adapter" = "model"): Promise<Taken> {
+    const whole = await this.#find(source);
+    const found = kind === "model" ? whole : { source: whole.source, path: await adapterIn(whole.path) };
+    if (kind === "model") await refuseNoModel(found.path);
     const path = join(this.#folderOf(name), randomUUID());
     try {
       await linkFiles(found.path, path);
@@ -107,6 +109,16 @@ async function refuseNoModel(path: string): Promise<void> {
   const found = await stat(join(path, "config.json")).catch(() => undefined);
   if (found?.isFile() === true) return;
   const reason = `must be a folder in Hugging Face layout that the controller can read: ${path} has no config.json`;
+  throw new ConfigError([{ path: "source", reason }]);
+}
+
+/** A version of a job with `model.lora` has its adapter in a folder of its own. */
+async function adapterIn(path: string): Promise<string> {
+  for (const folder of [join(path, "adapter"), path]) {
+    const found = await stat(join(folder, "adapter_config.json")).catch(() => undefined);
+    if (found?.isFile() === true) return folder;
+  }
+  const reason = `must be a job with model.lora, or a folder with a LoRA adapter that the controller can read: ${path} has no adapter_config.json`;
   throw new ConfigError([{ path: "source", reason }]);
 }
 

@@ -18,6 +18,11 @@ function keeperWith(gateways: Partial<ServingKeeperDeps["gateways"]>, add = (): 
     logger,
     servings: () => Promise.resolve([serving]),
     feedback: { add },
+    adapters: {
+      pass: () => Promise.resolve(),
+      end: () => Promise.resolve(),
+      failureOf: () => undefined,
+    },
     fleet: {
       serve: (policy) => {
         calls.push(`serve ${policy.job}:${policy.policyVersion}`);

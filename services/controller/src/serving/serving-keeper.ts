@@ -8,6 +8,7 @@ import type { ServedVersion, Serving } from "@whetstone/proto/serving/v1/serving
 import type { Logger } from "@whetstone/telemetry";
 import type { EngineFleet } from "../fleet/engine-fleet.ts";
 import type { Gateways } from "../fleet/gateways/every-gateway.ts";
+import type { AdapterKeeper, AdapterPolicy } from "../fleet/adapter-keeper.ts";
 import type { FeedbackFiles } from "./feedback-files.ts";
 import { newestOf } from "./serving-record.ts";
 
@@ -22,6 +23,7 @@ const FINISH_LOOK_MS = 250;
 export interface ServingKeeperDeps {
   readonly fleet: Pick<EngineFleet, "serve" | "leave" | "release">;
   readonly gateways: Pick<Gateways, "putServings" | "listEngines" | "takeFeedback">;
+  readonly adapters: Pick<AdapterKeeper, "pass" | "end" | "failureOf">;
   readonly feedback: Pick<FeedbackFiles, "add">;
   servings(): Promise<Serving[]>;
   readonly logger: Logger;
@@ -47,7 +49,7 @@ export class ServingKeeper {
 
   /** Why engines do not take a policy. Undefined: nothing is known against it. */
   failureOf(policy: string): string | undefined {
-    return this.#failures.get(policy);
+    return this.#failures.get(policy) ?? this.#deps.adapters.failureOf(policy);
   }
 
   /** Until the signal aborts. @throws STALE_EPOCH when another controller has taken over */
@@ -61,6 +63,7 @@ export class ServingKeeper {
       }
     } finally {
       this.#looked.resolve();
+      await this.#deps.adapters.end();
       await Promise.all(this.#asked.keys().map((policy) => this.#deps.fleet.leave(policy)));
       this.#asked.clear();
     }
@@ -82,6 +85,7 @@ export class ServingKeeper {
         { servings: servings.map((one) => this.#toldOf(one)) },
         { signal, deadlineMs: TELL_MS },
       );
+    await this.#deps.adapters.pass(servings.flatMap(adaptersOf), signal);
     const names = new Set(wanted.map(({ policy }) => policy.job));
     for (const policy of this.#asked.keys())
       if (!names.has(policy) && !this.#ending.has(policy)) void this.#end(policy, signal);
@@ -159,12 +163,22 @@ export function enginesFor(servings: readonly Serving[]): number {
 }
 
 function policiesOf(serving: Serving): { policy: PolicyRecord; weight: number }[] {
-  const { name, weight, canary } = serving;
+  const { name, weight, canary, beside } = serving;
+  if (beside !== "") return [];
   const newest = { policy: recordOf(policyOf(name), newestOf(serving)), weight };
   // A canary has the engines that its share of the conversations needs, one at least.
   if (canary?.version === undefined) return [newest];
   const own = { policy: recordOf(canaryPolicyOf(name), canary.version), weight: (weight * canary.percent) / 100 };
   return [newest, own];
+}
+
+/** Of a serving beside another one: those of all conversations, and of its canary. */
+function adaptersOf(serving: Serving): AdapterPolicy[] {
+  const { name, canary, beside } = serving;
+  if (beside === "") return [];
+  const of = (policy: string, { version, path }: ServedVersion) => ({ policy, version, path, base: policyOf(beside) });
+  const newest = of(policyOf(name), newestOf(serving));
+  return canary?.version ? [newest, of(canaryPolicyOf(name), canary.version)] : [newest];
 }
 
 function recordOf(job: string, { version, path }: ServedVersion): PolicyRecord {

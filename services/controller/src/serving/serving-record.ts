@@ -24,11 +24,13 @@ export interface NewServing {
   readonly name: string;
   readonly weight: number;
   readonly keys: readonly ServingKey[];
+  /** The serving that its adapters stand beside; absent: it has weights of its own. */
+  readonly beside?: string;
 }
 
-export function newServing({ name, weight, keys }: NewServing, taken: Taken): Serving {
+export function newServing({ name, weight, keys, beside = "" }: NewServing, taken: Taken): Serving {
   refuseKeys(keys);
-  const serving = create(ServingSchema, { name, weight, keys: [...keys], createdAt: timestampNow() });
+  const serving = create(ServingSchema, { name, weight, keys: [...keys], beside, createdAt: timestampNow() });
   serve(serving, taken);
   return serving;
 }
@@ -64,6 +66,20 @@ export function changeServing(serving: Serving, { change }: ChangeServingRequest
     default:
       throw new ConfigError([{ path: "change", reason: "is required" }]);
   }
+}
+
+const NEW_WEIGHTS: ReadonlySet<string | undefined> = new Set(["setWeights", "promote", "rollback"]);
+
+/** Adapters are of the weights that they stand beside. @throws FAILED_PRECONDITION where these would leave */
+export function refuseWhileBeside(name: string, what: string, all: readonly Serving[]): void {
+  const others = all.filter(({ beside }) => beside === name).map((one) => one.name);
+  if (others.length === 0) return;
+  const message = `${what} "${name}" would take the weights away that ${others.join(", ")} stands beside; stop it first: \`whet servings stop ${others[0]}\``;
+  throw new WhetstoneError("FAILED_PRECONDITION", message, { retry: "never" });
+}
+
+export function bringsWeights({ change }: ChangeServingRequest): boolean {
+  return NEW_WEIGHTS.has(change.case);
 }
 
 /** Folders that the serving needs. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { equals } from "@bufbuild/protobuf";
 import { requireRules } from "@whetstone/contract/check";
-import { WhetstoneError } from "@whetstone/core";
-import { EngineState } from "@whetstone/proto/inference/v1/inference";
+import { ConfigError, WhetstoneError } from "@whetstone/core";
+import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import {
   type ChangeServingRequest,
   ChangeServingRequestSchema,
@@ -20,7 +20,16 @@ import type { Gateways } from "../fleet/gateways/every-gateway.ts";
 import type { FeedbackFiles } from "./feedback-files.ts";
 import type { KeptWeights } from "./kept-weights.ts";
 import { canaryPolicyOf, policyOf, type ServingKeeper } from "./serving-keeper.ts";
-import { changeServing, foldersOf, newestOf, newServing, sourceOf, type Taken } from "./serving-record.ts";
+import {
+  bringsWeights,
+  changeServing,
+  foldersOf,
+  newestOf,
+  newServing,
+  refuseWhileBeside,
+  sourceOf,
+  type Taken,
+} from "./serving-record.ts";
 import type { ServingStore } from "./serving-store.ts";
 
 const LIST_MS = 3_000;
@@ -47,6 +56,7 @@ export function servingService(deps: ServingServiceDeps): ServiceImplementation 
     streamFeedback: (request) => streamFeedback(deps, request),
     deleteServing: async ({ name }) => {
       await deps.store.get(name);
+      refuseWhileBeside(name, "stopping", await deps.store.all());
       await deps.store.remove(name);
       // Engines that read them now fail, and are given to somebody else.
       await deps.weights.dropAll(name);
@@ -63,11 +73,12 @@ async function* streamFeedback({ feedback }: ServingServiceDeps, request: Stream
 async function createServing(deps: ServingServiceDeps, request: CreateServingRequest) {
   requireRules(CreateServingRequestSchema, request);
   if (deps.refusal !== undefined) throw new WhetstoneError("FAILED_PRECONDITION", deps.refusal, { retry: "never" });
-  const { name, weight = 1, keys, source } = request;
+  const { name, weight = 1, keys, source, beside } = request;
   const known = await deps.store.find(name);
-  if (known) return { serving: sameServing(known, source), created: false };
-  const serving = await withWeights(deps, name, source, async (taken) => {
-    const made = newServing({ name, weight, keys }, taken);
+  if (known) return { serving: sameServing(known, request), created: false };
+  if (beside !== "") refuseBase(await deps.store.find(beside), request);
+  const serving = await withWeights(deps, { name, beside }, source, async (taken) => {
+    const made = newServing({ name, weight, keys, beside }, taken);
     await deps.store.create(made);
     return made;
   });
@@ -77,11 +88,13 @@ async function createServing(deps: ServingServiceDeps, request: CreateServingReq
 async function change(deps: ServingServiceDeps, request: ChangeServingRequest): Promise<{ serving: Serving }> {
   requireRules(ChangeServingRequestSchema, request);
   const { name } = request;
-  const before = foldersOf(await deps.store.get(name));
+  const now = await deps.store.get(name);
+  const before = foldersOf(now);
+  if (bringsWeights(request)) refuseWhileBeside(name, "other weights of", await deps.store.all());
   const source = sourceOf(request);
   const apply = (taken: Taken | undefined): Promise<Serving> =>
     deps.store.change(name, (serving) => changeServing(serving, request, taken));
-  const serving = await (source ? withWeights(deps, name, source, apply) : apply(undefined));
+  const serving = await (source ? withWeights(deps, now, source, apply) : apply(undefined));
   const needed = foldersOf(serving);
   for (const folder of before) if (!needed.has(folder)) await deps.weights.drop(folder);
   return { serving };
@@ -90,12 +103,12 @@ async function change(deps: ServingServiceDeps, request: ChangeServingRequest): 
 /** What was taken for a change that is refused is dropped again. */
 async function withWeights(
   { weights }: ServingServiceDeps,
-  name: string,
+  { name, beside }: Pick<Serving, "name" | "beside">,
   source: ServedSource | undefined,
   use: (taken: Taken) => Promise<Serving>,
 ): Promise<Serving> {
   if (!source) throw new WhetstoneError("INTERNAL", "the rules let a request pass that has no source");
-  const taken = await weights.take(name, source);
+  const taken = await weights.take(name, source, beside === "" ? "model" : "adapter");
   try {
     return await use(taken);
   } catch (error) {
@@ -105,11 +118,20 @@ async function withWeights(
 }
 
 /** Asked for again: a job's newest weights may be others by now, but what is served stays. */
-function sameServing(known: Serving, source: ServedSource | undefined): Serving {
+function sameServing(known: Serving, { source, beside }: CreateServingRequest): Serving {
   const served = newestOf(known).source;
-  if (source && served && isSame(source, served)) return known;
+  if (source && served && isSame(source, served) && beside === known.beside) return known;
   const advice = `\`whet servings set ${known.name} SOURCE\` gives it other weights`;
   throw new WhetstoneError("ALREADY_EXISTS", `"${known.name}" serves other weights: ${advice}`, { retry: "never" });
+}
+
+/** @throws ConfigError unless adapters can stand beside it */
+function refuseBase(base: Serving | undefined, { beside, weight }: CreateServingRequest): void {
+  if (!base) throw new ConfigError([{ path: "beside", reason: `nothing is served as "${beside}"` }]);
+  if (base.beside !== "")
+    throw new ConfigError([{ path: "beside", reason: `"${beside}" is an adapter itself, beside "${base.beside}"` }]);
+  if (weight !== undefined)
+    throw new ConfigError([{ path: "weight", reason: `has no meaning: the engines of "${beside}" answer for it` }]);
 }
 
 function isSame(asked: ServedSource, served: ServedSource): boolean {
@@ -120,15 +142,20 @@ function isSame(asked: ServedSource, served: ServedSource): boolean {
 
 async function viewsOf({ gateways, keeper, url = "" }: ServingServiceDeps, servings: readonly Serving[]) {
   const listed = await gateways.listEngines({}, { deadlineMs: LIST_MS }).catch(() => ({ engines: [] }));
-  const enginesOf = (policy: string): number =>
-    listed.engines.filter((engine) => engine.state === EngineState.SERVING && engine.policy?.policy === policy).length;
+  const enginesOf = (policy: string): number => listed.engines.filter((engine) => serves(engine, policy)).length;
   return servings.map((serving) => {
     const policy = policyOf(serving.name);
     const engines = enginesOf(policy);
     const failure = keeper.failureOf(policy) ?? keeper.failureOf(canaryPolicyOf(serving.name));
-    const message = failure ?? (engines > 0 ? "" : NO_ENGINE);
+    const nobody = serving.beside === "" ? NO_ENGINE : `No engine of "${serving.beside}" has read it yet.`;
+    const message = failure ?? (engines > 0 ? "" : nobody);
     return { serving, engines, canaryEngines: enginesOf(canaryPolicyOf(serving.name)), message, url };
   });
+}
+
+function serves({ state, policy, adapters }: Engine, wanted: string): boolean {
+  const all = [policy, ...adapters.map((adapter) => adapter.policy)];
+  return state === EngineState.SERVING && all.some((one) => one?.policy === wanted);
 }
 
 const NO_ENGINE = "No engine serves it yet: it is being read, or jobs have all engines.";

@@ -6,7 +6,8 @@ import type { CallScope } from "./call-scope.ts";
 import type { Rendered } from "./images.ts";
 import type { SamplingAsked } from "./request.ts";
 import type { Caller } from "../fleet/fair-queue.ts";
-import type { Fleet, Lease, Want } from "../fleet/fleet.ts";
+import { type Lease, servedFor } from "../fleet/engine-entry.ts";
+import type { Fleet, Want } from "../fleet/fleet.ts";
 import type { PromptIds } from "../sessions/prompt-ids.ts";
 import { appendSpan, foreignLabel } from "./token-span.ts";
 import type { LabelSpan, TokenSpan } from "./token-span.ts";
@@ -234,7 +235,9 @@ function takeAnswer(run: Run, lease: Lease, end: Done, streamed: Tokens): Proble
   answer.finishReason = end.finishReason;
   if (end.finishReason !== "abort") return undefined;
   // An engine that aborts without being fenced, and without a token, would spin here; so it counts.
-  const idle = end.tokens.ids.length === 0 && lease.engine.state === "serving" && lease.engine.served === lease.served;
+  const { engine, served } = lease;
+  const serves = engine.state === "serving" && servedFor(engine, served.policy) === served;
+  const idle = end.tokens.ids.length === 0 && serves;
   return { reason: "abort", message: `engine ${lease.engine.id} aborted the call`, counts: idle };
 }
 

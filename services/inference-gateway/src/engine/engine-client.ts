@@ -5,7 +5,7 @@ import type { CallScope } from "../completion/call-scope.ts";
 import { type EngineLoad, parseEngineMetrics } from "../fleet/engine-metrics.ts";
 import { ApiError } from "../completion/api-error.ts";
 import type { AttemptEnd, AttemptRequest, EnginePort, OnTokens } from "../completion/generate.ts";
-import type { EngineEntry, Intake, Lease } from "../fleet/fleet.ts";
+import type { EngineEntry, Intake, Lease } from "../fleet/engine-entry.ts";
 import { AnswerReader, StreamReader } from "./answer-reader.ts";
 import { generateBody, readIntake, readRendered } from "./engine-wire.ts";
 
@@ -59,7 +59,8 @@ export class EngineClient implements EnginePort {
     lease.revoke = () => {
       reader.stop({ kind: "failed", reason: "revoked", message: "taken back", quarantine: false });
     };
-    const body = generateBody(request, onTokens !== undefined);
+    const model = lease.served.isAdapter === true ? expected : undefined;
+    const body = generateBody(request, onTokens !== undefined, model);
     const headers = JSON_HEADERS;
     this.#of(lease.engine).data.dispatch({ path: "/inference/v1/generate", method: "POST", headers, body }, reader);
     return promise.finally(() => {

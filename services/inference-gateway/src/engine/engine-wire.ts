@@ -2,7 +2,7 @@
 // The words of IEP/1: the subset of vLLM's /inference/v1/generate that an engine and the gateway exchange.
 import type { Alternative, AttemptRequest, Tokens } from "../completion/generate.ts";
 import { wireLogits } from "../completion/logit-changes.ts";
-import type { Intake } from "../fleet/fleet.ts";
+import type { Intake } from "../fleet/engine-entry.ts";
 import type { LabelSpan } from "../completion/token-span.ts";
 
 interface WireLogprob {
@@ -32,11 +32,15 @@ const MISSING_LOGPROB = -9999;
 /** Spans with each chunk keep the labels of what was sent when a stream breaks (I5). vLLM does not know that option. */
 const STREAM_OPTIONS = { include_usage: true, continuous_weight_versions: true };
 
-/** The body of a generate request. `logprobs: 0` asks for the sampled tokens' own log-probabilities. */
-export function generateBody(request: AttemptRequest, stream: boolean): Buffer {
+/**
+ * The body of a generate request. `logprobs: 0` asks for the sampled tokens' own log-probabilities.
+ * @param model  the name of an adapter; undefined: the engine's own weights
+ */
+export function generateBody(request: AttemptRequest, stream: boolean, model?: string): Buffer {
   const { sampling, tokenIds } = request;
   const others = JSON.stringify({
     request_id: request.requestId,
+    model,
     features: request.features,
     stream,
     stream_options: stream ? STREAM_OPTIONS : undefined,

@@ -5,7 +5,8 @@ import type { Logger } from "@whetstone/telemetry";
 import type { EngineClient } from "../engine/engine-client.ts";
 import type { ModelFolders } from "../codec/model-folder.ts";
 import type { Codec } from "../completion/complete.ts";
-import type { EngineEntry, Fleet, Intake, ServedModel } from "./fleet.ts";
+import type { EngineEntry, Intake, ServedModel } from "./engine-entry.ts";
+import type { Fleet } from "./fleet.ts";
 import type { FeedbackBox, Said } from "../served/feedback-box.ts";
 import type { ServedNames } from "../served/served-names.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
@@ -101,6 +102,30 @@ export class FleetControl {
     this.#deps.codecs.set(served.policy, codec);
     this.fleet.unfence(engine, served, intake);
     this.#deps.logger.info("engine_unfenced", { engine: id, label: served.label });
+    return engine;
+  }
+
+  /**
+   * @param base  the label of the weights that they stand beside
+   * @param check  throws when the caller may not do this any more: reading a tokenizer takes a while.
+   * @throws WhetstoneError FAILED_PRECONDITION where the engine has other weights, ConfigError for a folder that cannot be used
+   */
+  async putAdapters(
+    id: string,
+    base: string,
+    adapters: readonly ServedModel[],
+    check: () => void = () => undefined,
+  ): Promise<EngineEntry> {
+    const engine = this.#engine(id);
+    const codecs = await Promise.all(adapters.map((each) => this.#codec(each)));
+    check();
+    if (this.#engine(id) !== engine || engine.state !== "serving" || engine.served?.label !== base)
+      throw new WhetstoneError("FAILED_PRECONDITION", `engine "${id}" does not serve ${base}`, { retry: "safe" });
+    const labels = (all: Iterable<ServedModel>): string => [...all].map(({ label }) => label).join();
+    const isNew = labels(adapters) !== labels(engine.adapters.values());
+    adapters.forEach(({ policy }, index) => this.#deps.codecs.set(policy, codecs[index] as Codec));
+    this.fleet.putAdapters(engine, adapters);
+    if (isNew) this.#deps.logger.info("adapters_put", { engine: id, adapters: labels(adapters) });
     return engine;
   }
 

@@ -6,6 +6,7 @@ import {
   EngineState as WireState,
   FleetService,
   ForgetPolicyRequestSchema,
+  PutAdaptersRequestSchema,
   PutServingsRequestSchema,
   RegisterEngineRequestSchema,
   UnfenceEngineRequestSchema,
@@ -13,7 +14,7 @@ import {
 import type { EngineSchema, ServedPolicy } from "@whetstone/proto/inference/v1/inference";
 import { implement } from "@whetstone/rpc";
 import type { ServiceImplementation } from "@whetstone/rpc";
-import type { EngineEntry, EngineState, ServedModel } from "./fleet.ts";
+import type { EngineEntry, EngineState, ServedModel } from "./engine-entry.ts";
 import { EpochFence } from "./epoch-fence.ts";
 import type { FleetControl } from "./fleet-control.ts";
 
@@ -58,6 +59,13 @@ export function fleetService(control: FleetControl): ServiceImplementation {
         engine: wireEngine(await control.unfence(id, servedModel(policy as ServedPolicy), () => fence.pass(epoch))),
       };
     },
+    putAdapters: async (request) => {
+      const { id, baseLabel, adapters, epoch } = request;
+      fence.pass(epoch);
+      requireRules(PutAdaptersRequestSchema, request);
+      const served = adapters.map((each) => ({ ...servedModel(each), isAdapter: true }));
+      return { engine: wireEngine(await control.putAdapters(id, baseLabel, served, () => fence.pass(epoch))) };
+    },
     forgetPolicy: (request) => {
       fence.pass(request.epoch);
       requireRules(ForgetPolicyRequestSchema, request);
@@ -88,6 +96,10 @@ function wireEngine(engine: EngineEntry): MessageInitShape<typeof EngineSchema> 
     inFlight: engine.leases.size,
     reason: engine.reason,
     maxModelLen: engine.maxModelLen,
+    adapters: [...engine.adapters.values()].map((each) => ({
+      policy: { ...each, policyVersion: each.version },
+      inFlight: [...engine.leases].filter((lease) => lease.served.policy === each.policy).length,
+    })),
   };
 }
 

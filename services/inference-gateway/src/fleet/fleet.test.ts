@@ -4,7 +4,8 @@ import { ApiError } from "../completion/api-error.ts";
 import { CallScope } from "../completion/call-scope.ts";
 import { callerOf } from "./fair-queue.ts";
 import { Fleet } from "./fleet.ts";
-import type { EngineEntry, Lease, Want } from "./fleet.ts";
+import type { EngineEntry, Lease } from "./engine-entry.ts";
+import type { Want } from "./fleet.ts";
 
 const served = (version: bigint, policy = "job") => ({
   policy,
@@ -150,5 +151,69 @@ describe("Fleet", () => {
     expect(() => fleet.acquire(want({ policy: "other" }), new CallScope())).toThrow(
       expect.objectContaining({ code: "UNAVAILABLE" }),
     );
+  });
+});
+
+it("lets calls for a policy wait whose last engine was given to another, until it is forgotten", async () => {
+  const fleet = fleetOf(1);
+  fleet.unfence(at(fleet, "e0"), served(1n, "other"), TEXT);
+  const waiting = fleet.acquire(want(), new CallScope());
+  expect(waiting).toBeInstanceOf(Promise);
+  fleet.forget("job");
+  await expect(waiting).rejects.toThrow('no engine serves the policy "job"');
+  expect(() => fleet.acquire(want(), new CallScope())).toThrow('no engine serves the policy "job"');
+});
+
+describe("adapters beside an engine's weights", () => {
+  const LAB = want({ policy: "lab" });
+  const adapter = (version: bigint) => ({ ...served(version, "lab"), isAdapter: true });
+
+  it("share its room with it, and get calls where they are", () => {
+    const fleet = fleetOf(2);
+    fleet.putAdapters(at(fleet, "e1"), [adapter(1n)]);
+    expect([fleet.isServed("lab"), fleet.contextOf("lab")]).toEqual([true, 10]);
+    const leases = [take(fleet, LAB), take(fleet, LAB)];
+    expect(leases.map(({ engine, served: { label } }) => [engine.id, label])).toEqual([
+      ["e1", "lab:1"],
+      ["e1", "lab:1"],
+    ]);
+    expect(fleet.acquire(LAB, new CallScope())).toBeInstanceOf(Promise);
+    expect(take(fleet).engine.id).toBe("e0");
+  });
+
+  it("let calls wait for room that a call of another policy gives back", async () => {
+    const fleet = fleetOf(1, { maxInFlightPerEngine: 1 });
+    fleet.putAdapters(at(fleet, "e0"), [adapter(1n)]);
+    const running = take(fleet);
+    const waiting = fleet.acquire(LAB, new CallScope());
+    fleet.release(running);
+    const lease = await waiting;
+    expect(lease.served.label).toBe("lab:1");
+    const next = fleet.acquire(want(), new CallScope());
+    fleet.release(lease);
+    expect((await next).served.label).toBe("job:1");
+  });
+
+  it("go when the engine is unfenced, which may be another process, and calls wait for them meanwhile", async () => {
+    const fleet = fleetOf(1);
+    const engine = at(fleet, "e0");
+    fleet.putAdapters(engine, [adapter(1n)]);
+    fleet.fence(engine);
+    fleet.unfence(engine, served(1n), TEXT);
+    const waiting = fleet.acquire(LAB, new CallScope());
+    expect(fleet.isServed("lab")).toBe(false);
+    fleet.putAdapters(engine, [adapter(2n)]);
+    expect((await waiting).served.label).toBe("lab:2");
+  });
+
+  it("are unknown when they were taken away", () => {
+    const fleet = fleetOf(1);
+    fleet.putAdapters(at(fleet, "e0"), [adapter(1n)]);
+    fleet.putAdapters(at(fleet, "e0"), []);
+    expect(() => fleet.acquire(LAB, new CallScope())).toThrow('no engine serves the policy "lab"');
+    fleet.putAdapters(at(fleet, "e0"), [adapter(1n)]);
+    fleet.forget("lab");
+    expect(() => fleet.acquire(LAB, new CallScope())).toThrow('no engine serves the policy "lab"');
+    expect(take(fleet).served.label).toBe("job:1");
   });
 });

@@ -3,52 +3,9 @@
 // I7: only an engine that was unfenced after verification is dispatched to. I8: both queues here are bounded.
 import { ApiError } from "../completion/api-error.ts";
 import type { CallScope } from "../completion/call-scope.ts";
+import type { EngineEntry, Intake, Lease, ServedModel } from "./engine-entry.ts";
+import { policiesOf, servedFor } from "./engine-entry.ts";
 import { type Caller, FairQueue } from "./fair-queue.ts";
-
-export type EngineState = "serving" | "fenced" | "quarantined";
-
-/** What an engine serves, as the controller verified it. */
-export interface ServedModel {
-  readonly policy: string;
-  readonly version: bigint;
-  /** "<policy>:<version>": what the engine itself must report for every token (I5). */
-  readonly label: string;
-  readonly modelPath: string;
-  /** Where the gateway reads tokenizer and chat template; "" or absent: in `modelPath`. */
-  readonly tokenizerPath?: string;
-}
-
-/** What an engine takes, as it said last. */
-export interface Intake {
-  /** Longest prompt and completion together, tokens; 0: it has not said. */
-  readonly maxModelLen: number;
-  /** Pictures in prompts. */
-  readonly images: boolean;
-}
-
-export interface EngineEntry {
-  readonly id: string;
-  readonly url: string;
-  /** Where it is steered; "": at `url`. The gateway only passes it on. */
-  controlUrl: string;
-  state: EngineState;
-  served?: ServedModel | undefined;
-  /** Why it is quarantined; "": it is not. */
-  reason: string;
-  /** Longest prompt and completion together, tokens; 0: it has not said. */
-  maxModelLen: number;
-  takesImages: boolean;
-  readonly leases: Set<Lease>;
-}
-
-/** The right to run one call on an engine, under the label it had at dispatch. */
-export interface Lease {
-  readonly engine: EngineEntry;
-  readonly served: ServedModel;
-  readonly caller: Caller;
-  /** Set by whoever runs the call: ends the attempt, after which the call is resubmitted elsewhere. */
-  revoke?: (() => void) | undefined;
-}
 
 /** What a call needs of its engine. */
 export interface Want {
@@ -114,6 +71,7 @@ export class Fleet {
       url,
       controlUrl,
       state: "fenced",
+      adapters: new Map(),
       reason: "",
       maxModelLen: 0,
       takesImages: false,
@@ -139,15 +97,24 @@ export class Fleet {
 
   /** Dispatches again, under a label that the caller has verified. */
   unfence(engine: EngineEntry, served: ServedModel, { maxModelLen, images }: Intake): void {
-    const former = engine.served?.policy;
     engine.served = served;
+    // It may have been started again: whoever put them there does so anew. Calls for them wait so long.
+    engine.adapters = new Map();
     this.#policies.add(served.policy);
-    if (former !== undefined && !this.#isHeld(former)) this.#policies.delete(former);
     engine.maxModelLen = maxModelLen;
     engine.takesImages = images;
     engine.reason = "";
     engine.state = "serving";
     this.#dispatchWaiting(served.policy);
+  }
+
+  /** What an engine answers for beside its own policy, in place of what it was told before. */
+  putAdapters(engine: EngineEntry, adapters: readonly ServedModel[]): void {
+    const former = engine.adapters;
+    engine.adapters = new Map(adapters.map((each) => [each.policy, each]));
+    for (const policy of engine.adapters.keys()) this.#policies.add(policy);
+    for (const policy of former.keys()) if (!this.#isHeld(policy)) this.#policies.delete(policy);
+    for (const policy of engine.adapters.keys()) this.#dispatchWaiting(policy);
   }
 
   /** The engine broke a promise: what runs there is taken back, and nothing goes there until it is unfenced. */
@@ -171,7 +138,7 @@ export class Fleet {
    */
   acquire(want: Want, scope: CallScope): Lease | Promise<Lease> {
     const engine = this.#pick(want);
-    if (engine !== undefined) return this.#lease(engine, want.caller);
+    if (engine !== undefined) return this.#lease(engine, want);
     if (!this.serves(want.policy)) throw this.unknownPolicy(want.policy);
     return this.#wait(want, scope);
   }
@@ -181,7 +148,9 @@ export class Fleet {
     const { engine, caller } = lease;
     if (engine.leases.delete(lease)) this.#countRunning(caller, -1);
     for (const notify of this.#drains.get(engine) ?? []) notify();
-    if (engine.state === "serving" && this.#waiting.size > 0) this.#dispatchWaiting(lease.served.policy);
+    if (engine.state !== "serving" || this.#waiting.size === 0) return;
+    this.#dispatchWaiting(lease.served.policy);
+    for (const policy of policiesOf(engine)) if (policy !== lease.served.policy) this.#dispatchWaiting(policy);
   }
 
   /** Calls `listener` after each answer of an engine, until the returned function is called. */
@@ -201,20 +170,20 @@ export class Fleet {
 
   /** Some engine takes calls for the policy now. */
   isServed(policy: string): boolean {
-    return this.engines.values().some(({ state, served }) => state === "serving" && served?.policy === policy);
+    return this.engines.values().some((engine) => engine.state === "serving" && servedFor(engine, policy));
   }
 
   /** Longest prompt and completion together that the policy's engines take, tokens; 0: none has said. */
   contextOf(policy: string): number {
     let longest = 0;
-    for (const { served, maxModelLen } of this.engines.values())
-      if (served?.policy === policy) longest = Math.max(longest, maxModelLen);
+    for (const engine of this.engines.values())
+      if (servedFor(engine, policy)) longest = Math.max(longest, engine.maxModelLen);
     return longest;
   }
 
   /** Every engine that the policy has takes pictures: a call may go to any of them. */
   takesImages(policy: string): boolean {
-    const own = [...this.engines.values()].filter(({ served }) => served?.policy === policy);
+    const own = [...this.engines.values()].filter((engine) => servedFor(engine, policy));
     return own.length > 0 && own.every(({ takesImages }) => takesImages);
   }
 
@@ -227,13 +196,15 @@ export class Fleet {
   }
 
   #isHeld(policy: string): boolean {
-    return this.engines.values().some((engine) => engine.served?.policy === policy);
+    return this.engines.values().some((engine) => servedFor(engine, policy));
   }
 
   /** Takes a policy from the engines that have it; they are fenced until they are given another. Who waits is told. */
   forget(policy: string): void {
     this.#policies.delete(policy);
     for (const engine of this.engines.values()) {
+      if (engine.adapters.has(policy))
+        engine.adapters = new Map([...engine.adapters].filter(([each]) => each !== policy));
       if (engine.served?.policy !== policy) continue;
       this.fence(engine);
       engine.served = undefined;
@@ -275,17 +246,19 @@ export class Fleet {
   }
 
   #takes(engine: EngineEntry, want: Pick<Want, "policy" | "minVersion">): boolean {
+    const served = servedFor(engine, want.policy);
     return (
       engine.state === "serving" &&
-      engine.served?.policy === want.policy &&
-      engine.served.version >= want.minVersion &&
+      served !== undefined &&
+      served.version >= want.minVersion &&
       engine.leases.size < this.#options.maxInFlightPerEngine
     );
   }
 
-  #lease(engine: EngineEntry, caller: Caller): Lease {
-    if (engine.served === undefined) throw new Error(`engine ${engine.id} serves nothing`);
-    const lease: Lease = { engine, served: engine.served, caller };
+  #lease(engine: EngineEntry, { policy, caller }: Want): Lease {
+    const served = servedFor(engine, policy);
+    if (served === undefined) throw new Error(`engine ${engine.id} does not serve ${policy}`);
+    const lease: Lease = { engine, served, caller };
     engine.leases.add(lease);
     this.#countRunning(caller, 1);
     return lease;
@@ -333,7 +306,7 @@ export class Fleet {
       const engine = this.#pick(waiter.want);
       if (engine === undefined) continue;
       this.#leaveQueue(waiter);
-      waiter.resolve(this.#lease(engine, waiter.caller));
+      waiter.resolve(this.#lease(engine, waiter.want));
     }
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EngineEntry, Fleet } from "./fleet.ts";
+import type { EngineEntry } from "./engine-entry.ts";
+import type { Fleet } from "./fleet.ts";
 import type { EngineClient } from "../engine/engine-client.ts";
 
 export interface HealthProbeOptions {

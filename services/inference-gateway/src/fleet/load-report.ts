@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { EngineClient } from "../engine/engine-client.ts";
-import type { EngineEntry, Fleet } from "./fleet.ts";
+import type { EngineEntry } from "./engine-entry.ts";
+import type { Fleet } from "./fleet.ts";
 
 /** The answer to `GET /load`. Requests and shares; null: the engine does not say. */
 export interface LoadReport {

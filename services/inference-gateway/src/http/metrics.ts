@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Metrics } from "@whetstone/telemetry";
-import type { Bound, EngineState, Fleet } from "../fleet/fleet.ts";
+import type { EngineState } from "../fleet/engine-entry.ts";
+import type { Bound, Fleet } from "../fleet/fleet.ts";
 import type { ServedWeights } from "../served/served-names.ts";
 import type { SessionTable } from "../sessions/session-table.ts";
 

@@ -26,7 +26,8 @@ class FakeGateway {
   error: Error | undefined;
 
   readonly client = {
-    listEngines: () => this.#answer({ engines: this.engines, waitingCalls: { job: 2 } }),
+    listEngines: () =>
+      this.#answer({ engines: this.engines.map((engine) => ({ ...engine, adapters: [] })), waitingCalls: { job: 2 } }),
     registerEngine: ({ id = "", url = "" }) => {
       if (!this.engines.some((engine) => engine.id === id)) this.engines.push({ id, url, state: EngineState.FENCED });
       return this.#note(`register ${id}`);

@@ -55,6 +55,7 @@ export function everyGateway(replicas: GatewayReplicas, logger: Logger): Gateway
       const forgotten = await asked.each("forgetPolicy", request, options);
       return { ...first(forgotten), sessions: forgotten.reduce((sum, { answer }) => sum + answer.sessions, 0) };
     },
+    putAdapters: async (request, options) => first(await asked.each("putAdapters", request, options)),
     putServings: async (request, options) => first(await asked.each("putServings", request, options)),
     takeFeedback: async (request, options) => {
       const taken = await asked.each("takeFeedback", request, options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What several replicas of the gateway say of their engines, as one list. Pure. */
-import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
+import { type Engine, EngineState, type ServedAdapter } from "@whetstone/proto/inference/v1/inference";
 import type { GatewayReplica } from "./gateway-replicas.ts";
 
 /** An engine as one replica has it. */
@@ -19,7 +19,7 @@ export interface SeenEngine extends Engine {
 const RANK: Partial<Record<EngineState, number>> = { [EngineState.SERVING]: 2, [EngineState.QUARANTINED]: 1 };
 
 const rankOf = ({ state }: Engine): number => RANK[state] ?? 0;
-const versionOf = ({ policy }: Engine): bigint => policy?.policyVersion ?? -1n;
+const versionOf = ({ policy }: Pick<Engine, "policy">): bigint => policy?.policyVersion ?? -1n;
 
 export function mergeEngines(views: readonly EngineView[]): SeenEngine[] {
   const byId = Map.groupBy(views, ({ engine }) => engine.id);
@@ -34,8 +34,17 @@ function mergeViews(views: readonly EngineView[]): SeenEngine {
     inFlight: engines.reduce((sum, { inFlight }) => sum + inFlight, 0),
     reason: [...new Set(engines.map(({ reason }) => reason))].filter((reason) => reason !== "").join("; "),
     maxModelLen: Math.max(...engines.map(({ maxModelLen }) => maxModelLen)),
+    adapters: mergeAdapters(engines.flatMap(({ adapters }) => adapters)),
     views,
   };
+}
+
+/** Of several versions of a policy the newest. */
+function mergeAdapters(all: readonly ServedAdapter[]): ServedAdapter[] {
+  return [...Map.groupBy(all, ({ policy }) => policy?.policy).values()].map((same) => ({
+    ...(same.toSorted((a, b) => Number(versionOf(b) - versionOf(a)))[0] as ServedAdapter),
+    inFlight: same.reduce((sum, { inFlight }) => sum + inFlight, 0),
+  }));
 }
 
 function byRank(a: Engine, b: Engine): number {

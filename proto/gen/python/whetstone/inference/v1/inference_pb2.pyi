@@ -55,7 +55,7 @@ class ServedPolicy(_message.Message):
     def __init__(self, policy: _Optional[str] = ..., policy_version: _Optional[int] = ..., label: _Optional[str] = ..., model_path: _Optional[str] = ..., tokenizer_path: _Optional[str] = ...) -> None: ...
 
 class Engine(_message.Message):
-    __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len", "control_url")
+    __slots__ = ("id", "url", "state", "policy", "in_flight", "reason", "max_model_len", "control_url", "adapters")
     ID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,7 @@ class Engine(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     MAX_MODEL_LEN_FIELD_NUMBER: _ClassVar[int]
     CONTROL_URL_FIELD_NUMBER: _ClassVar[int]
+    ADAPTERS_FIELD_NUMBER: _ClassVar[int]
     id: str
     url: str
     state: EngineState
@@ -72,7 +73,34 @@ class Engine(_message.Message):
     reason: str
     max_model_len: int
     control_url: str
-    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ..., control_url: _Optional[str] = ...) -> None: ...
+    adapters: _containers.RepeatedCompositeFieldContainer[ServedAdapter]
+    def __init__(self, id: _Optional[str] = ..., url: _Optional[str] = ..., state: _Optional[_Union[EngineState, str]] = ..., policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ..., reason: _Optional[str] = ..., max_model_len: _Optional[int] = ..., control_url: _Optional[str] = ..., adapters: _Optional[_Iterable[_Union[ServedAdapter, _Mapping]]] = ...) -> None: ...
+
+class ServedAdapter(_message.Message):
+    __slots__ = ("policy", "in_flight")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    policy: ServedPolicy
+    in_flight: int
+    def __init__(self, policy: _Optional[_Union[ServedPolicy, _Mapping]] = ..., in_flight: _Optional[int] = ...) -> None: ...
+
+class PutAdaptersRequest(_message.Message):
+    __slots__ = ("id", "base_label", "adapters", "epoch")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BASE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    ADAPTERS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    base_label: str
+    adapters: _containers.RepeatedCompositeFieldContainer[ServedPolicy]
+    epoch: int
+    def __init__(self, id: _Optional[str] = ..., base_label: _Optional[str] = ..., adapters: _Optional[_Iterable[_Union[ServedPolicy, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class PutAdaptersResponse(_message.Message):
+    __slots__ = ("engine",)
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    engine: Engine
+    def __init__(self, engine: _Optional[_Union[Engine, _Mapping]] = ...) -> None: ...
 
 class RegisterEngineRequest(_message.Message):
     __slots__ = ("id", "url", "control_url", "epoch")

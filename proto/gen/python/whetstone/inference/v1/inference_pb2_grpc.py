@@ -59,6 +59,11 @@ class FleetServiceStub:
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineRequest.SerializeToString,
                 response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineResponse.FromString,
                 _registered_method=True)
+        self.PutAdapters = channel.unary_unary(
+                '/whetstone.inference.v1.FleetService/PutAdapters',
+                request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersRequest.SerializeToString,
+                response_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersResponse.FromString,
+                _registered_method=True)
         self.RemoveEngine = channel.unary_unary(
                 '/whetstone.inference.v1.FleetService/RemoveEngine',
                 request_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.RemoveEngineRequest.SerializeToString,
@@ -114,6 +119,15 @@ class FleetServiceServicer:
 
     def UnfenceEngine(self, request, context):
         """Dispatches to the engine again, under the label that the caller has verified. Interrupted calls go on here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutAdapters(self, request, context):
+        """Policies that an engine answers for beside its own, by LoRA adapters which it has loaded under their labels; in place of those
+        told before. Safe to repeat. An unfence ends them: the engine may have been started again. FAILED_PRECONDITION where it serves
+        another label than `base_label`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,6 +189,11 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     servicer.UnfenceEngine,
                     request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineRequest.FromString,
                     response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineResponse.SerializeToString,
+            ),
+            'PutAdapters': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutAdapters,
+                    request_deserializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersRequest.FromString,
+                    response_serializer=whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersResponse.SerializeToString,
             ),
             'RemoveEngine': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveEngine,
@@ -332,6 +351,33 @@ class FleetService:
             '/whetstone.inference.v1.FleetService/UnfenceEngine',
             whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineRequest.SerializeToString,
             whetstone_dot_inference_dot_v1_dot_inference__pb2.UnfenceEngineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutAdapters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/whetstone.inference.v1.FleetService/PutAdapters',
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersRequest.SerializeToString,
+            whetstone_dot_inference_dot_v1_dot_inference__pb2.PutAdaptersResponse.FromString,
             options,
             channel_credentials,
             insecure,

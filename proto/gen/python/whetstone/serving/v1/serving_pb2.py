@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from whetstone.contract.v1 import options_pb2 as whetstone_dot_contract_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"whetstone/serving/v1/serving.proto\x12\x14whetstone.serving.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#whetstone/contract/v1/options.proto\"j\n\x0cServedSource\x12/\n\x03job\x18\x01 \x01(\x0b\x32 .whetstone.serving.v1.JobVersionH\x00\x12\x1a\n\x04path\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 H\x00\x42\r\n\x04kind\x12\x05\xbaH\x02\x08\x01\"R\n\nJobVersion\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\x1b\n\x0epolicy_version\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_policy_version\"\x8d\x01\n\rServedVersion\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x32\n\x06source\x18\x02 \x01(\x0b\x32\".whetstone.serving.v1.ServedSource\x12\x0c\n\x04path\x18\x03 \x01(\t\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"O\n\x06\x43\x61nary\x12\x34\n\x07version\x18\x01 \x01(\x0b\x32#.whetstone.serving.v1.ServedVersion\x12\x0f\n\x07percent\x18\x02 \x01(\r\"\x9c\x03\n\nServingKey\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\x12M\n\x06sha256\x18\x02 \x01(\tB=\xbaH\x15r\x10\x32\x0e^[0-9a-f]{64}$\xc8\x01\x01\xaa\xbb\x18!the SHA-256 of the key, 64 digits\x12-\n\x13requests_per_minute\x18\x03 \x01(\rB\x0b\xbaH\x08*\x06\x18\xc0\x84=(\x01H\x00\x88\x01\x01\x12-\n\x11tokens_per_minute\x18\x04 \x01(\rB\r\xbaH\n*\x08\x18\x80\x94\xeb\xdc\x03(\x01H\x01\x88\x01\x01\x12%\n\x0bmax_running\x18\x05 \x01(\rB\x0b\xbaH\x08*\x06\x18\x80\x80\x04(\x01H\x02\x88\x01\x01\x42\x16\n\x14_requests_per_minuteB\x14\n\x12_tokens_per_minuteB\x0e\n\x0c_max_running\"\xec\x01\n\x07Serving\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x35\n\x08versions\x18\x03 \x03(\x0b\x32#.whetstone.serving.v1.ServedVersion\x12,\n\x06\x63\x61nary\x18\x04 \x01(\x0b\x32\x1c.whetstone.serving.v1.Canary\x12.\n\x04keys\x18\x05 \x03(\x0b\x32 .whetstone.serving.v1.ServingKey\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x84\x01\n\x0bServingView\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\x12\x0f\n\x07\x65ngines\x18\x02 \x01(\r\x12\x16\n\x0e\x63\x61nary_engines\x18\x03 \x01(\r\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0b\n\x03url\x18\x05 \x01(\t\"\xb7\x02\n\x14\x43reateServingRequest\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\x12:\n\x06source\x18\x02 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x1f\n\x06weight\x18\x03 \x01(\rB\n\xbaH\x07*\x05\x18\xe8\x07(\x01H\x00\x88\x01\x01\x12\x39\n\x04keys\x18\x04 \x03(\x0b\x32 .whetstone.serving.v1.ServingKeyB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07\x42\t\n\x07_weight\"X\n\x15\x43reateServingResponse\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\")\n\x11GetServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\"H\n\x12GetServingResponse\x12\x32\n\x07serving\x18\x01 \x01(\x0b\x32!.whetstone.serving.v1.ServingView\"\x15\n\x13ListServingsRequest\"K\n\x14ListServingsResponse\x12\x33\n\x08servings\x18\x01 \x03(\x0b\x32!.whetstone.serving.v1.ServingView\"\xd7\x07\n\x14\x43hangeServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12J\n\nset_canary\x18\x02 \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.SetCanaryH\x00\x12U\n\x10set_canary_share\x18\x03 \x01(\x0b\x32\x39.whetstone.serving.v1.ChangeServingRequest.SetCanaryShareH\x00\x12J\n\nend_canary\x18\x04 \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.EndCanaryH\x00\x12\x45\n\x07promote\x18\x05 \x01(\x0b\x32\x32.whetstone.serving.v1.ChangeServingRequest.PromoteH\x00\x12L\n\x0bset_weights\x18\x06 \x01(\x0b\x32\x35.whetstone.serving.v1.ChangeServingRequest.SetWeightsH\x00\x12G\n\x08rollback\x18\x07 \x01(\x0b\x32\x33.whetstone.serving.v1.ChangeServingRequest.RollbackH\x00\x12\x33\n\x07set_key\x18\x08 \x01(\x0b\x32 .whetstone.serving.v1.ServingKeyH\x00\x12J\n\nremove_key\x18\t \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.RemoveKeyH\x00\x1a\x63\n\tSetCanary\x12:\n\x06source\x18\x01 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\x07percent\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\x63(\x01\x1a,\n\x0eSetCanaryShare\x12\x1a\n\x07percent\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x63(\x01\x1a\x0b\n\tEndCanary\x1a\t\n\x07Promote\x1aH\n\nSetWeights\x12:\n\x06source\x18\x01 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x1a\x32\n\x08Rollback\x12\x17\n\nto_version\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_to_version\x1a!\n\tRemoveKey\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x42\x0f\n\x06\x63hange\x12\x05\xbaH\x02\x08\x01\"G\n\x15\x43hangeServingResponse\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\"\x95\x01\n\x15StreamFeedbackRequest\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\"\'\n\x16StreamFeedbackResponse\x12\r\n\x05tasks\x18\x01 \x03(\t\",\n\x14\x44\x65leteServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\"\x17\n\x15\x44\x65leteServingResponse2\x85\x05\n\x0eServingService\x12h\n\rCreateServing\x12*.whetstone.serving.v1.CreateServingRequest\x1a+.whetstone.serving.v1.CreateServingResponse\x12_\n\nGetServing\x12\'.whetstone.serving.v1.GetServingRequest\x1a(.whetstone.serving.v1.GetServingResponse\x12\x65\n\x0cListServings\x12).whetstone.serving.v1.ListServingsRequest\x1a*.whetstone.serving.v1.ListServingsResponse\x12h\n\rChangeServing\x12*.whetstone.serving.v1.ChangeServingRequest\x1a+.whetstone.serving.v1.ChangeServingResponse\x12m\n\x0eStreamFeedback\x12+.whetstone.serving.v1.StreamFeedbackRequest\x1a,.whetstone.serving.v1.StreamFeedbackResponse0\x01\x12h\n\rDeleteServing\x12*.whetstone.serving.v1.DeleteServingRequest\x1a+.whetstone.serving.v1.DeleteServingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"whetstone/serving/v1/serving.proto\x12\x14whetstone.serving.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#whetstone/contract/v1/options.proto\"j\n\x0cServedSource\x12/\n\x03job\x18\x01 \x01(\x0b\x32 .whetstone.serving.v1.JobVersionH\x00\x12\x1a\n\x04path\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 H\x00\x42\r\n\x04kind\x12\x05\xbaH\x02\x08\x01\"R\n\nJobVersion\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12\x1b\n\x0epolicy_version\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_policy_version\"\x8d\x01\n\rServedVersion\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x32\n\x06source\x18\x02 \x01(\x0b\x32\".whetstone.serving.v1.ServedSource\x12\x0c\n\x04path\x18\x03 \x01(\t\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"O\n\x06\x43\x61nary\x12\x34\n\x07version\x18\x01 \x01(\x0b\x32#.whetstone.serving.v1.ServedVersion\x12\x0f\n\x07percent\x18\x02 \x01(\r\"\x9c\x03\n\nServingKey\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\x12M\n\x06sha256\x18\x02 \x01(\tB=\xbaH\x15r\x10\x32\x0e^[0-9a-f]{64}$\xc8\x01\x01\xaa\xbb\x18!the SHA-256 of the key, 64 digits\x12-\n\x13requests_per_minute\x18\x03 \x01(\rB\x0b\xbaH\x08*\x06\x18\xc0\x84=(\x01H\x00\x88\x01\x01\x12-\n\x11tokens_per_minute\x18\x04 \x01(\rB\r\xbaH\n*\x08\x18\x80\x94\xeb\xdc\x03(\x01H\x01\x88\x01\x01\x12%\n\x0bmax_running\x18\x05 \x01(\rB\x0b\xbaH\x08*\x06\x18\x80\x80\x04(\x01H\x02\x88\x01\x01\x42\x16\n\x14_requests_per_minuteB\x14\n\x12_tokens_per_minuteB\x0e\n\x0c_max_running\"\xfc\x01\n\x07Serving\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x35\n\x08versions\x18\x03 \x03(\x0b\x32#.whetstone.serving.v1.ServedVersion\x12,\n\x06\x63\x61nary\x18\x04 \x01(\x0b\x32\x1c.whetstone.serving.v1.Canary\x12.\n\x04keys\x18\x05 \x03(\x0b\x32 .whetstone.serving.v1.ServingKey\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x62\x65side\x18\x07 \x01(\t\"\x84\x01\n\x0bServingView\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\x12\x0f\n\x07\x65ngines\x18\x02 \x01(\r\x12\x16\n\x0e\x63\x61nary_engines\x18\x03 \x01(\r\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0b\n\x03url\x18\x05 \x01(\t\"\xd0\x02\n\x14\x43reateServingRequest\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\x12:\n\x06source\x18\x02 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x1f\n\x06weight\x18\x03 \x01(\rB\n\xbaH\x07*\x05\x18\xe8\x07(\x01H\x00\x88\x01\x01\x12\x39\n\x04keys\x18\x04 \x03(\x0b\x32 .whetstone.serving.v1.ServingKeyB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07\x12\x17\n\x06\x62\x65side\x18\x05 \x01(\tB\x07\xbaH\x04r\x02\x18\x34\x42\t\n\x07_weight\"X\n\x15\x43reateServingResponse\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\")\n\x11GetServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\"H\n\x12GetServingResponse\x12\x32\n\x07serving\x18\x01 \x01(\x0b\x32!.whetstone.serving.v1.ServingView\"\x15\n\x13ListServingsRequest\"K\n\x14ListServingsResponse\x12\x33\n\x08servings\x18\x01 \x03(\x0b\x32!.whetstone.serving.v1.ServingView\"\xd7\x07\n\x14\x43hangeServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x12J\n\nset_canary\x18\x02 \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.SetCanaryH\x00\x12U\n\x10set_canary_share\x18\x03 \x01(\x0b\x32\x39.whetstone.serving.v1.ChangeServingRequest.SetCanaryShareH\x00\x12J\n\nend_canary\x18\x04 \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.EndCanaryH\x00\x12\x45\n\x07promote\x18\x05 \x01(\x0b\x32\x32.whetstone.serving.v1.ChangeServingRequest.PromoteH\x00\x12L\n\x0bset_weights\x18\x06 \x01(\x0b\x32\x35.whetstone.serving.v1.ChangeServingRequest.SetWeightsH\x00\x12G\n\x08rollback\x18\x07 \x01(\x0b\x32\x33.whetstone.serving.v1.ChangeServingRequest.RollbackH\x00\x12\x33\n\x07set_key\x18\x08 \x01(\x0b\x32 .whetstone.serving.v1.ServingKeyH\x00\x12J\n\nremove_key\x18\t \x01(\x0b\x32\x34.whetstone.serving.v1.ChangeServingRequest.RemoveKeyH\x00\x1a\x63\n\tSetCanary\x12:\n\x06source\x18\x01 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\x07percent\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\x63(\x01\x1a,\n\x0eSetCanaryShare\x12\x1a\n\x07percent\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x63(\x01\x1a\x0b\n\tEndCanary\x1a\t\n\x07Promote\x1aH\n\nSetWeights\x12:\n\x06source\x18\x01 \x01(\x0b\x32\".whetstone.serving.v1.ServedSourceB\x06\xbaH\x03\xc8\x01\x01\x1a\x32\n\x08Rollback\x12\x17\n\nto_version\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_to_version\x1a!\n\tRemoveKey\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\x42\x0f\n\x06\x63hange\x12\x05\xbaH\x02\x08\x01\"G\n\x15\x43hangeServingResponse\x12.\n\x07serving\x18\x01 \x01(\x0b\x32\x1d.whetstone.serving.v1.Serving\"\x95\x01\n\x15StreamFeedbackRequest\x12|\n\x04name\x18\x01 \x01(\tBn\xbaH(r#\x18\x34\x32\x1f^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\xc8\x01\x01\xaa\xbb\x18?a DNS label of at most 52 characters: a-z, 0-9 and inner dashes\"\'\n\x16StreamFeedbackResponse\x12\r\n\x05tasks\x18\x01 \x03(\t\",\n\x14\x44\x65leteServingRequest\x12\x14\n\x04name\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01\"\x17\n\x15\x44\x65leteServingResponse2\x85\x05\n\x0eServingService\x12h\n\rCreateServing\x12*.whetstone.serving.v1.CreateServingRequest\x1a+.whetstone.serving.v1.CreateServingResponse\x12_\n\nGetServing\x12\'.whetstone.serving.v1.GetServingRequest\x1a(.whetstone.serving.v1.GetServingResponse\x12\x65\n\x0cListServings\x12).whetstone.serving.v1.ListServingsRequest\x1a*.whetstone.serving.v1.ListServingsResponse\x12h\n\rChangeServing\x12*.whetstone.serving.v1.ChangeServingRequest\x1a+.whetstone.serving.v1.ChangeServingResponse\x12m\n\x0eStreamFeedback\x12+.whetstone.serving.v1.StreamFeedbackRequest\x1a,.whetstone.serving.v1.StreamFeedbackResponse0\x01\x12h\n\rDeleteServing\x12*.whetstone.serving.v1.DeleteServingRequest\x1a+.whetstone.serving.v1.DeleteServingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,6 +58,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATESERVINGREQUEST'].fields_by_name['weight']._serialized_options = b'\272H\007*\005\030\350\007(\001'
   _globals['_CREATESERVINGREQUEST'].fields_by_name['keys']._loaded_options = None
   _globals['_CREATESERVINGREQUEST'].fields_by_name['keys']._serialized_options = b'\272H\006\222\001\003\020\350\007'
+  _globals['_CREATESERVINGREQUEST'].fields_by_name['beside']._loaded_options = None
+  _globals['_CREATESERVINGREQUEST'].fields_by_name['beside']._serialized_options = b'\272H\004r\002\0304'
   _globals['_GETSERVINGREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_GETSERVINGREQUEST'].fields_by_name['name']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CHANGESERVINGREQUEST_SETCANARY'].fields_by_name['source']._loaded_options = None
@@ -89,47 +91,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SERVINGKEY']._serialized_start=577
   _globals['_SERVINGKEY']._serialized_end=989
   _globals['_SERVING']._serialized_start=992
-  _globals['_SERVING']._serialized_end=1228
-  _globals['_SERVINGVIEW']._serialized_start=1231
-  _globals['_SERVINGVIEW']._serialized_end=1363
-  _globals['_CREATESERVINGREQUEST']._serialized_start=1366
-  _globals['_CREATESERVINGREQUEST']._serialized_end=1677
-  _globals['_CREATESERVINGRESPONSE']._serialized_start=1679
-  _globals['_CREATESERVINGRESPONSE']._serialized_end=1767
-  _globals['_GETSERVINGREQUEST']._serialized_start=1769
-  _globals['_GETSERVINGREQUEST']._serialized_end=1810
-  _globals['_GETSERVINGRESPONSE']._serialized_start=1812
-  _globals['_GETSERVINGRESPONSE']._serialized_end=1884
-  _globals['_LISTSERVINGSREQUEST']._serialized_start=1886
-  _globals['_LISTSERVINGSREQUEST']._serialized_end=1907
-  _globals['_LISTSERVINGSRESPONSE']._serialized_start=1909
-  _globals['_LISTSERVINGSRESPONSE']._serialized_end=1984
-  _globals['_CHANGESERVINGREQUEST']._serialized_start=1987
-  _globals['_CHANGESERVINGREQUEST']._serialized_end=2970
-  _globals['_CHANGESERVINGREQUEST_SETCANARY']._serialized_start=2623
-  _globals['_CHANGESERVINGREQUEST_SETCANARY']._serialized_end=2722
-  _globals['_CHANGESERVINGREQUEST_SETCANARYSHARE']._serialized_start=2724
-  _globals['_CHANGESERVINGREQUEST_SETCANARYSHARE']._serialized_end=2768
-  _globals['_CHANGESERVINGREQUEST_ENDCANARY']._serialized_start=2770
-  _globals['_CHANGESERVINGREQUEST_ENDCANARY']._serialized_end=2781
-  _globals['_CHANGESERVINGREQUEST_PROMOTE']._serialized_start=2783
-  _globals['_CHANGESERVINGREQUEST_PROMOTE']._serialized_end=2792
-  _globals['_CHANGESERVINGREQUEST_SETWEIGHTS']._serialized_start=2794
-  _globals['_CHANGESERVINGREQUEST_SETWEIGHTS']._serialized_end=2866
-  _globals['_CHANGESERVINGREQUEST_ROLLBACK']._serialized_start=2868
-  _globals['_CHANGESERVINGREQUEST_ROLLBACK']._serialized_end=2918
-  _globals['_CHANGESERVINGREQUEST_REMOVEKEY']._serialized_start=2920
-  _globals['_CHANGESERVINGREQUEST_REMOVEKEY']._serialized_end=2953
-  _globals['_CHANGESERVINGRESPONSE']._serialized_start=2972
-  _globals['_CHANGESERVINGRESPONSE']._serialized_end=3043
-  _globals['_STREAMFEEDBACKREQUEST']._serialized_start=3046
-  _globals['_STREAMFEEDBACKREQUEST']._serialized_end=3195
-  _globals['_STREAMFEEDBACKRESPONSE']._serialized_start=3197
-  _globals['_STREAMFEEDBACKRESPONSE']._serialized_end=3236
-  _globals['_DELETESERVINGREQUEST']._serialized_start=3238
-  _globals['_DELETESERVINGREQUEST']._serialized_end=3282
-  _globals['_DELETESERVINGRESPONSE']._serialized_start=3284
-  _globals['_DELETESERVINGRESPONSE']._serialized_end=3307
-  _globals['_SERVINGSERVICE']._serialized_start=3310
-  _globals['_SERVINGSERVICE']._serialized_end=3955
+  _globals['_SERVING']._serialized_end=1244
+  _globals['_SERVINGVIEW']._serialized_start=1247
+  _globals['_SERVINGVIEW']._serialized_end=1379
+  _globals['_CREATESERVINGREQUEST']._serialized_start=1382
+  _globals['_CREATESERVINGREQUEST']._serialized_end=1718
+  _globals['_CREATESERVINGRESPONSE']._serialized_start=1720
+  _globals['_CREATESERVINGRESPONSE']._serialized_end=1808
+  _globals['_GETSERVINGREQUEST']._serialized_start=1810
+  _globals['_GETSERVINGREQUEST']._serialized_end=1851
+  _globals['_GETSERVINGRESPONSE']._serialized_start=1853
+  _globals['_GETSERVINGRESPONSE']._serialized_end=1925
+  _globals['_LISTSERVINGSREQUEST']._serialized_start=1927
+  _globals['_LISTSERVINGSREQUEST']._serialized_end=1948
+  _globals['_LISTSERVINGSRESPONSE']._serialized_start=1950
+  _globals['_LISTSERVINGSRESPONSE']._serialized_end=2025
+  _globals['_CHANGESERVINGREQUEST']._serialized_start=2028
+  _globals['_CHANGESERVINGREQUEST']._serialized_end=3011
+  _globals['_CHANGESERVINGREQUEST_SETCANARY']._serialized_start=2664
+  _globals['_CHANGESERVINGREQUEST_SETCANARY']._serialized_end=2763
+  _globals['_CHANGESERVINGREQUEST_SETCANARYSHARE']._serialized_start=2765
+  _globals['_CHANGESERVINGREQUEST_SETCANARYSHARE']._serialized_end=2809
+  _globals['_CHANGESERVINGREQUEST_ENDCANARY']._serialized_start=2811
+  _globals['_CHANGESERVINGREQUEST_ENDCANARY']._serialized_end=2822
+  _globals['_CHANGESERVINGREQUEST_PROMOTE']._serialized_start=2824
+  _globals['_CHANGESERVINGREQUEST_PROMOTE']._serialized_end=2833
+  _globals['_CHANGESERVINGREQUEST_SETWEIGHTS']._serialized_start=2835
+  _globals['_CHANGESERVINGREQUEST_SETWEIGHTS']._serialized_end=2907
+  _globals['_CHANGESERVINGREQUEST_ROLLBACK']._serialized_start=2909
+  _globals['_CHANGESERVINGREQUEST_ROLLBACK']._serialized_end=2959
+  _globals['_CHANGESERVINGREQUEST_REMOVEKEY']._serialized_start=2961
+  _globals['_CHANGESERVINGREQUEST_REMOVEKEY']._serialized_end=2994
+  _globals['_CHANGESERVINGRESPONSE']._serialized_start=3013
+  _globals['_CHANGESERVINGRESPONSE']._serialized_end=3084
+  _globals['_STREAMFEEDBACKREQUEST']._serialized_start=3087
+  _globals['_STREAMFEEDBACKREQUEST']._serialized_end=3236
+  _globals['_STREAMFEEDBACKRESPONSE']._serialized_start=3238
+  _globals['_STREAMFEEDBACKRESPONSE']._serialized_end=3277
+  _globals['_DELETESERVINGREQUEST']._serialized_start=3279
+  _globals['_DELETESERVINGREQUEST']._serialized_end=3323
+  _globals['_DELETESERVINGRESPONSE']._serialized_start=3325
+  _globals['_DELETESERVINGRESPONSE']._serialized_end=3348
+  _globals['_SERVINGSERVICE']._serialized_start=3351
+  _globals['_SERVINGSERVICE']._serialized_end=3996
 # @@protoc_insertion_point(module_scope)

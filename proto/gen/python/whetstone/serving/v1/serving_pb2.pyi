@@ -62,20 +62,22 @@ class ServingKey(_message.Message):
     def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., requests_per_minute: _Optional[int] = ..., tokens_per_minute: _Optional[int] = ..., max_running: _Optional[int] = ...) -> None: ...
 
 class Serving(_message.Message):
-    __slots__ = ("name", "weight", "versions", "canary", "keys", "created_at")
+    __slots__ = ("name", "weight", "versions", "canary", "keys", "created_at", "beside")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     CANARY_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
     name: str
     weight: int
     versions: _containers.RepeatedCompositeFieldContainer[ServedVersion]
     canary: Canary
     keys: _containers.RepeatedCompositeFieldContainer[ServingKey]
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., weight: _Optional[int] = ..., versions: _Optional[_Iterable[_Union[ServedVersion, _Mapping]]] = ..., canary: _Optional[_Union[Canary, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[ServingKey, _Mapping]]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    beside: str
+    def __init__(self, name: _Optional[str] = ..., weight: _Optional[int] = ..., versions: _Optional[_Iterable[_Union[ServedVersion, _Mapping]]] = ..., canary: _Optional[_Union[Canary, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[ServingKey, _Mapping]]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., beside: _Optional[str] = ...) -> None: ...
 
 class ServingView(_message.Message):
     __slots__ = ("serving", "engines", "canary_engines", "message", "url")
@@ -92,16 +94,18 @@ class ServingView(_message.Message):
     def __init__(self, serving: _Optional[_Union[Serving, _Mapping]] = ..., engines: _Optional[int] = ..., canary_engines: _Optional[int] = ..., message: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
 
 class CreateServingRequest(_message.Message):
-    __slots__ = ("name", "source", "weight", "keys")
+    __slots__ = ("name", "source", "weight", "keys", "beside")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
     name: str
     source: ServedSource
     weight: int
     keys: _containers.RepeatedCompositeFieldContainer[ServingKey]
-    def __init__(self, name: _Optional[str] = ..., source: _Optional[_Union[ServedSource, _Mapping]] = ..., weight: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[ServingKey, _Mapping]]] = ...) -> None: ...
+    beside: str
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[_Union[ServedSource, _Mapping]] = ..., weight: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[ServingKey, _Mapping]]] = ..., beside: _Optional[str] = ...) -> None: ...
 
 class CreateServingResponse(_message.Message):
     __slots__ = ("serving", "created")

@@ -120,6 +120,13 @@ export declare type Engine = Message<"whetstone.inference.v1.Engine"> & {
    * @generated from field: string control_url = 8;
    */
   controlUrl: string;
+
+  /**
+   * What it answers for beside `policy`.
+   *
+   * @generated from field: repeated whetstone.inference.v1.ServedAdapter adapters = 9;
+   */
+  adapters: ServedAdapter[];
 };
 
 /**
@@ -127,6 +134,84 @@ export declare type Engine = Message<"whetstone.inference.v1.Engine"> & {
  * Use `create(EngineSchema)` to create a new message.
  */
 export declare const EngineSchema: GenMessage<Engine>;
+
+/**
+ * A policy by an adapter that stands beside an engine's weights.
+ *
+ * @generated from message whetstone.inference.v1.ServedAdapter
+ */
+export declare type ServedAdapter = Message<"whetstone.inference.v1.ServedAdapter"> & {
+  /**
+   * Its label is the adapter's name at the engine; model_path is the adapter's folder, tokenizer_path that of its base.
+   *
+   * @generated from field: whetstone.inference.v1.ServedPolicy policy = 1;
+   */
+  policy?: ServedPolicy | undefined;
+
+  /**
+   * Calls running there by it.
+   *
+   * @generated from field: uint32 in_flight = 2;
+   */
+  inFlight: number;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.ServedAdapter.
+ * Use `create(ServedAdapterSchema)` to create a new message.
+ */
+export declare const ServedAdapterSchema: GenMessage<ServedAdapter>;
+
+/**
+ * @generated from message whetstone.inference.v1.PutAdaptersRequest
+ */
+export declare type PutAdaptersRequest = Message<"whetstone.inference.v1.PutAdaptersRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The label of the weights that the adapters stand beside.
+   *
+   * @generated from field: string base_label = 2;
+   */
+  baseLabel: string;
+
+  /**
+   * @generated from field: repeated whetstone.inference.v1.ServedPolicy adapters = 3;
+   */
+  adapters: ServedPolicy[];
+
+  /**
+   * Of the leading controller.
+   *
+   * @generated from field: uint64 epoch = 4;
+   */
+  epoch: bigint;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.PutAdaptersRequest.
+ * Use `create(PutAdaptersRequestSchema)` to create a new message.
+ */
+export declare const PutAdaptersRequestSchema: GenMessage<PutAdaptersRequest>;
+
+/**
+ * @generated from message whetstone.inference.v1.PutAdaptersResponse
+ */
+export declare type PutAdaptersResponse = Message<"whetstone.inference.v1.PutAdaptersResponse"> & {
+  /**
+   * @generated from field: whetstone.inference.v1.Engine engine = 1;
+   */
+  engine?: Engine | undefined;
+};
+
+/**
+ * Describes the message whetstone.inference.v1.PutAdaptersResponse.
+ * Use `create(PutAdaptersResponseSchema)` to create a new message.
+ */
+export declare const PutAdaptersResponseSchema: GenMessage<PutAdaptersResponse>;
 
 /**
  * @generated from message whetstone.inference.v1.RegisterEngineRequest
@@ -964,6 +1049,18 @@ export declare const FleetService: GenService<{
     methodKind: "unary";
     input: typeof UnfenceEngineRequestSchema;
     output: typeof UnfenceEngineResponseSchema;
+  },
+  /**
+   * Policies that an engine answers for beside its own, by LoRA adapters which it has loaded under their labels; in place of those
+   * told before. Safe to repeat. An unfence ends them: the engine may have been started again. FAILED_PRECONDITION where it serves
+   * another label than `base_label`.
+   *
+   * @generated from rpc whetstone.inference.v1.FleetService.PutAdapters
+   */
+  putAdapters: {
+    methodKind: "unary";
+    input: typeof PutAdaptersRequestSchema;
+    output: typeof PutAdaptersResponseSchema;
   },
   /**
    * Forgets an engine: it gets no new calls from now on, running ones may end within `drain`, the rest goes on elsewhere.

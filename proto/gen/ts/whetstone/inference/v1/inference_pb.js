@@ -17,7 +17,7 @@ import { file_whetstone_types_v1_types } from "../../types/v1/types_pb.js";
  * Describes the file whetstone/inference/v1/inference.proto.
  */
 export const file_whetstone_inference_v1_inference = /*@__PURE__*/
-  fileDesc("CiZ3aGV0c3RvbmUvaW5mZXJlbmNlL3YxL2luZmVyZW5jZS5wcm90bxIWd2hldHN0b25lLmluZmVyZW5jZS52MSK1AgoMU2VydmVkUG9saWN5EhYKBnBvbGljeRgBIAEoCUIGukgDyAEBEhYKDnBvbGljeV92ZXJzaW9uGAIgASgEEhUKBWxhYmVsGAMgASgJQga6SAPIAQESGgoKbW9kZWxfcGF0aBgEIAEoCUIGukgDyAEBEhYKDnRva2VuaXplcl9wYXRoGAUgASgJOqkBukilARqiAQoFbGFiZWwamAF0aGlzLmxhYmVsID09IHRoaXMucG9saWN5ICsgJzonICsgc3RyaW5nKHRoaXMucG9saWN5X3ZlcnNpb24pID8gJycgOiAnbGFiZWw6ICIlcyIgaXMgbm90ICIlczolZCInLmZvcm1hdChbdGhpcy5sYWJlbCwgdGhpcy5wb2xpY3ksIHRoaXMucG9saWN5X3ZlcnNpb25dKSLaAQoGRW5naW5lEgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIyCgVzdGF0ZRgDIAEoDjIjLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRW5naW5lU3RhdGUSNAoGcG9saWN5GAQgASgLMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWRQb2xpY3kSEQoJaW5fZmxpZ2h0GAUgASgNEg4KBnJlYXNvbhgGIAEoCRIVCg1tYXhfbW9kZWxfbGVuGAcgASgNEhMKC2NvbnRyb2xfdXJsGAggASgJIswBChVSZWdpc3RlckVuZ2luZVJlcXVlc3QSEgoCaWQYASABKAlCBrpIA8gBARJDCgN1cmwYAiABKAlCNrpIG8gBAXIWMhFeaHR0cHM/Oi8vW14vPyNdK4gBAaq7GBRhbiBodHRwIG9yIGh0dHBzIFVSTBJLCgtjb250cm9sX3VybBgDIAEoCUI2ukgb2AEBchYyEV5odHRwcz86Ly9bXi8/I10riAEBqrsYFGFuIGh0dHAgb3IgaHR0cHMgVVJMEg0KBWVwb2NoGAQgASgEIkgKFlJlZ2lzdGVyRW5naW5lUmVzcG9uc2USLgoGZW5naW5lGAEgASgLMh4ud2hldHN0b25lLmluZmVyZW5jZS52MS5FbmdpbmUiFAoSTGlzdEVuZ2luZXNSZXF1ZXN0ItEBChNMaXN0RW5naW5lc1Jlc3BvbnNlEi8KB2VuZ2luZXMYASADKAsyHi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkVuZ2luZRJUCg13YWl0aW5nX2NhbGxzGAIgAygLMj0ud2hldHN0b25lLmluZmVyZW5jZS52MS5MaXN0RW5naW5lc1Jlc3BvbnNlLldhaXRpbmdDYWxsc0VudHJ5GjMKEVdhaXRpbmdDYWxsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDToCOAEiLwoSRmVuY2VFbmdpbmVSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWVwb2NoGAIgASgEIkUKE0ZlbmNlRW5naW5lUmVzcG9uc2USLgoGZW5naW5lGAEgASgLMh4ud2hldHN0b25lLmluZmVyZW5jZS52MS5FbmdpbmUiLwoSRHJhaW5FbmdpbmVSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWVwb2NoGAIgASgEIkUKE0RyYWluRW5naW5lUmVzcG9uc2USLgoGZW5naW5lGAEgASgLMh4ud2hldHN0b25lLmluZmVyZW5jZS52MS5FbmdpbmUibwoUVW5mZW5jZUVuZ2luZVJlcXVlc3QSCgoCaWQYASABKAkSPAoGcG9saWN5GAIgASgLMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWRQb2xpY3lCBrpIA8gBARINCgVlcG9jaBgDIAEoBCJHChVVbmZlbmNlRW5naW5lUmVzcG9uc2USLgoGZW5naW5lGAEgASgLMh4ud2hldHN0b25lLmluZmVyZW5jZS52MS5FbmdpbmUiWgoTUmVtb3ZlRW5naW5lUmVxdWVzdBIKCgJpZBgBIAEoCRIoCgVkcmFpbhgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhINCgVlcG9jaBgDIAEoBCInChRSZW1vdmVFbmdpbmVSZXNwb25zZRIPCgdyZXZva2VkGAEgASgNIjwKE0ZvcmdldFBvbGljeVJlcXVlc3QSFgoGcG9saWN5GAEgASgJQga6SAPIAQESDQoFZXBvY2gYAiABKAQiKAoURm9yZ2V0UG9saWN5UmVzcG9uc2USEAoIc2Vzc2lvbnMYASABKA0iogEKClNlcnZlZE5hbWUSFAoEbmFtZRgBIAEoCUIGukgDyAEBEhYKBnBvbGljeRgCIAEoCUIGukgDyAEBEhUKDWNhbmFyeV9wb2xpY3kYAyABKAkSHwoOY2FuYXJ5X3BlcmNlbnQYBCABKA1CB7pIBCoCGGMSLgoEa2V5cxgFIAMoCzIgLndoZXRzdG9uZS5zZXJ2aW5nLnYxLlNlcnZpbmdLZXkiWQoSUHV0U2VydmluZ3NSZXF1ZXN0EjQKCHNlcnZpbmdzGAEgAygLMiIud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWROYW1lEg0KBWVwb2NoGAIgASgEIhUKE1B1dFNlcnZpbmdzUmVzcG9uc2UiNQoIRmVlZGJhY2sSCgoCaWQYASABKAkSDwoHc2VydmluZxgCIAEoCRIMCgR0YXNrGAMgASgJIjQKE1Rha2VGZWVkYmFja1JlcXVlc3QSDgoGc3RvcmVkGAEgAygJEg0KBWVwb2NoGAIgASgEIkoKFFRha2VGZWVkYmFja1Jlc3BvbnNlEjIKCGZlZWRiYWNrGAEgAygLMiAud2hldHN0b25lLmluZmVyZW5jZS52MS5GZWVkYmFjayJJCghDYWxsVHJlZRIPCgdzZXNzaW9uGAEgASgJEiwKBWNhbGxzGAIgAygLMh0ud2hldHN0b25lLnR5cGVzLnYxLk1vZGVsQ2FsbCLBAQoMRmxlZXRSZXBsaWNhEgwKBG5hbWUYASABKAkSCwoDdXJsGAIgASgJEjMKBXN0YXRlGAMgASgOMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5SZXBsaWNhU3RhdGUSDgoGcG9saWN5GAQgASgJEhsKDnBvbGljeV92ZXJzaW9uGAUgASgESACIAQESEQoJaW5fZmxpZ2h0GAYgASgNEg4KBnJlYXNvbhgHIAEoCUIRCg9fcG9saWN5X3ZlcnNpb24iTwoORmxlZXRDb25kaXRpb24SDAoEdHlwZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkSDgoGcmVhc29uGAMgASgJEg8KB21lc3NhZ2UYBCABKAkiqQEKBUZsZWV0EgwKBG5hbWUYASABKAkSEwoGd2FudGVkGAIgASgNSACIAQESNgoIcmVwbGljYXMYAyADKAsyJC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZsZWV0UmVwbGljYRI6Cgpjb25kaXRpb25zGAQgAygLMiYud2hldHN0b25lLmluZmVyZW5jZS52MS5GbGVldENvbmRpdGlvbkIJCgdfd2FudGVkIhMKEUxpc3RGbGVldHNSZXF1ZXN0Ip8BChJMaXN0RmxlZXRzUmVzcG9uc2USLQoGZmxlZXRzGAEgAygLMh0ud2hldHN0b25lLmluZmVyZW5jZS52MS5GbGVldBI2Cghwb2xpY2llcxgEIAMoCzIkLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuV2FudGVkUG9saWN5SgQIAhADSgQIAxAEUgZwb2xpY3lSDnBvbGljeV92ZXJzaW9uIjYKDFdhbnRlZFBvbGljeRIOCgZwb2xpY3kYASABKAkSFgoOcG9saWN5X3ZlcnNpb24YAiABKAQiPQoRU2NhbGVGbGVldFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIaCghyZXBsaWNhcxgCIAEoDUIIukgFKgMY6AciQgoSU2NhbGVGbGVldFJlc3BvbnNlEiwKBWZsZWV0GAEgASgLMh0ud2hldHN0b25lLmluZmVyZW5jZS52MS5GbGVldCp8CgtFbmdpbmVTdGF0ZRIcChhFTkdJTkVfU1RBVEVfVU5TUEVDSUZJRUQQABIYChRFTkdJTkVfU1RBVEVfU0VSVklORxABEhcKE0VOR0lORV9TVEFURV9GRU5DRUQQAhIcChhFTkdJTkVfU1RBVEVfUVVBUkFOVElORUQQAyqvAQoMUmVwbGljYVN0YXRlEh0KGVJFUExJQ0FfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVSRVBMSUNBX1NUQVRFX1NFUlZJTkcQARIYChRSRVBMSUNBX1NUQVRFX1BBVVNFRBACEhoKFlJFUExJQ0FfU1RBVEVfVVBEQVRJTkcQAxIXChNSRVBMSUNBX1NUQVRFX1NUQUxFEAQSFgoSUkVQTElDQV9TVEFURV9ET1dOEAUyzgcKDEZsZWV0U2VydmljZRJvCg5SZWdpc3RlckVuZ2luZRItLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuUmVnaXN0ZXJFbmdpbmVSZXF1ZXN0Gi4ud2hldHN0b25lLmluZmVyZW5jZS52MS5SZWdpc3RlckVuZ2luZVJlc3BvbnNlEmYKC0xpc3RFbmdpbmVzEioud2hldHN0b25lLmluZmVyZW5jZS52MS5MaXN0RW5naW5lc1JlcXVlc3QaKy53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkxpc3RFbmdpbmVzUmVzcG9uc2USZgoLRmVuY2VFbmdpbmUSKi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZlbmNlRW5naW5lUmVxdWVzdBorLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRmVuY2VFbmdpbmVSZXNwb25zZRJmCgtEcmFpbkVuZ2luZRIqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRHJhaW5FbmdpbmVSZXF1ZXN0Gisud2hldHN0b25lLmluZmVyZW5jZS52MS5EcmFpbkVuZ2luZVJlc3BvbnNlEmwKDVVuZmVuY2VFbmdpbmUSLC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlVuZmVuY2VFbmdpbmVSZXF1ZXN0Gi0ud2hldHN0b25lLmluZmVyZW5jZS52MS5VbmZlbmNlRW5naW5lUmVzcG9uc2USaQoMUmVtb3ZlRW5naW5lEisud2hldHN0b25lLmluZmVyZW5jZS52MS5SZW1vdmVFbmdpbmVSZXF1ZXN0Giwud2hldHN0b25lLmluZmVyZW5jZS52MS5SZW1vdmVFbmdpbmVSZXNwb25zZRJpCgxGb3JnZXRQb2xpY3kSKy53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZvcmdldFBvbGljeVJlcXVlc3QaLC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZvcmdldFBvbGljeVJlc3BvbnNlEmYKC1B1dFNlcnZpbmdzEioud2hldHN0b25lLmluZmVyZW5jZS52MS5QdXRTZXJ2aW5nc1JlcXVlc3QaKy53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlB1dFNlcnZpbmdzUmVzcG9uc2USaQoMVGFrZUZlZWRiYWNrEisud2hldHN0b25lLmluZmVyZW5jZS52MS5UYWtlRmVlZGJhY2tSZXF1ZXN0Giwud2hldHN0b25lLmluZmVyZW5jZS52MS5UYWtlRmVlZGJhY2tSZXNwb25zZTLcAQoQRmxlZXRWaWV3U2VydmljZRJjCgpMaXN0RmxlZXRzEikud2hldHN0b25lLmluZmVyZW5jZS52MS5MaXN0RmxlZXRzUmVxdWVzdBoqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuTGlzdEZsZWV0c1Jlc3BvbnNlEmMKClNjYWxlRmxlZXQSKS53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlNjYWxlRmxlZXRSZXF1ZXN0Gioud2hldHN0b25lLmluZmVyZW5jZS52MS5TY2FsZUZsZWV0UmVzcG9uc2ViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_whetstone_contract_v1_options, file_whetstone_serving_v1_serving, file_whetstone_types_v1_types]);
+  fileDesc("CiZ3aGV0c3RvbmUvaW5mZXJlbmNlL3YxL2luZmVyZW5jZS5wcm90bxIWd2hldHN0b25lLmluZmVyZW5jZS52MSK1AgoMU2VydmVkUG9saWN5EhYKBnBvbGljeRgBIAEoCUIGukgDyAEBEhYKDnBvbGljeV92ZXJzaW9uGAIgASgEEhUKBWxhYmVsGAMgASgJQga6SAPIAQESGgoKbW9kZWxfcGF0aBgEIAEoCUIGukgDyAEBEhYKDnRva2VuaXplcl9wYXRoGAUgASgJOqkBukilARqiAQoFbGFiZWwamAF0aGlzLmxhYmVsID09IHRoaXMucG9saWN5ICsgJzonICsgc3RyaW5nKHRoaXMucG9saWN5X3ZlcnNpb24pID8gJycgOiAnbGFiZWw6ICIlcyIgaXMgbm90ICIlczolZCInLmZvcm1hdChbdGhpcy5sYWJlbCwgdGhpcy5wb2xpY3ksIHRoaXMucG9saWN5X3ZlcnNpb25dKSKTAgoGRW5naW5lEgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIyCgVzdGF0ZRgDIAEoDjIjLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRW5naW5lU3RhdGUSNAoGcG9saWN5GAQgASgLMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWRQb2xpY3kSEQoJaW5fZmxpZ2h0GAUgASgNEg4KBnJlYXNvbhgGIAEoCRIVCg1tYXhfbW9kZWxfbGVuGAcgASgNEhMKC2NvbnRyb2xfdXJsGAggASgJEjcKCGFkYXB0ZXJzGAkgAygLMiUud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWRBZGFwdGVyImAKDVNlcnZlZEFkYXB0ZXISPAoGcG9saWN5GAEgASgLMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5TZXJ2ZWRQb2xpY3lCBrpIA8gBARIRCglpbl9mbGlnaHQYAiABKA0ijgEKElB1dEFkYXB0ZXJzUmVxdWVzdBIKCgJpZBgBIAEoCRIaCgpiYXNlX2xhYmVsGAIgASgJQga6SAPIAQESQQoIYWRhcHRlcnMYAyADKAsyJC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlNlcnZlZFBvbGljeUIJukgGkgEDEIACEg0KBWVwb2NoGAQgASgEIkUKE1B1dEFkYXB0ZXJzUmVzcG9uc2USLgoGZW5naW5lGAEgASgLMh4ud2hldHN0b25lLmluZmVyZW5jZS52MS5FbmdpbmUizAEKFVJlZ2lzdGVyRW5naW5lUmVxdWVzdBISCgJpZBgBIAEoCUIGukgDyAEBEkMKA3VybBgCIAEoCUI2ukgbyAEBchYyEV5odHRwcz86Ly9bXi8/I10riAEBqrsYFGFuIGh0dHAgb3IgaHR0cHMgVVJMEksKC2NvbnRyb2xfdXJsGAMgASgJQja6SBvYAQFyFjIRXmh0dHBzPzovL1teLz8jXSuIAQGquxgUYW4gaHR0cCBvciBodHRwcyBVUkwSDQoFZXBvY2gYBCABKAQiSAoWUmVnaXN0ZXJFbmdpbmVSZXNwb25zZRIuCgZlbmdpbmUYASABKAsyHi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkVuZ2luZSIUChJMaXN0RW5naW5lc1JlcXVlc3Qi0QEKE0xpc3RFbmdpbmVzUmVzcG9uc2USLwoHZW5naW5lcxgBIAMoCzIeLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRW5naW5lElQKDXdhaXRpbmdfY2FsbHMYAiADKAsyPS53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkxpc3RFbmdpbmVzUmVzcG9uc2UuV2FpdGluZ0NhbGxzRW50cnkaMwoRV2FpdGluZ0NhbGxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4ASIvChJGZW5jZUVuZ2luZVJlcXVlc3QSCgoCaWQYASABKAkSDQoFZXBvY2gYAiABKAQiRQoTRmVuY2VFbmdpbmVSZXNwb25zZRIuCgZlbmdpbmUYASABKAsyHi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkVuZ2luZSIvChJEcmFpbkVuZ2luZVJlcXVlc3QSCgoCaWQYASABKAkSDQoFZXBvY2gYAiABKAQiRQoTRHJhaW5FbmdpbmVSZXNwb25zZRIuCgZlbmdpbmUYASABKAsyHi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkVuZ2luZSJvChRVbmZlbmNlRW5naW5lUmVxdWVzdBIKCgJpZBgBIAEoCRI8CgZwb2xpY3kYAiABKAsyJC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlNlcnZlZFBvbGljeUIGukgDyAEBEg0KBWVwb2NoGAMgASgEIkcKFVVuZmVuY2VFbmdpbmVSZXNwb25zZRIuCgZlbmdpbmUYASABKAsyHi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkVuZ2luZSJaChNSZW1vdmVFbmdpbmVSZXF1ZXN0EgoKAmlkGAEgASgJEigKBWRyYWluGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg0KBWVwb2NoGAMgASgEIicKFFJlbW92ZUVuZ2luZVJlc3BvbnNlEg8KB3Jldm9rZWQYASABKA0iPAoTRm9yZ2V0UG9saWN5UmVxdWVzdBIWCgZwb2xpY3kYASABKAlCBrpIA8gBARINCgVlcG9jaBgCIAEoBCIoChRGb3JnZXRQb2xpY3lSZXNwb25zZRIQCghzZXNzaW9ucxgBIAEoDSKiAQoKU2VydmVkTmFtZRIUCgRuYW1lGAEgASgJQga6SAPIAQESFgoGcG9saWN5GAIgASgJQga6SAPIAQESFQoNY2FuYXJ5X3BvbGljeRgDIAEoCRIfCg5jYW5hcnlfcGVyY2VudBgEIAEoDUIHukgEKgIYYxIuCgRrZXlzGAUgAygLMiAud2hldHN0b25lLnNlcnZpbmcudjEuU2VydmluZ0tleSJZChJQdXRTZXJ2aW5nc1JlcXVlc3QSNAoIc2VydmluZ3MYASADKAsyIi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlNlcnZlZE5hbWUSDQoFZXBvY2gYAiABKAQiFQoTUHV0U2VydmluZ3NSZXNwb25zZSI1CghGZWVkYmFjaxIKCgJpZBgBIAEoCRIPCgdzZXJ2aW5nGAIgASgJEgwKBHRhc2sYAyABKAkiNAoTVGFrZUZlZWRiYWNrUmVxdWVzdBIOCgZzdG9yZWQYASADKAkSDQoFZXBvY2gYAiABKAQiSgoUVGFrZUZlZWRiYWNrUmVzcG9uc2USMgoIZmVlZGJhY2sYASADKAsyIC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZlZWRiYWNrIkkKCENhbGxUcmVlEg8KB3Nlc3Npb24YASABKAkSLAoFY2FsbHMYAiADKAsyHS53aGV0c3RvbmUudHlwZXMudjEuTW9kZWxDYWxsIsEBCgxGbGVldFJlcGxpY2ESDAoEbmFtZRgBIAEoCRILCgN1cmwYAiABKAkSMwoFc3RhdGUYAyABKA4yJC53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlJlcGxpY2FTdGF0ZRIOCgZwb2xpY3kYBCABKAkSGwoOcG9saWN5X3ZlcnNpb24YBSABKARIAIgBARIRCglpbl9mbGlnaHQYBiABKA0SDgoGcmVhc29uGAcgASgJQhEKD19wb2xpY3lfdmVyc2lvbiJPCg5GbGVldENvbmRpdGlvbhIMCgR0eXBlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCSKpAQoFRmxlZXQSDAoEbmFtZRgBIAEoCRITCgZ3YW50ZWQYAiABKA1IAIgBARI2CghyZXBsaWNhcxgDIAMoCzIkLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRmxlZXRSZXBsaWNhEjoKCmNvbmRpdGlvbnMYBCADKAsyJi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZsZWV0Q29uZGl0aW9uQgkKB193YW50ZWQiEwoRTGlzdEZsZWV0c1JlcXVlc3QinwEKEkxpc3RGbGVldHNSZXNwb25zZRItCgZmbGVldHMYASADKAsyHS53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZsZWV0EjYKCHBvbGljaWVzGAQgAygLMiQud2hldHN0b25lLmluZmVyZW5jZS52MS5XYW50ZWRQb2xpY3lKBAgCEANKBAgDEARSBnBvbGljeVIOcG9saWN5X3ZlcnNpb24iNgoMV2FudGVkUG9saWN5Eg4KBnBvbGljeRgBIAEoCRIWCg5wb2xpY3lfdmVyc2lvbhgCIAEoBCI9ChFTY2FsZUZsZWV0UmVxdWVzdBIMCgRuYW1lGAEgASgJEhoKCHJlcGxpY2FzGAIgASgNQgi6SAUqAxjoByJCChJTY2FsZUZsZWV0UmVzcG9uc2USLAoFZmxlZXQYASABKAsyHS53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkZsZWV0KnwKC0VuZ2luZVN0YXRlEhwKGEVOR0lORV9TVEFURV9VTlNQRUNJRklFRBAAEhgKFEVOR0lORV9TVEFURV9TRVJWSU5HEAESFwoTRU5HSU5FX1NUQVRFX0ZFTkNFRBACEhwKGEVOR0lORV9TVEFURV9RVUFSQU5USU5FRBADKq8BCgxSZXBsaWNhU3RhdGUSHQoZUkVQTElDQV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFVJFUExJQ0FfU1RBVEVfU0VSVklORxABEhgKFFJFUExJQ0FfU1RBVEVfUEFVU0VEEAISGgoWUkVQTElDQV9TVEFURV9VUERBVElORxADEhcKE1JFUExJQ0FfU1RBVEVfU1RBTEUQBBIWChJSRVBMSUNBX1NUQVRFX0RPV04QBTK2CAoMRmxlZXRTZXJ2aWNlEm8KDlJlZ2lzdGVyRW5naW5lEi0ud2hldHN0b25lLmluZmVyZW5jZS52MS5SZWdpc3RlckVuZ2luZVJlcXVlc3QaLi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlJlZ2lzdGVyRW5naW5lUmVzcG9uc2USZgoLTGlzdEVuZ2luZXMSKi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkxpc3RFbmdpbmVzUmVxdWVzdBorLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuTGlzdEVuZ2luZXNSZXNwb25zZRJmCgtGZW5jZUVuZ2luZRIqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuRmVuY2VFbmdpbmVSZXF1ZXN0Gisud2hldHN0b25lLmluZmVyZW5jZS52MS5GZW5jZUVuZ2luZVJlc3BvbnNlEmYKC0RyYWluRW5naW5lEioud2hldHN0b25lLmluZmVyZW5jZS52MS5EcmFpbkVuZ2luZVJlcXVlc3QaKy53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkRyYWluRW5naW5lUmVzcG9uc2USbAoNVW5mZW5jZUVuZ2luZRIsLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuVW5mZW5jZUVuZ2luZVJlcXVlc3QaLS53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLlVuZmVuY2VFbmdpbmVSZXNwb25zZRJmCgtQdXRBZGFwdGVycxIqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuUHV0QWRhcHRlcnNSZXF1ZXN0Gisud2hldHN0b25lLmluZmVyZW5jZS52MS5QdXRBZGFwdGVyc1Jlc3BvbnNlEmkKDFJlbW92ZUVuZ2luZRIrLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuUmVtb3ZlRW5naW5lUmVxdWVzdBosLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuUmVtb3ZlRW5naW5lUmVzcG9uc2USaQoMRm9yZ2V0UG9saWN5Eisud2hldHN0b25lLmluZmVyZW5jZS52MS5Gb3JnZXRQb2xpY3lSZXF1ZXN0Giwud2hldHN0b25lLmluZmVyZW5jZS52MS5Gb3JnZXRQb2xpY3lSZXNwb25zZRJmCgtQdXRTZXJ2aW5ncxIqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuUHV0U2VydmluZ3NSZXF1ZXN0Gisud2hldHN0b25lLmluZmVyZW5jZS52MS5QdXRTZXJ2aW5nc1Jlc3BvbnNlEmkKDFRha2VGZWVkYmFjaxIrLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuVGFrZUZlZWRiYWNrUmVxdWVzdBosLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuVGFrZUZlZWRiYWNrUmVzcG9uc2Uy3AEKEEZsZWV0Vmlld1NlcnZpY2USYwoKTGlzdEZsZWV0cxIpLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuTGlzdEZsZWV0c1JlcXVlc3QaKi53aGV0c3RvbmUuaW5mZXJlbmNlLnYxLkxpc3RGbGVldHNSZXNwb25zZRJjCgpTY2FsZUZsZWV0Eikud2hldHN0b25lLmluZmVyZW5jZS52MS5TY2FsZUZsZWV0UmVxdWVzdBoqLndoZXRzdG9uZS5pbmZlcmVuY2UudjEuU2NhbGVGbGVldFJlc3BvbnNlYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_whetstone_contract_v1_options, file_whetstone_serving_v1_serving, file_whetstone_types_v1_types]);
 
 /**
  * Describes the message whetstone.inference.v1.ServedPolicy.
@@ -34,207 +34,228 @@ export const EngineSchema = /*@__PURE__*/
   messageDesc(file_whetstone_inference_v1_inference, 1);
 
 /**
+ * Describes the message whetstone.inference.v1.ServedAdapter.
+ * Use `create(ServedAdapterSchema)` to create a new message.
+ */
+export const ServedAdapterSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_inference_v1_inference, 2);
+
+/**
+ * Describes the message whetstone.inference.v1.PutAdaptersRequest.
+ * Use `create(PutAdaptersRequestSchema)` to create a new message.
+ */
+export const PutAdaptersRequestSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_inference_v1_inference, 3);
+
+/**
+ * Describes the message whetstone.inference.v1.PutAdaptersResponse.
+ * Use `create(PutAdaptersResponseSchema)` to create a new message.
+ */
+export const PutAdaptersResponseSchema = /*@__PURE__*/
+  messageDesc(file_whetstone_inference_v1_inference, 4);
+
+/**
  * Describes the message whetstone.inference.v1.RegisterEngineRequest.
  * Use `create(RegisterEngineRequestSchema)` to create a new message.
  */
 export const RegisterEngineRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 2);
+  messageDesc(file_whetstone_inference_v1_inference, 5);
 
 /**
  * Describes the message whetstone.inference.v1.RegisterEngineResponse.
  * Use `create(RegisterEngineResponseSchema)` to create a new message.
  */
 export const RegisterEngineResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 3);
+  messageDesc(file_whetstone_inference_v1_inference, 6);
 
 /**
  * Describes the message whetstone.inference.v1.ListEnginesRequest.
  * Use `create(ListEnginesRequestSchema)` to create a new message.
  */
 export const ListEnginesRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 4);
+  messageDesc(file_whetstone_inference_v1_inference, 7);
 
 /**
  * Describes the message whetstone.inference.v1.ListEnginesResponse.
  * Use `create(ListEnginesResponseSchema)` to create a new message.
  */
 export const ListEnginesResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 5);
+  messageDesc(file_whetstone_inference_v1_inference, 8);
 
 /**
  * Describes the message whetstone.inference.v1.FenceEngineRequest.
  * Use `create(FenceEngineRequestSchema)` to create a new message.
  */
 export const FenceEngineRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 6);
+  messageDesc(file_whetstone_inference_v1_inference, 9);
 
 /**
  * Describes the message whetstone.inference.v1.FenceEngineResponse.
  * Use `create(FenceEngineResponseSchema)` to create a new message.
  */
 export const FenceEngineResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 7);
+  messageDesc(file_whetstone_inference_v1_inference, 10);
 
 /**
  * Describes the message whetstone.inference.v1.DrainEngineRequest.
  * Use `create(DrainEngineRequestSchema)` to create a new message.
  */
 export const DrainEngineRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 8);
+  messageDesc(file_whetstone_inference_v1_inference, 11);
 
 /**
  * Describes the message whetstone.inference.v1.DrainEngineResponse.
  * Use `create(DrainEngineResponseSchema)` to create a new message.
  */
 export const DrainEngineResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 9);
+  messageDesc(file_whetstone_inference_v1_inference, 12);
 
 /**
  * Describes the message whetstone.inference.v1.UnfenceEngineRequest.
  * Use `create(UnfenceEngineRequestSchema)` to create a new message.
  */
 export const UnfenceEngineRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 10);
+  messageDesc(file_whetstone_inference_v1_inference, 13);
 
 /**
  * Describes the message whetstone.inference.v1.UnfenceEngineResponse.
  * Use `create(UnfenceEngineResponseSchema)` to create a new message.
  */
 export const UnfenceEngineResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 11);
+  messageDesc(file_whetstone_inference_v1_inference, 14);
 
 /**
  * Describes the message whetstone.inference.v1.RemoveEngineRequest.
  * Use `create(RemoveEngineRequestSchema)` to create a new message.
  */
 export const RemoveEngineRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 12);
+  messageDesc(file_whetstone_inference_v1_inference, 15);
 
 /**
  * Describes the message whetstone.inference.v1.RemoveEngineResponse.
  * Use `create(RemoveEngineResponseSchema)` to create a new message.
  */
 export const RemoveEngineResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 13);
+  messageDesc(file_whetstone_inference_v1_inference, 16);
 
 /**
  * Describes the message whetstone.inference.v1.ForgetPolicyRequest.
  * Use `create(ForgetPolicyRequestSchema)` to create a new message.
  */
 export const ForgetPolicyRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 14);
+  messageDesc(file_whetstone_inference_v1_inference, 17);
 
 /**
  * Describes the message whetstone.inference.v1.ForgetPolicyResponse.
  * Use `create(ForgetPolicyResponseSchema)` to create a new message.
  */
 export const ForgetPolicyResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 15);
+  messageDesc(file_whetstone_inference_v1_inference, 18);
 
 /**
  * Describes the message whetstone.inference.v1.ServedName.
  * Use `create(ServedNameSchema)` to create a new message.
  */
 export const ServedNameSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 16);
+  messageDesc(file_whetstone_inference_v1_inference, 19);
 
 /**
  * Describes the message whetstone.inference.v1.PutServingsRequest.
  * Use `create(PutServingsRequestSchema)` to create a new message.
  */
 export const PutServingsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 17);
+  messageDesc(file_whetstone_inference_v1_inference, 20);
 
 /**
  * Describes the message whetstone.inference.v1.PutServingsResponse.
  * Use `create(PutServingsResponseSchema)` to create a new message.
  */
 export const PutServingsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 18);
+  messageDesc(file_whetstone_inference_v1_inference, 21);
 
 /**
  * Describes the message whetstone.inference.v1.Feedback.
  * Use `create(FeedbackSchema)` to create a new message.
  */
 export const FeedbackSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 19);
+  messageDesc(file_whetstone_inference_v1_inference, 22);
 
 /**
  * Describes the message whetstone.inference.v1.TakeFeedbackRequest.
  * Use `create(TakeFeedbackRequestSchema)` to create a new message.
  */
 export const TakeFeedbackRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 20);
+  messageDesc(file_whetstone_inference_v1_inference, 23);
 
 /**
  * Describes the message whetstone.inference.v1.TakeFeedbackResponse.
  * Use `create(TakeFeedbackResponseSchema)` to create a new message.
  */
 export const TakeFeedbackResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 21);
+  messageDesc(file_whetstone_inference_v1_inference, 24);
 
 /**
  * Describes the message whetstone.inference.v1.CallTree.
  * Use `create(CallTreeSchema)` to create a new message.
  */
 export const CallTreeSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 22);
+  messageDesc(file_whetstone_inference_v1_inference, 25);
 
 /**
  * Describes the message whetstone.inference.v1.FleetReplica.
  * Use `create(FleetReplicaSchema)` to create a new message.
  */
 export const FleetReplicaSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 23);
+  messageDesc(file_whetstone_inference_v1_inference, 26);
 
 /**
  * Describes the message whetstone.inference.v1.FleetCondition.
  * Use `create(FleetConditionSchema)` to create a new message.
  */
 export const FleetConditionSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 24);
+  messageDesc(file_whetstone_inference_v1_inference, 27);
 
 /**
  * Describes the message whetstone.inference.v1.Fleet.
  * Use `create(FleetSchema)` to create a new message.
  */
 export const FleetSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 25);
+  messageDesc(file_whetstone_inference_v1_inference, 28);
 
 /**
  * Describes the message whetstone.inference.v1.ListFleetsRequest.
  * Use `create(ListFleetsRequestSchema)` to create a new message.
  */
 export const ListFleetsRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 26);
+  messageDesc(file_whetstone_inference_v1_inference, 29);
 
 /**
  * Describes the message whetstone.inference.v1.ListFleetsResponse.
  * Use `create(ListFleetsResponseSchema)` to create a new message.
  */
 export const ListFleetsResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 27);
+  messageDesc(file_whetstone_inference_v1_inference, 30);
 
 /**
  * Describes the message whetstone.inference.v1.WantedPolicy.
  * Use `create(WantedPolicySchema)` to create a new message.
  */
 export const WantedPolicySchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 28);
+  messageDesc(file_whetstone_inference_v1_inference, 31);
 
 /**
  * Describes the message whetstone.inference.v1.ScaleFleetRequest.
  * Use `create(ScaleFleetRequestSchema)` to create a new message.
  */
 export const ScaleFleetRequestSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 29);
+  messageDesc(file_whetstone_inference_v1_inference, 32);
 
 /**
  * Describes the message whetstone.inference.v1.ScaleFleetResponse.
  * Use `create(ScaleFleetResponseSchema)` to create a new message.
  */
 export const ScaleFleetResponseSchema = /*@__PURE__*/
-  messageDesc(file_whetstone_inference_v1_inference, 30);
+  messageDesc(file_whetstone_inference_v1_inference, 33);
 
 /**
  * Describes the enum whetstone.inference.v1.EngineState.

@@ -221,6 +221,13 @@ export declare type Serving = Message<"whetstone.serving.v1.Serving"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * The serving whose weights its LoRA adapters stand beside, and whose engines answer for it. Empty: it has weights of its own.
+   *
+   * @generated from field: string beside = 7;
+   */
+  beside: string;
 };
 
 /**
@@ -300,6 +307,14 @@ export declare type CreateServingRequest = Message<"whetstone.serving.v1.CreateS
    * @generated from field: repeated whetstone.serving.v1.ServingKey keys = 4;
    */
   keys: ServingKey[];
+
+  /**
+   * Serves the LoRA adapter of `source` from the engines of this serving, whose weights it was trained beside. Empty: all weights of
+   * `source` are served, from engines of their own.
+   *
+   * @generated from field: string beside = 5;
+   */
+  beside: string;
 };
 
 /**
