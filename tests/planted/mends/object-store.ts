@@ -4,6 +4,7 @@ import type { Mend } from "../mend.ts";
 const STORE = "python-trainer/tests/store/test_store.py";
 const ENGINE = "python-trainer/tests/engine/test_stored.py";
 const TRAINER = "python-trainer/tests/trainer/test_stored.py";
+const AWAY = "python-trainer/tests/trainer/test_store_away.py";
 const RUN = "python-trainer/src/whetstone_trainer/weights/stored_run.py";
 
 const DELETION = "python-trainer/tests/trainer/test_stored_deletion.py";
@@ -32,7 +33,7 @@ export const OBJECT_STORE: readonly Mend[] = [
     file: "python-trainer/src/whetstone_trainer/service/run.py",
     find: "            self._copies.wait(on_progress)\n        commit.write(on_progress)\n",
     replace: "            pass\n        commit.write(on_progress)\n",
-    test: TRAINER,
+    test: AWAY,
     only: "the_next_checkpoint_waits",
   },
   {
@@ -50,7 +51,7 @@ export const OBJECT_STORE: readonly Mend[] = [
     file: "python-trainer/src/whetstone_trainer/service/run.py",
     find: "            if self._copies is not None:\n                self._copies.wait(on_progress)\n",
     replace: "",
-    test: TRAINER,
+    test: AWAY,
     only: "the_last_checkpoint",
   },
   {
@@ -131,7 +132,7 @@ export const OBJECT_STORE: readonly Mend[] = [
     file: "python-trainer/src/whetstone_trainer/weights/store_waits.py",
     find: "            if is_damage(error):\n",
     replace: "            if True:\n",
-    test: TRAINER,
+    test: AWAY,
     only: "full_bucket",
   },
   {
@@ -167,7 +168,7 @@ export const OBJECT_STORE: readonly Mend[] = [
     file: RUN,
     find: '        if held.get("writer") != self._writer:\n',
     replace: "        if False:\n",
-    test: TRAINER,
+    test: AWAY,
     only: "who_lost_the_run",
   },
   {
