@@ -13,6 +13,8 @@ import { Platform } from "./src/platform.ts";
 import { rlJob, safeJob, sftJob, wayJob } from "./src/recipe.ts";
 
 const LONG_STEPS = "160";
+/** After two passes of it whole episodes were at 0.14 in their 30th step, where that run was ended. */
+const LONG_SFT_EPOCHS = 6;
 
 const { values } = parseArgs({
   options: {
@@ -63,7 +65,8 @@ async function learnLong(data: string): Promise<void> {
     const own = { ...options, seed };
     const { model, demonstrations } = prepare(seed, data);
     await using platform = await Platform.start(data, model, options.trainerThreads);
-    const format = keepModel(await runJob(platform, sftJob(own, model, demonstrations)), join(data, "models/format"));
+    const sft = sftJob(own, model, demonstrations, LONG_SFT_EPOCHS);
+    const format = keepModel(await runJob(platform, sft), join(data, "models/format"));
     const safe = keepModel(await runJob(platform, safeJob(own, format)), join(data, "models/safe"));
     note(learnRun("safe steps, then grpo", seed, await runJob(platform, wayJob(own, safe))));
   }

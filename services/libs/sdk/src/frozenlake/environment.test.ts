@@ -99,6 +99,13 @@ describe("the game", () => {
     for (const { end, reward } of ends) expect(reward).toBe({ goal: 1, hole: -0.5, truncated: 0 }[end]);
   });
 
+  it("pays invalidReward for an answer that is no action, and for no action", () => {
+    const env = new FrozenLakeEnv({ ...OPTIONS, holeReward: 0, invalidReward: -0.25 });
+    env.reset({ seed: 1 });
+    expect([null, "LL", "left", 3].map((action) => env.step(action).reward)).toEqual([-0.25, -0.25, -0.25, -0.25]);
+    expect(env.step("Left").reward).toBeGreaterThanOrEqual(0);
+  });
+
   it("takes no step after the end", () => {
     const env = new FrozenLakeEnv(OPTIONS);
     playBest(env, 5);

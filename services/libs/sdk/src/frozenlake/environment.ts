@@ -21,8 +21,10 @@ export interface FrozenLakeOptions {
   readonly observation: "standard" | "compact";
   /** Success pays stepDiscount^(steps − 1), (0, 1]. */
   readonly stepDiscount: number;
-  /** What the step into a hole pays, [-1, 0]; every other step that does not reach the goal pays 0. Absent: 0. */
+  /** What the step into a hole pays, [-1, 0]. Absent: 0, as every other step that does not reach the goal. */
   readonly holeReward?: number | undefined;
+  /** What an answer pays that is no action, [-1, 0]. Absent: 0. Where falls cost, it should: else silence is the safest step. */
+  readonly invalidReward?: number | undefined;
 }
 
 /** Walk over a frozen lake to the goal, around the holes. Actions: "Left", "Down", "Right", "Up"; all else is invalid. */
@@ -58,7 +60,7 @@ export class FrozenLakeEnv extends BaseEnv {
     this.#over = terminated || truncated;
     return {
       observation: this.#observe(state, state.player === before.player),
-      reward: this.#reward(state.steps, success, fell),
+      reward: isDirection(action) ? this.#reward(state.steps, success, fell) : (this.#options.invalidReward ?? 0),
       terminated,
       truncated,
       info: infoOf(isDirection(action), this.#over, success),
@@ -97,6 +99,7 @@ const FrozenLakeArgs = z.strictObject({
   observation: z.enum(["standard", "compact"]).default("standard").describe("compact: one character a cell"),
   stepDiscount: z.number().gt(0).max(1).default(1).describe("success pays stepDiscount^(steps - 1)"),
   holeReward: z.number().min(-1).max(0).default(0).describe("what the step into a hole pays"),
+  invalidReward: z.number().min(-1).max(0).default(0).describe("what an answer pays that is no action"),
 });
 
 export const frozenLake = defineEnvironment<FrozenLakeOptions>({
