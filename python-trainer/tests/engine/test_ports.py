@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 import aiohttp
 import pytest
+from adapter_kit import write_adapter
 from iep_target import Api, choice, start_engine
 
 from whetstone_engine.server import DATA_PATHS, routes
@@ -31,6 +32,9 @@ STEERING = {
     ("GET", "/get_world_size"): None,
     ("POST", "/stage_weights"): {"weights_path": "MODEL"},
     ("POST", "/collective_rpc"): {"method": "reload_weights", "kwargs": {"weights_path": "MODEL"}},
+    # In this order: the second needs what the first loads, and other weights would end it.
+    ("POST", "/v1/load_lora_adapter"): {"lora_name": "lab", "lora_path": "ADAPTER"},
+    ("POST", "/v1/unload_lora_adapter"): {"lora_name": "lab"},
     ("GET", "/server_info"): None,
 }
 DATA = {
@@ -54,14 +58,16 @@ class Ports:
     data: str
     control: str
     model: Path
+    adapter: Path
 
 
 @pytest.fixture(scope="module")
 def ports(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     log = tmp_path_factory.mktemp("log") / "engine.log"
+    adapter = write_adapter(models[0], log.parent / "adapter", 1)
     with start_engine(models[0], log, "--control-port", "0") as (url, _):
         line = next(line for line in log.read_text().splitlines() if '"listening"' in line)
-        yield Ports(url, f"http://127.0.0.1:{json.loads(line)['control_port']}", models[0])
+        yield Ports(url, f"http://127.0.0.1:{json.loads(line)['control_port']}", models[0], adapter)
 
 
 @pytest.fixture
@@ -93,7 +99,8 @@ async def test_the_data_port_refuses_what_steers(
 async def test_the_control_port_serves_what_steers(
     ports: Ports, session: aiohttp.ClientSession, route: tuple[str, str]
 ) -> None:
-    body = json.loads(json.dumps(STEERING[route]).replace("MODEL", str(ports.model)))
+    text = json.dumps(STEERING[route]).replace("MODEL", str(ports.model)).replace("ADAPTER", str(ports.adapter))
+    body = json.loads(text)
     api = Api(session, ports.control)
     status, answer = await call(api, route, body)
     assert status == 200, answer
