@@ -136,8 +136,8 @@ export function rlJob(
 const SAFE_STEPS = 10;
 
 /**
- * One step on each map, and a fall costs 1, as an answer that is none: teaches where the holes are. All other steps are worth the same, and the entropy
- * bonus keeps them open, so that the way can be looked for among them.
+ * One step on each map, and a fall costs 1, as an answer that is none: teaches where the holes are. All other steps are worth
+ * the same, and the entropy bonus keeps them open, so that the way can be looked for among them.
  */
 const SAFE = {
   algorithm: grpo({ ...UPDATES, clipHigh: 0.28, entropyCoefficient: 0.15 }),
@@ -175,7 +175,8 @@ function courseJob(
   const job = rlJob(options, modelPath, `${name}-${options.seed}`, course.algorithm);
   return {
     ...job,
-    // Much entropy makes a letter likelier after a letter, too. Where that cost nothing, two runs of five found it safer than a step.
+    // Much entropy makes a letter likelier after a letter, too. Where that cost nothing, two runs of five found it safer
+    // than a step.
     environment: {
       kind: "frozenlake",
       args: { ...LAKE, holeReward: course.fallReward, invalidReward: course.fallReward },

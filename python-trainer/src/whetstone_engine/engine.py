@@ -121,7 +121,8 @@ class Engine:
         sink: Callable[[Output], None],
         changes: RowChanges | None = None,
     ) -> Sequence:
-        """Queues a request. Raises ApiError 429 when the waiting queue is full."""
+        """Queues a request. Raises ApiError 429 when the waiting queue is full, 404 when its adapter has gone."""
+        self.adapters.must_have(call.adapter)
         request_id = f"{prefix}{header_id or call.request_id or uuid.uuid4().hex}"
         sequence = Sequence(request_id, call.prompt, call.params, sink, call.stream, _salt(call), adapter=call.adapter)
         sequence.tells_versions = call.continuous_versions
@@ -131,7 +132,8 @@ class Engine:
         return sequence
 
     async def score(self, prompt: list[int], adapter: Adapter | None) -> list[float]:
-        """Log-probabilities of a prompt's tokens after the first, between two steps."""
+        """Log-probabilities of a prompt's tokens after the first, between two steps. Raises 404 as `submit`."""
+        self.adapters.must_have(adapter)
         return await self.steps.call(lambda: self.runner.score(prompt, adapter)) if len(prompt) > 1 else []
 
     def forget(self, sequence: Sequence) -> None:

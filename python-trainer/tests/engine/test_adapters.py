@@ -14,6 +14,10 @@ from adapter_kit import merged, write_adapter
 from iep_target import Api, Target, choice, generate_body, logprobs, start_stream
 from safetensors.torch import load_file, save_file
 
+from whetstone_engine.engine import Engine, EngineOptions
+from whetstone_engine.errors import ApiError
+from whetstone_engine.wire import parse_generate
+
 PROMPT = [256, *b"Which way?\nSFFF\nFHFH\nFFFH", 257]
 WEIGHTS = "adapter_model.safetensors"
 
@@ -136,6 +140,22 @@ async def test_adapters_end_with_the_weights_that_they_stand_beside(
     assert choice((await beside)[-1])["finish_reason"] == "length"
     assert len((await loaded.get("/v1/models"))[1]["data"]) == 1
     await loaded.switch(target.folder_a, "a")
+
+
+async def test_a_request_that_was_read_before_other_weights_came_is_not_sampled_over_them(
+    target: Target, tmp_path: Path
+) -> None:
+    """Between the two a form may be made ready, or a prompt be scored."""
+    engine = Engine(EngineOptions(model=target.folder_a))
+    engine.steps.start()
+    await engine.load_adapter("lab", write_adapter(target.folder_a, tmp_path / "1", 1))
+    call = parse_generate({**generate_body(PROMPT, None), "model": "lab"}, engine.limits)
+    await engine.reload(target.folder_b)
+    with pytest.raises(ApiError, match="does not exist any more"):
+        engine.submit(call, "", None, lambda _: None)
+    with pytest.raises(ApiError, match="does not exist any more"):
+        await engine.score(PROMPT, call.adapter)
+    await engine.close()
 
 
 REFUSED = {

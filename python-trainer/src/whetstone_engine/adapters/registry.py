@@ -28,6 +28,11 @@ class Adapters:
         """The adapter of that name."""
         return self._by_name.get(name)
 
+    def must_have(self, adapter: Adapter | None) -> None:
+        """Raises ApiError 404 for one that has gone since its request was read: it may be of weights that have, too."""
+        if adapter is not None and self._by_name.get(adapter.name) is not adapter:
+            raise ApiError(404, f"The model `{adapter.name}` does not exist any more.", "NotFoundError", "model")
+
     def all(self) -> list[Adapter]:
         """In the order in which they were loaded."""
         return list(self._by_name.values())
