@@ -9,6 +9,8 @@ CLUSTER=${CLUSTER:-}
 # Images of docker and of the node, and their layers, once more while they are loaded.
 NEEDS_GB=36
 NEEDS_MB_OF_MEMORY=8000
+# What the chart and the tests start beside our own images: a node that can pull nothing has to be given them.
+IMAGES_OF_OTHERS="nats:2-slim python:3.11-slim-bookworm busybox:stable"
 
 cannot() { echo "no cluster, so no tests that need one: $*" >&2; exit 3; }
 step() { # NAME SECONDS COMMAND...
@@ -28,7 +30,7 @@ up() {
   fi
   [ -x "$CLUSTER" ] || cannot "CLUSTER names $CLUSTER, which is no program"
   [ "$(id -u)" = 0 ] || cannot "$CLUSTER wants root"
-  local home free used memory
+  local home free used memory image
   home=${WHETSTONE_CLUSTER_HOME:-$HOME/.cache/whetstone-cluster}
   mkdir -p "$home"
   free=$(df --output=avail -BG "$home" | tail -1 | tr -dc 0-9)
@@ -40,6 +42,7 @@ up() {
   step install 1500 "$CLUSTER" install --with-extras
   step "base images" 600 "$CLUSTER" images
   step up 180 "$CLUSTER" up
+  for image in $IMAGES_OF_OTHERS; do step "load $image" 120 "$CLUSTER" load "$image"; done
   "$CLUSTER" env
   cat <<END
 export E2E_LOAD_IMAGE='$CLUSTER load' E2E_CLUSTER='$CLUSTER' E2E_NODE='$CLUSTER exec'
