@@ -138,12 +138,12 @@ export class WebEpisode implements AsyncDisposable {
   async observe({ maxCharacters, picture, ...options }: ViewOptions, signal?: AbortSignal): Promise<Look> {
     const { tabs, goal } = this.#own;
     const look = async (): Promise<Look> => {
-      const { tree, focusedBid } = await viewOf(tabs, options);
+      const { title, tree, focusedBid } = await viewOf(tabs, options);
       const left = tree.length - maxCharacters;
       const axtree = left <= 0 ? tree : `${tree.slice(0, maxCharacters)}\n… ${left} characters are left out`;
       const { action: lastAction, error: lastActionError } = this.#last;
       const observation = {
-        ...{ goal, url: tabs.active.url(), tabs: await tabViews(tabs), axtree },
+        ...{ goal, url: tabs.active.url(), tabs: await tabViews(tabs, title), axtree },
         ...{ focusedElementBid: focusedBid, lastAction, lastActionError },
       };
       const image = picture && (await pictureOf(tabs, { ...picture, scale: this.#scale }));
@@ -215,11 +215,11 @@ function ofPlaywright(error: unknown): string {
   return `${name}: ${firstLines(error)}`;
 }
 
-async function tabViews(tabs: Tabs): Promise<TabView[]> {
-  const { active } = tabs;
+/** @param title  of the active one, which has been read: it is not asked again */
+async function tabViews({ active, all }: Tabs, title: string): Promise<TabView[]> {
   return await Promise.all(
-    tabs.all.map(async (page) => ({
-      title: await titleOf(page),
+    all.map(async (page) => ({
+      title: page === active ? title : await titleOf(page),
       url: page.url(),
       isActive: page === active,
     })),

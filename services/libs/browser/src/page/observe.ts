@@ -4,10 +4,11 @@ import type { CDPSession, Frame, Page } from "playwright-core";
 import { BID_ATTRIBUTE } from "../actions/elements.ts";
 import type { AxNode } from "./ax-node.ts";
 import { flattenTree, type TreeOptions } from "./flatten.ts";
-import { markScript, type Quiet, quietScript, UNMARK_SCRIPT } from "./page-scripts.ts";
+import { markScript, type Quiet, quietScript, UNMARK_SCRIPT, type Unmarked } from "./page-scripts.ts";
 import type { Tabs } from "./tabs.ts";
 
 export interface PageView {
+  readonly title: string;
   /** The accessibility tree as text, with the ids that actions name. */
   readonly tree: string;
   /** Of the element that has the focus; "": none. */
@@ -37,7 +38,7 @@ export async function settle(tabs: Tabs, quiet: Quiet): Promise<void> {
 
 /** Reads the active page. */
 export async function viewOf(tabs: Tabs, options: TreeOptions): Promise<PageView> {
-  if (tabs.active.url() === BLANK) return { tree: "RootWebArea ''", focusedBid: "" };
+  if (tabs.active.url() === BLANK) return { title: "", tree: "RootWebArea ''", focusedBid: "" };
   return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page), options));
 }
 
@@ -59,13 +60,15 @@ export async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<
 async function readPage(page: Page, session: CDPSession, options: TreeOptions): Promise<PageView> {
   const frames = await markFrames(page.mainFrame(), "");
   const nodes = frames.length === 1 ? await treeOf(session) : await mergedTree(session);
-  let focusedBid = "";
+  let [title, focusedBid] = ["", ""];
   for (const frame of frames) {
-    const focused: string = await frame.evaluate(UNMARK_SCRIPT);
+    const found = await frame.evaluate<Unmarked>(UNMARK_SCRIPT);
+    const isMain = frame === page.mainFrame();
+    if (isMain) title = found.title;
     // In the frame that has the focus, its parent names the frame itself.
-    if (focused !== "" && (frame === page.mainFrame() || focused.startsWith(focusedBid))) focusedBid = focused;
+    if (found.focusedBid !== "" && (isMain || found.focusedBid.startsWith(focusedBid))) focusedBid = found.focusedBid;
   }
-  return { tree: flattenTree(nodes, options), focusedBid };
+  return { title, tree: flattenTree(nodes, options), focusedBid };
 }
 
 /** @returns the frames that were marked, parents before their children */

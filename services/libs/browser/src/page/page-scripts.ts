@@ -88,7 +88,13 @@ export function markScript(parent: string): string {
   return `(${MARK})(${JSON.stringify(parent)})`;
 }
 
-/** An expression: takes the ids out of where the tree shows them, and tells which element has the focus; "": none. */
+/** Of a document: its title, and which of its elements has the focus; "": none. */
+export interface Unmarked {
+  readonly title: string;
+  readonly focusedBid: string;
+}
+
+/** An expression of an {@link Unmarked}: takes the ids out of where the tree shows them. */
 export const UNMARK_SCRIPT = `(() => {
   for (const element of (${ELEMENTS})())
     for (const name of ["aria-description", "aria-roledescription"]) {
@@ -99,5 +105,5 @@ export const UNMARK_SCRIPT = `(() => {
     }
   let focused = document.activeElement;
   while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
-  return focused?.getAttribute("bid") ?? "";
+  return { title: String(document.title), focusedBid: focused?.getAttribute("bid") ?? "" };
 })()`;
