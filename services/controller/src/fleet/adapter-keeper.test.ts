@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { sleep } from "@whetstone/core";
 import { EngineState } from "@whetstone/proto/inference/v1/inference";
 import { silentLogger as logger } from "@whetstone/telemetry";
 import { waitFor } from "@whetstone/testkit";
@@ -137,6 +138,17 @@ it("says why an engine does not take one, goes on with the others, and tries aga
   engine.refuses = false;
   await until([lab(1n), { ...lab(1n), policy: "serve.bad" }], () => told.length === 2);
   expect(keeper.failureOf("serve.bad")).toBeUndefined();
+});
+
+it("leaves an engine alone for longer and longer that does not take one", async () => {
+  engine.refuses = true;
+  for (let passes = 0; passes < 30; passes += 1) {
+    await keeper.pass([lab(1n)], signal);
+    await sleep(10);
+  }
+  expect(keeper.failureOf("serve.lab")).toContain("another shape");
+  expect(engine.calls.length).toBeLessThan(5);
+  await until([lab(2n)], () => engine.calls.includes("load serve.lab:2"));
 });
 
 it("lets an engine be that is given other weights", async () => {

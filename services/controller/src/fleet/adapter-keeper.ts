@@ -2,6 +2,7 @@
 import { isAbort, policyLabel, WhetstoneError } from "@whetstone/core";
 import { type Engine, EngineState } from "@whetstone/proto/inference/v1/inference";
 import type { Logger } from "@whetstone/telemetry";
+import { EngineAttempts } from "./engine-attempts.ts";
 import { EngineControl } from "./engine-control.ts";
 import type { Gateways } from "./gateways/every-gateway.ts";
 import type { Authority } from "../leading/lead.ts";
@@ -30,6 +31,13 @@ export interface AdapterPolicy {
   readonly base: string;
 }
 
+/** An engine, and the folders of its adapters by name. */
+interface Place {
+  readonly id: string;
+  readonly control: EngineControl;
+  readonly loaded: ReadonlyMap<string, string>;
+}
+
 /**
  * Brings LoRA adapters to the engines that serve the weights which they stand beside, and keeps them there: an engine that was
  * started again, or has just been given the weights, has none. Nothing is paused; each version has a name of its own.
@@ -42,6 +50,8 @@ export class AdapterKeeper {
   readonly #running = new Map<string, Promise<void>>();
   /** Why engines do not take a policy's adapter. */
   readonly #failures = new Map<string, string>();
+  /** By policy: an engine that does not take its adapter is left alone for longer and longer. */
+  readonly #attempts = new Map<string, EngineAttempts>();
   /** Policies that gateways know. */
   readonly #given = new Set<string>();
   /** Since when nobody wants what an engine has, by engine and name. */
@@ -67,7 +77,12 @@ export class AdapterKeeper {
       if (engine.state !== EngineState.SERVING || this.#running.has(engine.id)) continue;
       if (own.length > 0 || engine.adapters.length > 0) this.#begin(engine, own, waitingCalls, signal);
     }
-    await this.#forgetAllBut(new Set(wanted.map(({ policy }) => policy)), engines, signal);
+    const policies = new Set(wanted.map(({ policy }) => policy));
+    for (const [policy, attempts] of this.#attempts) {
+      if (policies.has(policy)) attempts.keepOnly(engines);
+      else this.#attempts.delete(policy);
+    }
+    await this.#forgetAllBut(policies, engines, signal);
   }
 
   /** Engines go on with what they have, for whoever leads next. */
@@ -77,6 +92,7 @@ export class AdapterKeeper {
     this.#controls.clear();
     this.#given.clear();
     this.#failures.clear();
+    this.#attempts.clear();
     this.#unwanted.clear();
   }
 
@@ -104,7 +120,7 @@ export class AdapterKeeper {
     const control = this.#controlOf(engine.controlUrl || engine.url);
     const loaded = await control.adapters(signal);
     const ready: AdapterPolicy[] = [];
-    for (const one of own) if (await this.#isReady(control, loaded, one, signal)) ready.push(one);
+    for (const one of own) if (await this.#isReady({ id, control, loaded }, one, signal)) ready.push(one);
     const ending = engine.adapters.flatMap(({ policy, inFlight }) => {
       const isBusy = inFlight > 0 || (waiting[policy?.policy ?? ""] ?? 0) > 0;
       const isOwn = own.some((one) => one.policy === policy?.policy);
@@ -122,27 +138,33 @@ export class AdapterKeeper {
   }
 
   /** A name that another folder was loaded under is of a serving that was stopped: it is loaded anew. */
-  async #isReady(
-    control: EngineControl,
-    loaded: ReadonlyMap<string, string>,
-    one: AdapterPolicy,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #isReady({ id, control, loaded }: Place, one: AdapterPolicy, signal: AbortSignal): Promise<boolean> {
     const label = labelOf(one);
     if (loaded.get(label) === one.path) return true;
+    const attempts = this.#attemptsAt(one.policy);
+    const what = `${label} ${one.path}`;
+    if (!attempts.isDue(id, what, performance.now())) return false;
     try {
       if (loaded.has(label)) await control.unloadAdapter(label, signal);
       await control.loadAdapter(label, one.path, signal);
       await control.canary(label, signal, label);
+      attempts.succeeded(id);
       this.#failures.delete(one.policy);
       this.#deps.logger.info("adapter_loaded", { label });
       return true;
     } catch (error) {
       if (signal.aborted && isAbort(error)) throw error;
+      attempts.failed(id, what, error, performance.now());
       this.#failures.set(one.policy, WhetstoneError.from(error).message);
-      this.#deps.logger.warn("adapter_not_loaded", { label, error });
+      this.#deps.logger.warn("adapter_not_loaded", { engine: id, label, error });
       return false;
     }
+  }
+
+  #attemptsAt(policy: string): EngineAttempts {
+    let attempts = this.#attempts.get(policy);
+    if (!attempts) this.#attempts.set(policy, (attempts = new EngineAttempts()));
+    return attempts;
   }
 
   async #unload(control: EngineControl, engine: string, name: string, signal: AbortSignal): Promise<void> {
