@@ -34,7 +34,7 @@ export default defineJob({
     wholeGroups: true,
     clipHigh: 0.28,
   }),
-  loop: { steps: 14, batchGroups: 24, maxPolicyLag: 1, checkpointsKept: 2 },
+  loop: { steps: 18, batchGroups: 24, maxPolicyLag: 1, checkpointsKept: 2 },
   sampling,
   limits: { maxSteps: 1, maxPromptTokens: 256, maxResponseTokens: 4, episodeTimeout: "300s" },
 });
