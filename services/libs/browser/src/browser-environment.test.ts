@@ -30,6 +30,18 @@ describe.runIf(canHaveBrowsers)("the seed of a page", { timeout: 120_000 }, () =
   });
 });
 
+describe.runIf(canHaveBrowsers)("the tabs", { timeout: 120_000 }, () => {
+  it("have their titles, and the one that is looked at is active", async () => {
+    await using own = await startTestPool();
+    const task = (Miniwob.in(miniwobFolder()) as Miniwob).task("click-test-2");
+    const env = new BrowserEnvironment({ pool: () => own.pool, task });
+    const tabsOf = (observation: unknown) =>
+      (observation as Observation).tabs.map(({ title, isActive }) => [title, isActive]);
+    expect(tabsOf((await env.reset({ seed: 1 })).observation)).toEqual([["Click Test Task", true]]);
+    await env.close();
+  });
+});
+
 describe.runIf(canHaveBrowsers)("a picture of the page", { timeout: 120_000 }, () => {
   let own: TestPool;
   beforeAll(async () => {

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { ActionError, type ActionScene } from "../actions/action.ts";
 import type { ActionSpace } from "../actions/action-space.ts";
 import { browserFailed, firstLines } from "../failure.ts";
-import { settle, titleOf, viewOf } from "../page/observe.ts";
+import { type PageView, settle, titleOf, viewOf } from "../page/observe.ts";
 import type { TreeOptions } from "../page/flatten.ts";
 import type { Quiet } from "../page/page-scripts.ts";
 import { pictureOf, type PictureOptions } from "../page/picture.ts";
@@ -138,12 +138,13 @@ export class WebEpisode implements AsyncDisposable {
   async observe({ maxCharacters, picture, ...options }: ViewOptions, signal?: AbortSignal): Promise<Look> {
     const { tabs, goal } = this.#own;
     const look = async (): Promise<Look> => {
-      const { title, tree, focusedBid } = await viewOf(tabs, options);
+      const view = await viewOf(tabs, options);
+      const { tree, focusedBid } = view;
       const left = tree.length - maxCharacters;
       const axtree = left <= 0 ? tree : `${tree.slice(0, maxCharacters)}\n… ${left} characters are left out`;
       const { action: lastAction, error: lastActionError } = this.#last;
       const observation = {
-        ...{ goal, url: tabs.active.url(), tabs: await tabViews(tabs, title), axtree },
+        ...{ goal, url: tabs.active.url(), tabs: await tabViews(tabs, view), axtree },
         ...{ focusedElementBid: focusedBid, lastAction, lastActionError },
       };
       const image = picture && (await pictureOf(tabs, { ...picture, scale: this.#scale }));
@@ -215,11 +216,11 @@ function ofPlaywright(error: unknown): string {
   return `${name}: ${firstLines(error)}`;
 }
 
-/** @param title  of the active one, which has been read: it is not asked again */
-async function tabViews({ active, all }: Tabs, title: string): Promise<TabView[]> {
+/** @param view  of the page that has been read: it is not asked for its title again */
+async function tabViews({ active, all }: Tabs, view: PageView): Promise<TabView[]> {
   return await Promise.all(
     all.map(async (page) => ({
-      title: page === active ? title : await titleOf(page),
+      title: page === view.page ? view.title : await titleOf(page),
       url: page.url(),
       isActive: page === active,
     })),

@@ -8,6 +8,8 @@ import { markScript, type Quiet, quietScript, UNMARK_SCRIPT, type Unmarked } fro
 import type { Tabs } from "./tabs.ts";
 
 export interface PageView {
+  /** That was read: another may be the active one by now. */
+  readonly page: Page;
   readonly title: string;
   /** The accessibility tree as text, with the ids that actions name. */
   readonly tree: string;
@@ -38,8 +40,9 @@ export async function settle(tabs: Tabs, quiet: Quiet): Promise<void> {
 
 /** Reads the active page. */
 export async function viewOf(tabs: Tabs, options: TreeOptions): Promise<PageView> {
-  if (tabs.active.url() === BLANK) return { title: "", tree: "RootWebArea ''", focusedBid: "" };
-  return await onActivePage(tabs, async (page) => readPage(page, await tabs.session(page), options));
+  const page = tabs.active;
+  if (page.url() === BLANK) return { page, title: "", tree: "RootWebArea ''", focusedBid: "" };
+  return await onActivePage(tabs, async (loaded) => readPage(loaded, await tabs.session(loaded), options));
 }
 
 export async function onActivePage<T>(tabs: Tabs, work: (page: Page) => Promise<T>): Promise<T> {
@@ -68,7 +71,7 @@ async function readPage(page: Page, session: CDPSession, options: TreeOptions): 
     // In the frame that has the focus, its parent names the frame itself.
     if (found.focusedBid !== "" && (isMain || found.focusedBid.startsWith(focusedBid))) focusedBid = found.focusedBid;
   }
-  return { title, tree: flattenTree(nodes, options), focusedBid };
+  return { page, title, tree: flattenTree(nodes, options), focusedBid };
 }
 
 /** @returns the frames that were marked, parents before their children */
