@@ -155,14 +155,22 @@ class Engine:
     async def pause(self, mode: str, clear_cache: bool) -> None:
         """Stops sampling; returns when no further token will be sampled. Idempotent.
 
-        abort ends running and queued requests; wait lets running ones finish; keep freezes them. Requests that arrive
-        while paused are queued and survive a repeated pause, unlike in vLLM 0.32.
+        abort ends running and queued requests, with clear_cache in the middle of a step, whose tokens are not sampled;
+        wait lets running ones finish; keep freezes them. Requests that arrive while paused are queued and survive a
+        repeated pause, unlike in vLLM 0.32.
         """
         self.pauses.begin()
-        await self.steps.call(lambda: self._begin_pause(mode))
         if mode == "wait":
+            await self.steps.call(lambda: self._begin_pause(mode))
             await self.steps.drain()
-        await self.steps.call(lambda: self._end_pause(mode, clear_cache))
+            await self.steps.call(lambda: self._end_pause(mode, clear_cache))
+            return
+
+        def pause() -> None:
+            self._begin_pause(mode)
+            self._end_pause(mode, clear_cache)
+
+        await self.steps.call(pause, urgent=mode == "abort" and clear_cache)
 
     def _begin_pause(self, mode: str) -> None:
         scheduler = self.scheduler

@@ -18,6 +18,10 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}}
 
 
+class StepAbandoned(BaseException):
+    """What a step was computing is not wanted any more. No failure: nobody who handles those should see it."""
+
+
 def invalid(field: str, reason: str) -> ApiError:
     """A field of the request body that has the wrong type or range (vLLM writes "Bad Request" with a space)."""
     return ApiError(400, f"{field}: {reason}", "Bad Request", f"body.{field}")

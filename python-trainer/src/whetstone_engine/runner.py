@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from whetstone_engine.adapters.layers import Adapted, Rows
 from whetstone_engine.attention import PagedAttention
 from whetstone_engine.attention.paged import Plan
 from whetstone_engine.attention.rows import on_device
+from whetstone_engine.errors import StepAbandoned
 from whetstone_engine.logits.change import change_logits
 from whetstone_engine.sampler import Sampled, sample
 from whetstone_engine.scheduler import Batch
@@ -38,6 +40,8 @@ class Runner:
         self.attention = PagedAttention(model.config, blocks, self.dtype, self.device)
         self._graphs = self._new_graphs()
         self._adapted: Adapted | None = None
+        # Asked before each layer's attention: True ends the step.
+        self.is_abandoned: Callable[[], bool] = lambda: False
 
     def _new_graphs(self) -> DecodeGraphs | None:
         """None: steps are computed kernel by kernel."""
@@ -72,7 +76,10 @@ class Runner:
 
     @torch.inference_mode()
     def step(self, table: SlotTable, batch: Batch) -> tuple[np.ndarray, Sampled | None]:
-        """Computes the batch. Returns the slots that sampled, in the order of their tokens; None if there are none."""
+        """Computes the batch. Returns the slots that sampled, in the order of their tokens; None if there are none.
+
+        Raises StepAbandoned, with some of the keys and values written.
+        """
         by_adapter = table.slots_by_adapter(batch.slots)
         if self._graphs is not None and not by_adapter and _only_samples(table, batch):
             logits = self._graphs.logits(table, batch.slots, batch.ends)
@@ -80,13 +87,18 @@ class Runner:
         plan = self.attention.plan = self.attention.make_plan(table, batch)
         rows = [_rows_of(adapter, slots, plan, self.device) for adapter, slots in by_adapter.items()]
         model = self._model_with(rows)
-        hidden = model.run(plan.tokens_N, plan.positions_N, self.attention, plan.rows_S)
+        hidden = model.run(plan.tokens_N, plan.positions_N, self._attend, plan.rows_S)
         slots = plan.slots
         if not len(slots):
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)  # so that what the step took can be measured
             return slots, None
         return slots, self._sampled(self.model.logits(hidden).float(), table, slots)
+
+    def _attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if self.is_abandoned():
+            raise StepAbandoned
+        return self.attention(layer, query, key, value)
 
     def _model_with(self, rows: list[Rows]) -> Transformer:
         """The model itself, fused, where no row has an adapter."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from whetstone_engine.errors import queue_full
+from whetstone_engine.errors import StepAbandoned, queue_full
 from whetstone_engine.kv_cache import BLOCK
 from whetstone_engine.runner import Runner
 from whetstone_engine.scheduler import Batch, Event, Scheduler
@@ -34,6 +34,9 @@ class StepLoop:
     def __init__(self, scheduler: Scheduler, runner: Runner, max_waiting: int) -> None:
         self.scheduler, self.runner, self.max_waiting = scheduler, runner, max_waiting
         self._inbox: deque[Sequence | Callable[[], None]] = deque()
+        # Calls in the inbox for which a step is abandoned.
+        self._urgent: deque[asyncio.Future[Any]] = deque()
+        runner.is_abandoned = lambda: bool(self._urgent)
         self._wake = threading.Event()
         self._stopping = False
         self._drained: list[Callable[[], None]] = []
@@ -67,11 +70,17 @@ class StepLoop:
         self._inbox.append(sequence)
         self._wake.set()
 
-    async def call(self, action: Callable[[], T]) -> T:
-        """Runs `action` on the step thread between two steps and returns its result or raises its error."""
+    async def call(self, action: Callable[[], T], urgent: bool = False) -> T:
+        """Runs `action` on the step thread between two steps and returns its result or raises its error.
+
+        `urgent`: a step that runs is abandoned, at its next layer. The action has to end all that takes part in steps
+        and to forget what is cached, for keys and values that count as computed may be missing.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
 
         def run() -> None:
+            if urgent:
+                self._urgent.remove(future)
             try:
                 result = action()
             except BaseException as error:
@@ -79,6 +88,8 @@ class StepLoop:
             else:
                 self._post(_settle, future, result, None)
 
+        if urgent:
+            self._urgent.append(future)
         self._inbox.append(run)
         self._wake.set()
         return await future
@@ -130,6 +141,8 @@ class StepLoop:
             self._compute(batch)
             self.scheduler.pace.observe(batch.prompt_work, batch.sampling_work, time.perf_counter() - started)
             self.scheduler.counters.steps += 1
+        except StepAbandoned:
+            log.debug("step_abandoned")
         except Exception as error:
             log.exception("step_failed")
             self.scheduler.fail(f"step failed: {type(error).__name__}")
