@@ -25,7 +25,7 @@ const { values } = parseArgs({
     "held-out": { type: "string" },
     "trainer-threads": { type: "string", default: "1" },
     data: { type: "string", default: ".whetstone/learn" },
-    report: { type: "string", default: ".whetstone/learn/report.md" },
+    report: { type: "string" },
   },
 });
 const chosen = values.algorithms.split(",").map((name): [string, AlgorithmSettings] => {
@@ -43,7 +43,8 @@ const options: QuickstartOptions = {
   data: values.data,
 };
 const runs: LearnRun[] = [];
-const report = resolve(values.report);
+// Beside the data folder, which the next run empties.
+const report = resolve(values.report ?? `${values.data}${values.long ? "-long" : ""}.md`);
 mkdirSync(dirname(report), { recursive: true });
 await (values.long ? learnLong(resolve(options.data)) : learn(resolve(options.data)));
 console.log(`table: ${report}`);
