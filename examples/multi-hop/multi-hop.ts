@@ -37,6 +37,8 @@ export default defineJob({
     groupSize: 8,
     lossDenominator: "signal",
     entropyCoefficient: 0.05,
+    // Without it a run of two became certain of answers in the right form that were all wrong, from which nothing can be learned.
+    kl: { coefficient: 0.1 },
     learningRate: 0.0007,
     beta2: 0.95,
     warmupSteps: 2,
