@@ -87,12 +87,12 @@ describe.runIf(canHaveBrowsers)("an element that an action names", { timeout: 12
     }
   }
 
-  it("is used where it was in the last look", async () => {
+  it("is used where it is", async () => {
     expect(await click(BUTTON)).toEqual(["pressed", ""]);
     expect(await click(`<iframe srcdoc='${BUTTON}'></iframe>`)).toEqual(["pressed", ""]);
   });
 
-  it("is told where it was not there, or went since", async () => {
+  it("is told where it never was, or is no longer", async () => {
     const missing = (bid: string) => ["", `ValueError: Could not find element with bid "${bid}"`];
     expect(await click(BUTTON, { bid: "999" })).toEqual(missing("999"));
     expect(await click(BUTTON, { bid: "a1" })).toEqual(missing("a1"));

@@ -22,8 +22,6 @@ export interface ActionScene {
   /** How long an action may look for its element, and wait for it to be usable. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** Whether an element with this id was there in the last look, and nothing was done since. */
-  readonly wasThere: (bid: string) => boolean;
   /** @throws ActionError for an address that the episode may not open */
   readonly checkAddress: (address: string) => void;
   readonly say: (text: string) => void;

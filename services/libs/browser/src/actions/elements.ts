@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { errors, type FrameLocator, type Locator, type Page } from "playwright-core";
-import { ActionError, type ActionScene } from "./action.ts";
+import type { FrameLocator, Locator, Page } from "playwright-core";
+import { ActionError } from "./action.ts";
 
 /** The attribute that holds an element's id. */
 export const BID_ATTRIBUTE = "bid";
@@ -8,42 +8,21 @@ export const BID_ATTRIBUTE = "bid";
 const BID = /^((?:[a-z][A-Z]*)*)(\d*)$/u;
 
 /**
- * Uses the element with an id: "12" is in the page itself, "a12" in its frame "a", "abB7" in the frame "abB" of the frame "a".
- * One that was there in the last look is used without another one, which would cost a tenth of a step.
+ * The element with an id: "12" is in the page itself, "a12" in its frame "a", "abB7" in the frame "abB" of the frame "a".
  * @throws ActionError when it is not there
  */
-export async function onElement(
-  { tabs, wasThere }: Pick<ActionScene, "tabs" | "wasThere">,
-  bid: string,
-  use: (element: Locator) => Promise<unknown>,
-): Promise<void> {
-  if (!wasThere(bid)) await mustBeThere(tabs.active, bid);
-  const element = locatorsOf(tabs.active, bid).at(-1) as Locator;
-  try {
-    await use(element);
-  } catch (error) {
-    // It went before it could be used.
-    if (error instanceof errors.TimeoutError) await mustBeThere(tabs.active, bid);
-    throw error;
-  }
-}
-
-async function mustBeThere(page: Page, bid: string): Promise<void> {
-  for (const element of locatorsOf(page, bid)) if ((await element.count()) === 0) throw notFound(bid);
-}
-
-/** Of the frames that an element is in, from the outside in, and its own. @throws ActionError for what is no id */
-function locatorsOf(page: Page, bid: string): Locator[] {
+export async function elementOf(page: Page, bid: string): Promise<Locator> {
   const [, letters, digits] = BID.exec(bid) ?? [];
   if (letters === undefined || bid === "") throw notFound(bid);
   let frame: Page | FrameLocator = page;
-  const found: Locator[] = [];
-  for (const framed of [...framesOf(letters, digits === ""), bid]) {
+  for (const framed of framesOf(letters, digits === "")) {
     const element: Locator = frame.locator(byBid(framed));
-    found.push(element);
+    if ((await element.count()) === 0) throw notFound(bid);
     frame = element.contentFrame();
   }
-  return found;
+  const element = frame.locator(byBid(bid));
+  if ((await element.count()) === 0) throw notFound(bid);
+  return element;
 }
 
 /** "abB" → "a", "abB"; of a frame itself those that it is in. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Locator } from "playwright-core";
 import type { ActionDefinition, ActionScene, Arguments } from "./action.ts";
-import { onElement } from "./elements.ts";
+import { elementOf } from "./elements.ts";
 import { button, flag, modifiers, number, text, texts } from "./parameters.ts";
 
 type Click = NonNullable<Parameters<Locator["click"]>[0]>;
@@ -11,15 +11,8 @@ function clickOptions(args: Arguments, { timeoutMs: timeout }: ActionScene): Cli
   return { button: args["button"] as "left", modifiers: args["modifiers"] as "Alt"[], timeout };
 }
 
-/** With the element that is named there. */
-const withElement =
-  (use: (element: Locator, args: Arguments, scene: ActionScene) => Promise<unknown>, key = "bid") =>
-  (args: Arguments, scene: ActionScene): Promise<void> =>
-    onElement(scene, args[key] as string, (element) => use(element, args, scene));
-
-const hovered = (key: string) => withElement((element, _, { timeoutMs: timeout }) => element.hover({ timeout }), key);
-const hoverFirst = hovered("from_bid");
-const hoverLast = hovered("to_bid");
+const at = (args: Arguments, { tabs }: ActionScene, key = "bid"): Promise<Locator> =>
+  elementOf(tabs.active, args[key] as string);
 
 export const ON_ELEMENTS: readonly ActionDefinition[] = [
   {
@@ -39,14 +32,15 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
       "Fill out a form field. It focuses the element and triggers an input event with the entered text. It works for <input>, <textarea> and [contenteditable] elements.",
     examples: ["fill('237', 'example value')", "fill('45', \"multi-line\\nexample\")", "fill('b534', 'Montre', True)"],
     parameters: [text("bid"), text("value"), flag("enable_autocomplete_menu")],
-    perform: withElement(async (element, args, scene) => {
+    perform: async (args, scene) => {
+      const element = await at(args, scene);
       const value = args["value"] as string;
       const options = { timeout: scene.timeoutMs };
       if (args["enable_autocomplete_menu"] !== true) return element.fill(value, options);
       // The last character by the keyboard, so that the page offers what it knows.
       await element.fill(value.slice(0, -1), options);
       return element.pressSequentially(value.slice(-1), options);
-    }),
+    },
   },
   {
     name: "select_option",
@@ -55,9 +49,8 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
       "Select one or multiple options in a <select> element. You can specify option value or label to select. Multiple options can be selected.",
     examples: ["select_option('c48', 'blue')", "select_option('c48', ['red', 'green', 'blue'])"],
     parameters: [text("bid"), texts("options")],
-    perform: withElement((element, args, { timeoutMs: timeout }) =>
-      element.selectOption(args["options"] as string[], { timeout }),
-    ),
+    perform: async (args, scene) =>
+      (await at(args, scene)).selectOption(args["options"] as string[], { timeout: scene.timeoutMs }),
   },
   {
     name: "click",
@@ -65,7 +58,7 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     description: "Click an element.",
     examples: ["click('a51')", "click('b22', button='right')", "click('48', button='middle', modifiers=['Shift'])"],
     parameters: [text("bid"), button, modifiers],
-    perform: withElement((element, args, scene) => element.click(clickOptions(args, scene))),
+    perform: async (args, scene) => (await at(args, scene)).click(clickOptions(args, scene)),
   },
   {
     name: "dblclick",
@@ -73,7 +66,7 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     description: "Double click an element.",
     examples: ["dblclick('12')", "dblclick('ca42', button='right')"],
     parameters: [text("bid"), button, modifiers],
-    perform: withElement((element, args, scene) => element.dblclick(clickOptions(args, scene))),
+    perform: async (args, scene) => (await at(args, scene)).dblclick(clickOptions(args, scene)),
   },
   {
     name: "hover",
@@ -81,7 +74,7 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     description: "Hover over an element.",
     examples: ["hover('b8')"],
     parameters: [text("bid")],
-    perform: hovered("bid"),
+    perform: async (args, scene) => (await at(args, scene)).hover({ timeout: scene.timeoutMs }),
   },
   {
     name: "press",
@@ -90,9 +83,8 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
       "Focus the matching element and press a combination of keys. It accepts the logical key names that are emitted in the keyboardEvent.key property of the keyboard events: Backspace, Tab, Delete, Escape, ArrowDown, End, Enter, Home, PageDown, ArrowRight, F1 - F12, Digit0 - Digit9, KeyA - KeyZ, etc., or a single character. Modifiers: Shift, Control, Alt, Meta, ControlOrMeta.",
     examples: ["press('88', 'Backspace')", "press('a26', 'ControlOrMeta+a')", "press('a61', 'Meta+Shift+t')"],
     parameters: [text("bid"), text("key_comb")],
-    perform: withElement((element, args, { timeoutMs: timeout }) =>
-      element.press(args["key_comb"] as string, { timeout }),
-    ),
+    perform: async (args, scene) =>
+      (await at(args, scene)).press(args["key_comb"] as string, { timeout: scene.timeoutMs }),
   },
   {
     name: "focus",
@@ -100,7 +92,7 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     description: "Focus the matching element.",
     examples: ["focus('b455')"],
     parameters: [text("bid")],
-    perform: withElement((element, _, { timeoutMs: timeout }) => element.focus({ timeout })),
+    perform: async (args, scene) => (await at(args, scene)).focus({ timeout: scene.timeoutMs }),
   },
   {
     name: "clear",
@@ -108,7 +100,7 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     description: "Clear the input field.",
     examples: ["clear('996')"],
     parameters: [text("bid")],
-    perform: withElement((element, _, { timeoutMs: timeout }) => element.clear({ timeout })),
+    perform: async (args, scene) => (await at(args, scene)).clear({ timeout: scene.timeoutMs }),
   },
   {
     name: "drag_and_drop",
@@ -119,9 +111,10 @@ export const ON_ELEMENTS: readonly ActionDefinition[] = [
     parameters: [text("from_bid"), text("to_bid")],
     perform: async (args, scene) => {
       const { mouse } = scene.tabs.active;
-      await hoverFirst(args, scene);
+      const options = { timeout: scene.timeoutMs };
+      await (await at(args, scene, "from_bid")).hover(options);
       await mouse.down();
-      await hoverLast(args, scene);
+      await (await at(args, scene, "to_bid")).hover(options);
       await mouse.up();
     },
   },

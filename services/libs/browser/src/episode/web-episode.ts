@@ -64,8 +64,6 @@ export class WebEpisode implements AsyncDisposable {
   readonly #messages: string[] = [];
   #infeasible: string | undefined;
   #last = { action: "", error: "" };
-  /** Of the last look; "" once something was done. */
-  #lastTree = "";
 
   private constructor(options: WebEpisodeOptions, own: Own) {
     this.#options = options;
@@ -114,7 +112,6 @@ export class WebEpisode implements AsyncDisposable {
       let error: string = isStopped ? "an action before it failed" : problem;
       if (error === "" && call !== undefined)
         error = await this.#failing(() => space.perform(call, this.#scene(signal)), signal);
-      this.#lastTree = "";
       isStopped ||= error !== "";
       outcomes.push({ id, shown, error });
     }
@@ -144,7 +141,6 @@ export class WebEpisode implements AsyncDisposable {
       const view = await viewOf(tabs, options);
       const { tree, focusedBid } = view;
       const left = tree.length - maxCharacters;
-      this.#lastTree = tree;
       const axtree = left <= 0 ? tree : `${tree.slice(0, maxCharacters)}\n… ${left} characters are left out`;
       const { action: lastAction, error: lastActionError } = this.#last;
       const observation = {
@@ -191,7 +187,6 @@ export class WebEpisode implements AsyncDisposable {
       scale: this.#scale,
       timeoutMs: times.elementMs,
       signal: both(lease.over, signal),
-      wasThere: (bid) => this.#lastTree.includes(`[${bid}] `),
       checkAddress: (address) => this.#checkAddress(address),
       say: (text) => this.#messages.push(text),
       giveUp: (reason) => (this.#infeasible = reason),
