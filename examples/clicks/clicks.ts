@@ -24,6 +24,8 @@ export default defineJob({
     groupSize: 4,
     lossDenominator: "signal",
     entropyCoefficient: 0.05,
+    // Without it a run became certain of wrong answers after ten steps, and learned nothing more.
+    kl: { coefficient: 0.1 },
     learningRate: 0.001,
     beta2: 0.95,
     warmupSteps: 2,
@@ -34,7 +36,7 @@ export default defineJob({
     wholeGroups: true,
     clipHigh: 0.28,
   }),
-  loop: { steps: 18, batchGroups: 24, maxPolicyLag: 1, checkpointsKept: 2 },
+  loop: { steps: 16, batchGroups: 24, maxPolicyLag: 1, checkpointsKept: 2 },
   sampling,
   limits: { maxSteps: 1, maxPromptTokens: 256, maxResponseTokens: 4, episodeTimeout: "300s" },
 });
