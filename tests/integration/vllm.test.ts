@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real vLLM (CPU build), started as a fleet's pod starts it: the engine protocol's suite, and a job through all services.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
@@ -11,9 +11,10 @@ import { waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../services/cli/src/run-command.ts";
 import { fakeTerminal } from "../../services/cli/test-support/fake-terminal.ts";
-import { openLocalRuntime, smallJob } from "../support/local-runtime.ts";
+import { openLocalRuntime } from "../support/local-runtime.ts";
 import { makeTwoModels, python } from "../support/two-models.ts";
 import { NO_VLLM, startVllm, type Vllm } from "../support/vllm.ts";
+import { changingJob } from "../support/watched-jobs.ts";
 
 const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
 
@@ -25,7 +26,9 @@ describe.skipIf(NO_VLLM)(title, () => {
     folder = mkdtempSync(join(tmpdir(), "whetstone-vllm-"));
     ({ a, b } = await makeTwoModels(join(folder, "models")));
     const args = ["--enforce-eager", "--block-size=32", "--max-num-seqs=64"];
-    vllm = await startVllm(a, { args, env: { VLLM_CPU_KVCACHE_SPACE: "1" } });
+    const weightsDir = join(folder, "weights");
+    mkdirSync(weightsDir);
+    vllm = await startVllm(a, { args, env: { VLLM_CPU_KVCACHE_SPACE: "1" }, weightsDir });
   }, 320_000);
   afterAll(async () => {
     await vllm?.[Symbol.asyncDispose]();
@@ -48,32 +51,40 @@ describe.skipIf(NO_VLLM)(title, () => {
     expect([status, terminal.err]).toEqual([0, []]);
   }, 300_000);
 
-  it("serves a job through all services: weights by reload, and every token is accounted for", async () => {
-    await using runtime = await openLocalRuntime({ data: folder, model: a });
-    await using fleet = createClient(FleetService, runtime.address("gateway"));
-    await using jobs = createClient(JobService, runtime.address("controller"));
-    await fleet.removeEngine({ id: "e0" });
-    await fleet.registerEngine({ id: "vllm", url: vllm.dataUrl, controlUrl: vllm.controlUrl });
-    const spec = fromJson(JobSpecSchema, smallJob("vllm", a, { steps: 5, lag: 1 }));
-    const began = performance.now();
-    await jobs.submitJob({ spec });
-    const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name: "vllm" })).job?.status;
-    const ended = [JobPhase.SUCCEEDED, JobPhase.FAILED];
-    await waitFor(async () => ended.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });
-    console.log(`5 steps in ${((performance.now() - began) / 1000).toFixed(1)} s`);
-    expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: 5n });
-    const nothing = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n };
-    expect(await jobs.auditJob({ name: "vllm" })).toMatchObject({ dispatched: 160n, trained: 160n, ...nothing });
-    // All of it was sampled by vLLM, with the weights that the labels name: the trainer computes the same again.
-    const { engines } = await fleet.listEngines({});
-    expect(engines).toMatchObject([{ id: "vllm", reason: "" }]);
-    const differences: number[] = [];
-    for await (const { event } of jobs.streamMetrics({ name: "vllm" })) {
-      if (event.case !== "step") continue;
-      expect(event.value.metrics["logprob_diff/episodes_checked"]).toBeGreaterThan(0);
-      differences.push(event.value.metrics["logprob_diff/max"] ?? Infinity);
-    }
-    expect(differences).toHaveLength(5);
-    expect(Math.max(...differences)).toBeLessThan(1e-4);
-  }, 400_000);
+  it.each(["folder", "stream"])(
+    "serves a job through all services, its weights by %s: every token is accounted for",
+    async (transport) => {
+      const name = `vllm-${transport}`;
+      await using runtime = await openLocalRuntime({ data: folder, model: a });
+      await using fleet = createClient(FleetService, runtime.address("gateway"));
+      await using jobs = createClient(JobService, runtime.address("controller"));
+      await fleet.removeEngine({ id: "e0" });
+      await fleet.registerEngine({ id: "vllm", url: vllm.dataUrl, controlUrl: vllm.controlUrl });
+      const spec = fromJson(JobSpecSchema, changingJob(name, a, 5, { [transport]: {} }));
+      const began = performance.now();
+      await jobs.submitJob({ spec });
+      const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name })).job?.status;
+      const ended = [JobPhase.SUCCEEDED, JobPhase.FAILED];
+      await waitFor(async () => ended.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });
+      console.log(`5 steps in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+      expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: 5n });
+      const nothing = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n };
+      expect(await jobs.auditJob({ name })).toMatchObject({ dispatched: 160n, trained: 160n, ...nothing });
+      const metrics = await (await fetch(`${vllm.dataUrl}/metrics`)).text();
+      const fetched = Number(/^whetstone_engine_weight_transfer_bytes_total (\d+)/m.exec(metrics)?.[1]);
+      expect(fetched > 0).toBe(transport === "stream");
+      // All of it was sampled by vLLM, with the weights that the labels name: the trainer computes the same again.
+      const { engines } = await fleet.listEngines({});
+      expect(engines).toMatchObject([{ id: "vllm", reason: "" }]);
+      const differences: number[] = [];
+      for await (const { event } of jobs.streamMetrics({ name })) {
+        if (event.case !== "step") continue;
+        expect(event.value.metrics["logprob_diff/episodes_checked"]).toBeGreaterThan(0);
+        differences.push(event.value.metrics["logprob_diff/max"] ?? Infinity);
+      }
+      expect(differences).toHaveLength(5);
+      expect(Math.max(...differences)).toBeLessThan(1e-4);
+    },
+    400_000,
+  );
 });

@@ -142,7 +142,8 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     peers: [".", "completion"],
     handover: [".", "completion", "peers", "sessions"],
     http: ["completion", "dialects", "dialects/*", "fleet", "handover", "peers", "served", "sessions"],
-    proxy: ["fleet", "http"],
+    proxy: ["fleet", "http", "proxy/weights"],
+    "proxy/weights": ["http"],
   },
   cli: {
     artifacts: [".", "connect"],

@@ -29,16 +29,21 @@ export interface Vllm extends AsyncDisposable {
 export interface VllmOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Where its proxy keeps the weights that it fetches; absent: it fetches none. */
+  readonly weightsDir?: string;
 }
 
-export async function startVllm(model: string, { args = [], env = {} }: VllmOptions = {}): Promise<Vllm> {
+export async function startVllm(model: string, { args = [], env = {}, weightsDir }: VllmOptions = {}): Promise<Vllm> {
   const began = performance.now();
   const [engine, data, control, health] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
   const pod = enginePod(fleetOf(model, args), 0).spec as unknown as Pod;
   const ours = { engine, ports: { 8000: data, 8001: control, 8002: health } as Record<string, number> };
   const guard = start(
     [process.execPath, PROXY],
-    settings(pod.initContainers[0], ours, { WHETSTONE_HOST: "127.0.0.1" }),
+    settings(pod.initContainers[0], ours, {
+      WHETSTONE_HOST: "127.0.0.1",
+      ...(weightsDir && { WHETSTONE_WEIGHTS_DIR: weightsDir }),
+    }),
   );
   const [container] = pod.containers;
   const command = [...(container?.command ?? []), ...(container?.args ?? [])].map((word) => moved(word, engine));

@@ -15,6 +15,14 @@ export const ProxyConfigSchema = z.strictObject({
   healthPort: portSetting(),
   /** The engine, on this machine's loopback. */
   engineUrl: z.string().regex(/^http:\/\/\S+$/, 'must be "http://127.0.0.1:<port>"'),
+  /** Where fetched weights are kept, up to twice their size; the engine sees it under the same path. Absent: nothing is fetched. */
+  weightsDir: z.string().min(1).optional(),
+  /** Of jobs with weights.transport objectStore; endpoint, region and credentials are in AWS_* variables. */
+  objectStore: z
+    .string()
+    .regex(/^s3:\/\/[^/]+(\/[^/]+)*$/, "must be s3://<bucket> or s3://<bucket>/<prefix>")
+    .optional(),
+  objectStoreStyle: z.enum(["path", "virtual"]).optional(),
   maxConnections: z.number().int().min(1).default(2048),
 });
 

@@ -48,7 +48,7 @@ function damaged(change: (tensors: Record<string, object>) => object, fields: ob
 
 interface Answer {
   readonly status: number;
-  readonly body: { error?: { type: string }; is_paused?: boolean };
+  readonly body: { error?: { type: string; message?: string }; is_paused?: boolean };
 }
 
 async function call(base: string, route: string, epoch?: number, body: object = {}): Promise<Answer> {
@@ -74,6 +74,7 @@ const STEERING = [
   "POST /update_weight_version",
   "GET /get_world_size",
   "POST /collective_rpc",
+  "POST /stage_weights",
   "GET /server_info",
   "POST /update_weights",
 ];
@@ -140,6 +141,43 @@ describe("the control port", () => {
     await call(proxy.controlUrl, "POST /pause");
     expect(await load(broken.path)).toMatchObject({ status: 500, body: { error: { type: "InternalServerError" } } });
     expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
+  });
+
+  it("reads a folder while it samples, and what is changed after that is not loaded", async () => {
+    using copy = tempFolder();
+    cpSync(model, copy.path, { recursive: true });
+    const stage = (body: object) => call(proxy.controlUrl, "POST /stage_weights", undefined, body);
+    const load = () =>
+      call(proxy.controlUrl, "POST /collective_rpc", undefined, {
+        method: "reload_weights",
+        kwargs: { weights_path: copy.path },
+      });
+    expect((await stage({ weights_path: copy.path })).status).toBe(200);
+    await call(proxy.controlUrl, "POST /pause");
+    expect((await load()).status).toBe(200);
+    const shard = join(copy.path, "model.safetensors");
+    const bytes = readFileSync(shard);
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+    writeFileSync(shard, bytes);
+    expect(await load()).toMatchObject({ status: 500, body: { error: { type: "InternalServerError" } } });
+    expect(await stage({ weights_path: copy.path })).toMatchObject({
+      status: 500,
+      body: { error: { message: "stage_weights: model.safetensors differs from the digest in manifest.json" } },
+    });
+    expect((await call(proxy.controlUrl, "POST /resume")).status).toBe(200);
+  });
+
+  it("fetches nothing without a folder for it, and says what a bad call lacks", async () => {
+    const stage = (body: object) => call(proxy.controlUrl, "POST /stage_weights", undefined, body);
+    const stream = { url: "http://127.0.0.1:9/v1", manifest_digest: "0".repeat(64) };
+    expect(await stage({ weights_path: "v1", stream })).toMatchObject({
+      status: 404,
+      body: { error: { message: expect.stringContaining("WHETSTONE_WEIGHTS_DIR") as string } },
+    });
+    expect(await stage({ weights_path: "v1", stream: { ...stream, manifest_digest: "x" } })).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringMatching(/^stream\.manifest_digest: /) as string } },
+    });
   });
 
   it("does not resume an engine whose load has failed, until one succeeds", async () => {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What may pass to an engine whose own routes ask nobody who they are. Everything that is not listed is refused. */
 
+import type { Refusal } from "../http/refusal.ts";
+
 export type Port = "data" | "control";
 
 const DATA = [
@@ -27,6 +29,7 @@ const CONTROL = [
   "POST /update_weight_version",
   "GET /get_world_size",
   "POST /collective_rpc",
+  "POST /stage_weights",
   "GET /server_info",
   "POST /init_weight_transfer_engine",
   "POST /start_weight_update",
@@ -36,12 +39,6 @@ const CONTROL = [
 const KNOWN = new Set([...DATA, ...CONTROL].map((route) => route.slice(route.indexOf(" ") + 1)));
 const ALLOWED: Record<Port, ReadonlySet<string>> = { data: new Set(DATA), control: new Set([...DATA, ...CONTROL]) };
 const STEERING = new Set(CONTROL.filter((route) => route.startsWith("POST ")));
-
-export interface Refusal {
-  readonly status: number;
-  readonly type: string;
-  readonly message: string;
-}
 
 /** Undefined: it may pass. `path` is without its query. */
 export function refusalOf(port: Port, method: string, path: string): Refusal | undefined {
@@ -57,14 +54,22 @@ export function isSteering(method: string, path: string): boolean {
   return STEERING.has(`${method} ${path}`);
 }
 
+interface WeightLoad {
+  readonly path: string;
+  /** The same call for another folder. */
+  at(folder: string): string;
+}
+
 /**
  * vLLM's `/collective_rpc` runs any method of its workers: only the one that loads weights passes.
  * @returns the folder it names; undefined: it is another call.
  */
-export function weightLoadOf(body: string): string | undefined {
+export function weightLoadOf(body: string): WeightLoad | undefined {
   try {
-    const { method, kwargs } = JSON.parse(body) as { method?: unknown; kwargs?: { weights_path?: unknown } };
-    return method === "reload_weights" && typeof kwargs?.weights_path === "string" ? kwargs.weights_path : undefined;
+    const call = JSON.parse(body) as { method?: unknown; kwargs?: { weights_path?: unknown } };
+    const path = call.kwargs?.weights_path;
+    if (call.method !== "reload_weights" || typeof path !== "string") return undefined;
+    return { path, at: (folder) => JSON.stringify({ ...call, kwargs: { ...call.kwargs, weights_path: folder } }) };
   } catch {
     return undefined;
   }

@@ -112,7 +112,7 @@ export function vllmProxy(spec: FleetSpec): object {
       { name: "WHETSTONE_CONTROL_PORT", value: String(CONTROL_PORT) },
       { name: "WHETSTONE_HEALTH_PORT", value: String(HEALTH_PORT) },
       { name: "WHETSTONE_ENGINE_URL", value: `http://127.0.0.1:${VLLM_PORT}` },
-      ...(template.env ?? []).filter((entry) => String((entry as { name?: unknown }).name).startsWith("WHETSTONE_")),
+      ...(template.env ?? []).filter((entry) => /^(WHETSTONE|AWS)_/.test(String((entry as { name?: unknown }).name))),
     ],
     ports: PORTS,
     ...(template.proxyResources && { resources: template.proxyResources }),

@@ -19,7 +19,11 @@ const fleet = (change: Partial<FleetSpec> = {}): StoredFleet => ({
   },
 });
 const vllm = (change: Partial<FleetSpec> = {}): StoredFleet => {
-  const env = [{ name: "WHETSTONE_TLS_PATH", value: "/tls" }];
+  const env = [
+    { name: "WHETSTONE_TLS_PATH", value: "/tls" },
+    { name: "AWS_REGION", value: "north" },
+    { name: "VLLM_CPU_KVCACHE_SPACE", value: "1" },
+  ];
   const template = { ...fleet().spec.template, proxyImage: "gateway:1", env };
   const engine = { ...fleet().spec.engine, profile: "vllm" as const };
   return fleet({ engine, template, model: { path: "/data/models/m" }, ...change });
@@ -76,12 +80,14 @@ describe("an engine's pod", () => {
 });
 
 describe("vLLM", () => {
-  it("listens for its proxy alone, which has the certificates and starts first", () => {
+  it("listens for its proxy alone, which has certificates and object store and starts first", () => {
     const { containers, initContainers } = specOf(vllm());
     expect(containers.map(({ name }) => name)).toEqual(["engine"]);
     expect(containers[0]?.args).toContain("--host=127.0.0.1");
     expect(initContainers).toMatchObject([{ name: "proxy", image: "gateway:1", restartPolicy: "Always" }]);
-    expect(initContainers?.[0]?.env).toContainEqual({ name: "WHETSTONE_TLS_PATH", value: "/tls" });
+    const names = initContainers?.[0]?.env?.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["WHETSTONE_TLS_PATH", "AWS_REGION"]));
+    expect(names).not.toContain("VLLM_CPU_KVCACHE_SPACE");
   });
 
   it("on several nodes is a group: a leader with HTTP, workers without", () => {

@@ -1205,7 +1205,7 @@ export declare const WeightTransport_FolderSchema: GenMessage<WeightTransport_Fo
 
 /**
  * They fetch each version from the trainer over HTTP, and of it only what they do not have. Needs a trainer that was
- * started with --weights-port, and engines of profile pytorch.
+ * started with --weights-port, and engines of profile vllm only with a folder for what they fetch.
  *
  * @generated from message whetstone.jobs.v1.WeightTransport.Stream
  */
@@ -1221,7 +1221,7 @@ export declare const WeightTransport_StreamSchema: GenMessage<WeightTransport_St
 /**
  * The trainer puts each version into an object store that speaks S3, and engines fetch of it only what they do not have.
  * Checkpoints are copied there, too: a trainer that starts on an empty disk goes on from them. Needs a trainer and engines
- * that were started with --object-store, and engines of profile pytorch.
+ * that were started with --object-store; engines of profile vllm need a folder for what they fetch, too.
  *
  * @generated from message whetstone.jobs.v1.WeightTransport.ObjectStore
  */

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { checkWeights, readShapes } from "./weight-folder.ts";
+import { checkTensors, readShapes, verifyFiles } from "./weight-folder.ts";
 
 const root = mkdtempSync(join(tmpdir(), "whetstone-weights-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -40,7 +40,10 @@ function writeManifest(path: string, names = ["model.safetensors"]): void {
   writeFileSync(join(path, "manifest.json"), JSON.stringify({ format: "whetstone.weights/v1", version: 1, files }));
 }
 
-const check = async (path: string, served = folder()): Promise<void> => checkWeights(path, await readShapes(served));
+async function check(path: string, served = folder()): Promise<void> {
+  await verifyFiles(path);
+  await checkTensors(path, await readShapes(served));
+}
 
 describe("a folder of weights before vLLM loads it", () => {
   it("passes when its tensors are those of the served model, in one file or several", async () => {

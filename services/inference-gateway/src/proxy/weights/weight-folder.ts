@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { WhetstoneError } from "@whetstone/core";
+import { broken, type FileEntry, MANIFEST, parseJson, parseManifest } from "./manifest.ts";
 
 /** What weights have to be to fit a model: shapes of its tensors by name. */
 export interface Shapes {
@@ -16,20 +16,18 @@ export interface Shapes {
 
 const SINGLE = "model.safetensors";
 const INDEX = "model.safetensors.index.json";
-const MANIFEST = "manifest.json";
 const CONFIG = "config.json";
 /** A header is small; anything else at its place is no safetensors file. */
 const MAX_HEADER = 100 << 20;
 
 /** Of the model that an engine was started with. @throws WhetstoneError INVALID_ARGUMENT when the folder is none. */
 export async function readShapes(folder: string): Promise<Shapes> {
-  const { tie_word_embeddings: tied } = parse(CONFIG, (await textOf(join(folder, CONFIG))) ?? "{}") as Config;
+  const { tie_word_embeddings: tied } = parseJson(CONFIG, (await textOf(join(folder, CONFIG))) ?? "{}") as Config;
   return { tensors: await tensorsOf(folder, tied === true), tied: tied === true };
 }
 
 /** @throws WhetstoneError INVALID_ARGUMENT that names the first thing in the folder that does not fit the served model. */
-export async function checkWeights(folder: string, { tensors: served, tied }: Shapes): Promise<void> {
-  await verifyManifest(folder);
+export async function checkTensors(folder: string, { tensors: served, tied }: Shapes): Promise<void> {
   const found = await tensorsOf(folder, tied);
   for (const [name, shape] of served)
     if (found.get(name) !== shape)
@@ -51,7 +49,7 @@ async function weightFiles(folder: string): Promise<string[]> {
   if ((await sizeOf(join(folder, SINGLE))) !== undefined) return [SINGLE];
   const text = await textOf(join(folder, INDEX));
   if (text === undefined) throw broken(`${folder} has neither ${SINGLE} nor ${INDEX}`);
-  const { weight_map: map = {} } = parse(INDEX, text) as { weight_map?: Record<string, string> };
+  const { weight_map: map = {} } = parseJson(INDEX, text) as { weight_map?: Record<string, string> };
   return [...new Set(Object.values(map))].map(plainName);
 }
 
@@ -71,36 +69,41 @@ async function headerOf(path: string): Promise<[string, string][]> {
   const length = start.bytesRead === 8 ? Number(start.buffer.readBigUInt64LE()) : MAX_HEADER;
   if (8 + length > Math.min(size, MAX_HEADER)) throw broken(`${basename(path)} is truncated or no safetensors file`);
   const { buffer } = await file.read(Buffer.alloc(length), 0, length, 8);
-  const { __metadata__: _text, ...tensors } = parse(basename(path), buffer.toString()) as Header;
+  const { __metadata__: _text, ...tensors } = parseJson(basename(path), buffer.toString()) as Header;
   const end = Math.max(0, ...Object.values(tensors).map(({ data_offsets: offsets }) => offsets?.[1] ?? 0));
   if (8 + length + end !== size) throw broken(`${basename(path)} is truncated: ${size} of ${8 + length + end} bytes`);
   return Object.entries(tensors).map(([name, { shape }]) => [name, JSON.stringify(shape)]);
 }
 
-/** Where there is one, every file must be what was published (I7). */
-async function verifyManifest(folder: string): Promise<void> {
-  const text = await textOf(join(folder, MANIFEST));
-  if (text === undefined) return;
-  const { files = [] } = parse(MANIFEST, text) as { files?: { name: string; size: number; sha256: string }[] };
-  for (const { name, size, sha256 } of files) {
-    const path = join(folder, below(name));
+/** @throws WhetstoneError INVALID_ARGUMENT unless every file is what was published (I7), where the folder says what that is. */
+export async function verifyFiles(folder: string): Promise<void> {
+  for (const { name, size, sha256 } of await listed(folder)) {
+    const path = join(folder, name);
     if ((await sizeOf(path)) !== size) throw broken(`${name} is not ${size} bytes long as ${MANIFEST} says`);
     if ((await digestOf(path)) !== sha256) throw broken(`${name} differs from the digest in ${MANIFEST}`);
   }
 }
 
-async function digestOf(path: string): Promise<string> {
+/** What shows that somebody wrote to a file of the folder since. */
+export async function stampsOf(folder: string): Promise<string> {
+  const names = (await listed(folder)).map(({ name }) => name);
+  const all = [MANIFEST, CONFIG, SINGLE, INDEX, ...(await weightFiles(folder)), ...names];
+  const stamps = [...new Set(all)].map(async (name) => {
+    const found = await stat(join(folder, name), { bigint: true }).catch(absent);
+    return found ? `${name} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : name;
+  });
+  return (await Promise.all(stamps)).join("\n");
+}
+
+async function listed(folder: string): Promise<FileEntry[]> {
+  const text = await textOf(join(folder, MANIFEST));
+  return text === undefined ? [] : parseManifest(text).files;
+}
+
+export async function digestOf(path: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   return hash.digest("hex");
-}
-
-/** A version of an adapter has its files in a folder of their own. */
-function below(name: string): string {
-  const parts = name.split("/");
-  if (parts.some((part) => ["", ".", ".."].includes(part)))
-    throw broken(`${JSON.stringify(name)} is not below the folder`);
-  return name;
 }
 
 function plainName(name: string): string {
@@ -120,16 +123,4 @@ function textOf(path: string): Promise<string | undefined> {
 function absent(error: unknown): undefined {
   if (["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
   throw error;
-}
-
-function parse(name: string, text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (cause) {
-    throw broken(`${name} is not JSON`, cause);
-  }
-}
-
-function broken(reason: string, cause?: unknown): WhetstoneError {
-  return new WhetstoneError("INVALID_ARGUMENT", `reload_weights: ${reason}`, { cause });
 }
