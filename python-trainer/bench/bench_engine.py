@@ -3,9 +3,10 @@
 
 Same weights, prompts, lengths, batch size and thread count in the same run; greedy, and no end token. Then the workload
 that the quick start consists of: hundreds of concurrent requests with short prompts and one to three output tokens. At
-last contexts of 1k, 4k and 16k tokens, and what a long prompt does to other streams.
+last contexts of 1k, 4k and 16k tokens, and what a long prompt does to other streams. With `--vllm` the larger model is
+served by vLLM's CPU build, too: the same requests over the same wire, in turn.
 
-Run: `python python-trainer/bench/bench_engine.py [--quick] [--part short|long]`.
+Run: `python python-trainer/bench/bench_engine.py [--quick] [--part short|long] [--vllm .whetstone/vllm]`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ sys.path[:0] = [str(SOURCE), str(Path(__file__).parent)]
 
 from engine_contexts import CONTEXTS, MAX_LEN, OPTIONS, STREAMS, at_context, beside_a_long_prompt  # noqa: E402
 from load import generate  # noqa: E402
+from vllm_server import vllm_served  # noqa: E402
 
 from whetstone_models.init import init_model  # noqa: E402
 
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="the tiny model only")
     parser.add_argument("--part", choices=("short", "long"), help="short contexts only, or long ones")
+    parser.add_argument("--vllm", type=Path, metavar="FOLDER", help="an environment with vLLM, of `make setup-vllm`")
     options = parser.parse_args()
     report: dict[str, Any] = {"bench": "engine", "threads": options.threads, "cpus": os.cpu_count()}
     with tempfile.TemporaryDirectory() as root:
@@ -53,6 +56,10 @@ def main() -> None:
                 report[preset] = _compare(folder, port, pid, output_tokens, options.threads, rounds)
                 if preset == "tiny":
                     report["short_requests"] = _short(port, pid)
+                # Of the tiny model's heads vLLM's attention on a CPU knows nothing.
+                elif options.vllm:
+                    with vllm_served(options.vllm, folder, options.threads, max(CONCURRENCIES)) as (other, other_pid):
+                        report["vllm"] = _beside_vllm((port, pid), (other, other_pid), output_tokens, rounds)
         if options.part != "short":
             folder = Path(root) / "long"
             init_model(folder, "tiny", max_position_embeddings=MAX_LEN)
@@ -117,6 +124,27 @@ def _compare(folder: Path, port: int, pid: int, output_tokens: int, threads: int
         }
     speed = [result[f"concurrency_{size}"]["engine_tokens_per_s"] for size in (1, 64)]
     result["batch_64_over_1"] = round(speed[1] / speed[0], 1)
+    return result
+
+
+def _beside_vllm(ours: tuple[int, int], theirs: tuple[int, int], output_tokens: int, rounds: int) -> dict[str, Any]:
+    """Per concurrency: output tokens per second of both (best round), and ours over theirs."""
+    prompts = _prompts(max(CONCURRENCIES), PROMPT_TOKENS)
+    _engine_batch(*theirs, prompts, output_tokens)  # It compiles at its first call.
+    result: dict[str, Any] = {"output_tokens": output_tokens, "prompt_tokens": PROMPT_TOKENS}
+    for size in CONCURRENCIES:
+        runs = [
+            [_engine_batch(*server, prompts[:size], output_tokens) for server in (ours, theirs)] for _ in range(rounds)
+        ]
+        tokens = size * output_tokens
+        wall, other_wall = (min(run[which][0] for run in runs) for which in (0, 1))
+        cpu, other_cpu = (sum(run[which][1] for run in runs) for which in (0, 1))
+        result[f"concurrency_{size}"] = {
+            "engine_tokens_per_s": round(tokens / wall, 1),
+            "vllm_tokens_per_s": round(tokens / other_wall, 1),
+            "wall_ratio": round(other_wall / wall, 2),
+            "cpu_ratio": round(other_cpu / cpu, 2),
+        }
     return result
 
 

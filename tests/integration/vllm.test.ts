@@ -16,6 +16,7 @@ import { makeTwoModels, python } from "../support/two-models.ts";
 import { NO_VLLM, startVllm, type Vllm } from "../support/vllm.ts";
 import { changingJob } from "../support/watched-jobs.ts";
 
+const STEPS = 5;
 const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
 
 describe.skipIf(NO_VLLM)(title, () => {
@@ -51,40 +52,60 @@ describe.skipIf(NO_VLLM)(title, () => {
     expect([status, terminal.err]).toEqual([0, []]);
   }, 300_000);
 
-  it.each(["folder", "stream"])(
-    "serves a job through all services, its weights by %s: every token is accounted for",
-    async (transport) => {
+  it.each([
+    ["by itself, weights by folder", "folder", []],
+    ["beside a PyTorch engine, weights by stream", "stream", ["e0"]],
+  ])(
+    "serves a job through all services, %s: every token is accounted for",
+    async (_how, transport, beside) => {
       const name = `vllm-${transport}`;
-      await using runtime = await openLocalRuntime({ data: folder, model: a });
+      await using runtime = await openLocalRuntime({ data: join(folder, name), model: a });
       await using fleet = createClient(FleetService, runtime.address("gateway"));
       await using jobs = createClient(JobService, runtime.address("controller"));
-      await fleet.removeEngine({ id: "e0" });
+      if (beside.length === 0) await fleet.removeEngine({ id: "e0" });
       await fleet.registerEngine({ id: "vllm", url: vllm.dataUrl, controlUrl: vllm.controlUrl });
-      const spec = fromJson(JobSpecSchema, changingJob(name, a, 5, { [transport]: {} }));
+      const before = await sampled(vllm.dataUrl);
+      const spec = fromJson(JobSpecSchema, changingJob(name, a, STEPS, { [transport]: {} }));
       const began = performance.now();
       await jobs.submitJob({ spec });
       const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name })).job?.status;
       const ended = [JobPhase.SUCCEEDED, JobPhase.FAILED];
       await waitFor(async () => ended.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });
-      console.log(`5 steps in ${((performance.now() - began) / 1000).toFixed(1)} s`);
-      expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: 5n });
+      console.log(`${STEPS} steps in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+      expect(await get()).toMatchObject({ phase: JobPhase.SUCCEEDED, policyVersion: BigInt(STEPS) });
       const nothing = { lost: 0n, duplicated: 0n, stale: 0n, unlabelled: 0n };
-      expect(await jobs.auditJob({ name })).toMatchObject({ dispatched: 160n, trained: 160n, ...nothing });
-      const metrics = await (await fetch(`${vllm.dataUrl}/metrics`)).text();
-      const fetched = Number(/^whetstone_engine_weight_transfer_bytes_total (\d+)/m.exec(metrics)?.[1]);
-      expect(fetched > 0).toBe(transport === "stream");
-      // All of it was sampled by vLLM, with the weights that the labels name: the trainer computes the same again.
+      const episodes = BigInt(32 * STEPS);
+      expect(await jobs.auditJob({ name })).toMatchObject({ dispatched: episodes, trained: episodes, ...nothing });
+      expect((await countOf(vllm.dataUrl, "whetstone_engine_weight_transfer_bytes_total")) > 0).toBe(
+        transport === "stream",
+      );
+      // All that is there sampled, with the weights that the labels name: the trainer computes the same again.
       const { engines } = await fleet.listEngines({});
-      expect(engines).toMatchObject([{ id: "vllm", reason: "" }]);
+      expect(engines.map(({ id, reason }) => [id, reason])).toEqual([...beside, "vllm"].map((id) => [id, ""]));
+      const counts = [(await sampled(vllm.dataUrl)) - before];
+      if (beside.length > 0) counts.push(await sampled(`http://${runtime.address("engine-0", "http")}`));
+      console.log(
+        `tokens sampled by vLLM${beside.length > 0 ? " and the PyTorch engine" : ""}: ${counts.join(" and ")}`,
+      );
+      expect(Math.min(...counts)).toBeGreaterThan(50);
       const differences: number[] = [];
       for await (const { event } of jobs.streamMetrics({ name })) {
         if (event.case !== "step") continue;
         expect(event.value.metrics["logprob_diff/episodes_checked"]).toBeGreaterThan(0);
         differences.push(event.value.metrics["logprob_diff/max"] ?? Infinity);
       }
-      expect(differences).toHaveLength(5);
+      expect(differences).toHaveLength(STEPS);
       expect(Math.max(...differences)).toBeLessThan(1e-4);
     },
     400_000,
   );
 });
+
+const sampled = (url: string): Promise<number> => countOf(url, "vllm:generation_tokens_total");
+
+/** A counter of an engine, over all its labels; 0: it has none of that name. */
+async function countOf(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const lines = text.split("\n").filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+  return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}

@@ -10,13 +10,15 @@ import type { StoredFleet } from "../../services/controller/src/operator/inferen
 import { enginePod } from "../../services/controller/src/operator/inference-fleet/pods.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const VENV = process.env["WHETSTONE_VLLM"] ?? "";
+/** Below the root of the repository, unless it is absolute. */
+const VENV = resolve(ROOT, process.env["WHETSTONE_VLLM"] ?? "");
 const PROXY = join(ROOT, "services/inference-gateway/src/engine-proxy.ts");
 /** It reads half of PyTorch and makes its kernels: half a minute on an idle machine. */
 const READY_MS = 300_000;
 
-/** Why there is no vLLM here; "": there is. */
-export const NO_VLLM = existsSync(join(VENV, "bin/vllm")) ? "" : "WHETSTONE_VLLM names no environment with vLLM";
+/** Why there is no vLLM here; "": there is. Where one is named, it is an error that it is not there. */
+export const NO_VLLM = process.env["WHETSTONE_VLLM"] ? "" : "WHETSTONE_VLLM names no environment with vLLM";
+if (!NO_VLLM && !existsSync(join(VENV, "bin/vllm"))) throw new Error(`WHETSTONE_VLLM: there is no vLLM in ${VENV}`);
 
 export interface Vllm extends AsyncDisposable {
   readonly dataUrl: string;
