@@ -47,6 +47,7 @@ export class Transfer {
       try {
         const { body } = await this.#origin.open(file, at, end, this.#signal);
         for await (const chunk of body) {
+          this.#signal.throwIfAborted();
           const wanted = chunk.subarray(0, end - at);
           [at, failures] = [at + wanted.length, 0];
           this.received += wanted.length;

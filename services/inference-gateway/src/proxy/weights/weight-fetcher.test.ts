@@ -189,6 +189,21 @@ describe("a version that is fetched", () => {
     await expect(waiting).rejects.toThrow(/abort/i);
   }, 30_000);
 
+  it("is given up at its deadline, however steadily its bytes drip", async () => {
+    const digest = publish("v1", "abcd");
+    fault = (request, response) => {
+      if (!request.url?.endsWith(SHARD)) return false;
+      response.writeHead(206, { "content-range": "bytes 0-9999/9999" });
+      const timer = setInterval(() => response.write("x"), 20);
+      response.once("close", () => clearInterval(timer));
+      return true;
+    };
+    const slow = new WeightFetcher({ folder: kept, tls: undefined, store: undefined, deadlineMs: 400 });
+    await expect(slow.fetch(`${url}/v1`, digest, signal)).rejects.toThrow(
+      /\/v1 did not give the version in time; \d+ bytes came; files that are whole stay/,
+    );
+  });
+
   it.skipIf(!canMountVolumes())("is refused with the folder and its space where the disk is full", async () => {
     using volume = smallVolume(4);
     const digest = publish("v1", "abcdefghij");

@@ -6,7 +6,6 @@ import { type Origin, TrainerOrigin } from "./origin.ts";
 import { broken } from "./manifest.ts";
 import { Transfer } from "./transfer.ts";
 
-/** The whole of a transfer, however large; the controller waits a little longer. */
 const DEADLINE_MS = 600_000;
 
 export interface FetcherOptions {
@@ -16,6 +15,8 @@ export interface FetcherOptions {
   readonly tls: TlsIdentity | undefined;
   /** Where versions with a URL of s3 are. */
   readonly store: StoreOptions | undefined;
+  /** Of a whole transfer, however large. Default: 600,000, a little less than the controller waits. */
+  readonly deadlineMs?: number;
 }
 
 /** Brings versions from the trainer or an object store to an engine that only reads folders. */
@@ -33,9 +34,13 @@ export class WeightFetcher {
   async fetch(url: string, manifestDigest: string, signal: AbortSignal): Promise<string> {
     const startedAt = performance.now();
     await using origin = await this.#originOf(url.replace(/\/$/, ""));
-    const transfer = new Transfer(origin, AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]));
+    const late = AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS);
+    const transfer = new Transfer(origin, AbortSignal.any([signal, late]));
     try {
       return await this.#versions.fetch(transfer, manifestDigest);
+    } catch (error) {
+      if (!late.aborted) throw error;
+      throw broken(`${url} did not give the version in time; ${transfer.received} bytes came; files that are whole stay`, error);
     } finally {
       this.counters.bytes += transfer.received;
       this.counters.resumed += transfer.resumed;
