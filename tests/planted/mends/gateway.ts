@@ -382,4 +382,13 @@ export const GATEWAY: readonly Mend[] = [
     test: "services/inference-gateway/src/handover/handover.test.ts",
     only: "that moves after the third is one chain",
   },
+  {
+    row: "an engine of vLLM took longer than",
+    without: "the time that counts from the attempt's beginning",
+    file: "services/controller/src/fleet/engine-switch.ts",
+    find: "    if (!wasLate && now - running.sinceMs < limitMs) return;\n",
+    replace: "",
+    test: "services/controller/src/fleet/engine-fleet.test.ts",
+    only: "lets an engine in that is late",
+  },
 ];

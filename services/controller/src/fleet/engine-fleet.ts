@@ -45,9 +45,14 @@ export class EngineFleet implements Fleet {
     return this.#servings.get(this.#shares.of(engine) ?? "")?.policy ?? this.#onlyWanted();
   }
 
-  /** An engine leaves, or takes too long: a switch that waits for it ends now, so that it does not hold up the others. */
+  /** An engine leaves: a switch that waits for it ends now. */
   abandon(engine: string): void {
     this.#switches.abandon(engine);
+  }
+
+  /** An engine is late: its switch ends where it takes longer than it may, so that it does not hold up the others. */
+  abandonLate(engine: string, limitMs: number): void {
+    this.#switches.abandonLate(engine, limitMs);
   }
 
   async serve(policy: PolicyRecord, signal: AbortSignal, { weight = 1, repair }: Served = {}): Promise<number> {

@@ -14,6 +14,14 @@ const ADMIT_MS = 10_000;
 /** An engine that takes longer than this for its switch lets others begin theirs. */
 const TURN_MS = 10_000;
 
+/** Times what a late engine may take: so long after it took that it is given up at once. */
+const AGAIN_AFTER = 10;
+
+interface Running {
+  readonly leaves: AbortController;
+  readonly sinceMs: number;
+}
+
 export interface SwitchOptions {
   readonly client: Gateways;
   readonly logger: Logger;
@@ -40,7 +48,9 @@ export class EngineSwitch {
   readonly #options: SwitchOptions;
   readonly #controls = new Map<string, EngineControl>();
   /** Switches in progress, by engine. */
-  readonly #running = new Map<string, AbortController>();
+  readonly #running = new Map<string, Running>();
+  /** When one was last given up for being late, by engine; milliseconds of `performance.now()`. */
+  readonly #lateAt = new Map<string, number>();
 
   constructor(options: SwitchOptions) {
     this.#options = options;
@@ -51,18 +61,39 @@ export class EngineSwitch {
     return this.#running.has(engine);
   }
 
-  /** An engine leaves, or takes too long: a switch that waits for it ends now, so that it does not hold up the others. */
+  /** An engine leaves: a switch that waits for it ends now. */
   abandon(engine: string): void {
-    this.#running.get(engine)?.abort(new WhetstoneError("CANCELLED", `the switch of engine ${engine} was given up`));
+    this.#lateAt.delete(engine);
+    this.#giveUp(engine);
+  }
+
+  /**
+   * An engine is late: its switch may hold up the others for `limitMs`. One that took longer may do so again only after ten
+   * times that. So one that hangs costs the others a tenth of their time, and one that took long to start gets in.
+   */
+  abandonLate(engine: string, limitMs: number): void {
+    const running = this.#running.get(engine);
+    if (!running) return;
+    const now = performance.now();
+    const wasLate = now - (this.#lateAt.get(engine) ?? -Infinity) < AGAIN_AFTER * limitMs;
+    if (!wasLate && now - running.sinceMs < limitMs) return;
+    if (!wasLate) this.#lateAt.set(engine, now);
+    this.#giveUp(engine);
+  }
+
+  #giveUp(engine: string): void {
+    const reason = new WhetstoneError("CANCELLED", `the switch of engine ${engine} was given up`);
+    this.#running.get(engine)?.leaves.abort(reason);
   }
 
   /** @param turns  of the engines that share the policy. @throws what went wrong: then the engine serves nothing */
   async bring(engine: SeenEngine, policy: PolicyRecord, turns: Gate, signal: AbortSignal): Promise<void> {
     const leaves = new AbortController();
-    this.#running.set(engine.id, leaves);
+    this.#running.set(engine.id, { leaves, sinceMs: performance.now() });
     try {
       const until = AbortSignal.any([signal, leaves.signal]);
       if (!(await this.#admit(engine, policy, until))) await this.#switch(engine, policy, turns, until);
+      this.#lateAt.delete(engine.id);
     } finally {
       this.#running.delete(engine.id);
     }

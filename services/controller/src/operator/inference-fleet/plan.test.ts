@@ -254,9 +254,9 @@ describe("states and gates", () => {
 
   it("end a switch that takes too long, and no other", () => {
     const engineList = [engine(0, { state: "fenced", ...older })];
-    expect(one({ engineList, ...off }).abandon).toEqual(["f/f-0"]);
-    expect(one({ engineList }).abandon).toEqual([]);
-    expect(one(off).abandon).toEqual([]);
+    expect(one({ engineList, ...off }).late).toEqual(["f/f-0"]);
+    expect(one({ engineList }).late).toEqual([]);
+    expect(one(off).late).toEqual([]);
   });
 
   it("count from when a pod left the wanted version", () => {

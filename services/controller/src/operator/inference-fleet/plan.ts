@@ -62,8 +62,8 @@ export interface FleetPlan {
   readonly register: readonly { readonly id: string; readonly url: string; readonly controlUrl: string }[];
   /** Engines whose pod has gone or is going. */
   readonly forget: readonly string[];
-  /** Engines that hold up a switch for longer than they may. */
-  readonly abandon: readonly string[];
+  /** Engines that are not at the wanted version for longer than they may: a switch that waits for them must not go on and on. */
+  readonly late: readonly string[];
   readonly gates: readonly { readonly pod: PodFact; readonly ready: boolean; readonly message: string }[];
   /** Replicas of the LeaderWorkerSet. Undefined: the fleet has none. */
   readonly groups: number | undefined;
@@ -100,7 +100,7 @@ export function planFleet(desired: DesiredFleet, facts: FleetFacts): FleetPlan {
       .filter((replica) => mustRegister(replica, going, facts))
       .map(({ pod }) => addressOf(desired, facts, pod)),
     forget: enginesWithoutPod(desired, facts, going),
-    abandon: replicas
+    late: replicas
       .filter(({ late, engine }) => late && engine?.state === "fenced")
       .map(({ pod }) => engineId(desired.name, pod.name)),
     gates: facts.engines ? replicas.filter(({ pod, gate }) => pod.gate !== gate.ready).map(gateChange) : [],

@@ -133,7 +133,7 @@ class Fleets extends ObjectReconciler<InferenceFleet> {
     const { fleetClient } = this.parts;
     for (const engine of plan.register) await fleetClient.registerEngine(engine, { signal });
     for (const id of plan.forget) this.#departures.forget(id);
-    for (const id of plan.abandon) this.parts.fleet.abandon(id);
+    for (const id of plan.late) this.parts.fleet.abandonLate(id, fleet.spec.updateTimeoutSeconds * 1000);
     for (const pod of plan.leave) this.#departures.sendAway(fleet, pod);
     for (const ordinal of plan.create) await this.#createPod(fleet, ordinal, signal);
     for (const gate of plan.gates) await this.#enginePods.writeGate(gate, signal);
