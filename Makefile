@@ -137,7 +137,7 @@ proto-baseline: setup ## Accept today's contract as the one that later changes a
 	cd proto && buf build --exclude-source-info -o baseline.binpb
 
 bench-engine: setup ## Tokens per second of the engine beside transformers, and beside vLLM after `make setup-vllm`, one JSON line (BENCH="--quick")
-	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 python bench/bench_engine.py $(if $(wildcard .whetstone/vllm/bin/vllm),--vllm ../.whetstone/vllm) $(BENCH)
+	@OMP_NUM_THREADS=1 python python-trainer/bench/bench_engine.py $(if $(wildcard .whetstone/vllm/bin/vllm),--vllm .whetstone/vllm) $(BENCH)
 
 bench-weights: setup ## New weights to engines that sample, beside cp and a copy in memory, one JSON line (BENCH="--mib 256 --engines 2")
 	@cd python-trainer && PYTHONPATH=src OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE python bench/bench_weights.py $(BENCH)

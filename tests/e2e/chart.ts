@@ -87,6 +87,14 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "model.init=null",
     `model.path=/data/artifacts/sha256/${"ab".repeat(32)}/files`,
   ],
+  "no shared volume, engines of vLLM": [
+    "data.shared=false",
+    "objectStore.url=s3://bucket/prefix",
+    "engine.profile=vllm",
+    "engine.weightsVolume.emptyDir.sizeLimit=40Gi",
+    "model.init=null",
+    `model.path=/data/artifacts/sha256/${"ab".repeat(32)}/files`,
+  ],
   "several trainers": ["trainer.replicas=3", "engine.replicas=4"],
   "named peers": [
     "networkPolicy.controllerFrom[0].ipBlock.cidr=10.0.0.0/8",
@@ -124,7 +132,7 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["logLevel=loud", /logLevel/],
   ["data.accessMode=ReadOnlyMany", /accessMode/],
   ["data.shared=false", /objectStore/],
-  ["data.shared=false,objectStore.url=s3://bucket,engine.profile=vllm,model.init=null", /data\.shared: .*pytorch/],
+  ["data.shared=false,objectStore.url=s3://bucket,engine.profile=vllm,model.init=null", /engine\.weightsVolume: /],
   [
     "data.shared=false,objectStore.url=s3://bucket,model.init=null,model.path=/data/models/m",
     /model\.path: .*artifacts/,

@@ -4,6 +4,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
+import { createClient } from "@whetstone/rpc";
 import type { Logger } from "@whetstone/telemetry";
 import { openTls, type Role, type TlsIdentity } from "@whetstone/tls";
 import { Pool } from "undici";
@@ -11,6 +13,7 @@ import { rolesOnly } from "../http/https.ts";
 import type { ProxyConfig } from "./config.ts";
 import { Forwarder } from "./forwarder.ts";
 import type { Port } from "./rules.ts";
+import { OwnModels } from "./weights/own-models.ts";
 import { WeightFetcher } from "./weights/weight-fetcher.ts";
 
 export interface EngineProxy extends AsyncDisposable {
@@ -22,14 +25,20 @@ export interface EngineProxy extends AsyncDisposable {
 
 const CALLERS: Record<Port, readonly Role[]> = { data: ["gateway", "controller"], control: ["controller"] };
 
+/** Of the model that the engine starts with, however large. */
+const MODEL_MS = 1_800_000;
+
 export async function startProxy(config: ProxyConfig, { logger }: { logger: Logger }): Promise<EngineProxy> {
   const stack = new AsyncDisposableStack();
   const tls = stack.use(openTls(config.tlsPath, { logger }));
   const options = { connections: config.maxConnections, keepAliveTimeout: 4_000, headersTimeout: 0, bodyTimeout: 0 };
   const pool = new Pool(config.engineUrl, options);
   stack.defer(() => pool.destroy());
-  const fetcher = fetcherOf(config, tls);
-  const forwarder = new Forwarder(pool, { logger, fetcher, store: (fetcher && config.objectStore) ?? "" });
+  const [fetcher, models] = [fetcherOf(config, tls), modelsOf(config, tls, stack)];
+  // vLLM starts after this, and needs its model.
+  if (models && config.modelPath !== undefined) await models.bring(config.modelPath, AbortSignal.timeout(MODEL_MS));
+  const store = (fetcher && config.objectStore) ?? "";
+  const forwarder = new Forwarder(pool, { logger, sources: { fetcher, models }, store });
   const serve = async (port: Port, at: number, identity: TlsIdentity | undefined): Promise<string> => {
     const server = listenerOf(
       identity,
@@ -63,6 +72,16 @@ function fetcherOf({ weightsDir, objectStore, objectStoreStyle }: ProxyConfig, t
   if (weightsDir === undefined) return undefined;
   const store = objectStore === undefined ? undefined : { url: objectStore, style: objectStoreStyle, env: process.env };
   return new WeightFetcher({ folder: weightsDir, tls, store });
+}
+
+function modelsOf(
+  { dataPath, artifactAddress }: ProxyConfig,
+  tls: TlsIdentity | undefined,
+  stack: AsyncDisposableStack,
+) {
+  if (dataPath === undefined || artifactAddress === undefined) return undefined;
+  const source = stack.use(createClient(ArtifactService, artifactAddress, { tls: tls?.to("controller") }));
+  return new OwnModels(dataPath, source);
 }
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;

@@ -23,6 +23,11 @@ export const ProxyConfigSchema = z.strictObject({
     .regex(/^s3:\/\/[^/]+(\/[^/]+)*$/, "must be s3://<bucket> or s3://<bucket>/<prefix>")
     .optional(),
   objectStoreStyle: z.enum(["path", "virtual"]).optional(),
+  /** A data folder that no other pod sees, and the controller that has pushed models: they are brought there by digest. */
+  dataPath: z.string().min(1).optional(),
+  artifactAddress: z.string().min(1).optional(),
+  /** The model that the engine starts with, once this proxy listens. */
+  modelPath: z.string().min(1).optional(),
   maxConnections: z.number().int().min(1).default(2048),
 });
 

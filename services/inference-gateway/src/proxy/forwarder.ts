@@ -7,8 +7,7 @@ import { EpochFence } from "../fleet/epoch-fence.ts";
 import type { Refusal } from "../http/refusal.ts";
 import { AMENDED, withOurs } from "./answers.ts";
 import { isSteering, type Port, refusalOf, weightLoadOf } from "./rules.ts";
-import type { WeightFetcher } from "./weights/weight-fetcher.ts";
-import { WeightGuard } from "./weights/weight-guard.ts";
+import { WeightGuard, type WeightSources } from "./weights/weight-guard.ts";
 
 /** Of a control call; sampling may be long. */
 const MAX_CONTROL_BODY = 1 << 20;
@@ -33,10 +32,10 @@ export class Forwarder {
   readonly #weights: WeightGuard;
   readonly #ours: Parameters<typeof withOurs>[2];
 
-  constructor(pool: Pool, { logger, fetcher, store }: ForwarderOptions) {
+  constructor(pool: Pool, { logger, sources, store }: ForwarderOptions) {
     this.#pool = pool;
-    this.#weights = new WeightGuard(pool, fetcher);
-    this.#ours = { store, counters: fetcher?.counters };
+    this.#weights = new WeightGuard(pool, sources);
+    this.#ours = { store, counters: sources.fetcher?.counters };
     this.#logger = logger;
   }
 
@@ -150,7 +149,7 @@ const NO_EPOCH: Refusal = {
 
 export interface ForwarderOptions {
   readonly logger: Logger;
-  readonly fetcher: WeightFetcher | undefined;
+  readonly sources: WeightSources;
   /** The object store that versions are read from; "": none. */
   readonly store: string;
 }

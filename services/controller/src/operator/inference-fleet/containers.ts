@@ -112,9 +112,12 @@ export function vllmProxy(spec: FleetSpec): object {
       { name: "WHETSTONE_CONTROL_PORT", value: String(CONTROL_PORT) },
       { name: "WHETSTONE_HEALTH_PORT", value: String(HEALTH_PORT) },
       { name: "WHETSTONE_ENGINE_URL", value: `http://127.0.0.1:${VLLM_PORT}` },
+      { name: "WHETSTONE_MODEL_PATH", value: spec.model.path },
       ...(template.env ?? []).filter((entry) => /^(WHETSTONE|AWS)_/.test(String((entry as { name?: unknown }).name))),
     ],
     ports: PORTS,
+    // It listens once the engine's model is there: the engine starts after that.
+    startupProbe: { tcpSocket: { port: HEALTH_PORT }, periodSeconds: 1, failureThreshold: 3600 },
     ...(template.proxyResources && { resources: template.proxyResources }),
     volumeMounts: mounts(spec),
   };

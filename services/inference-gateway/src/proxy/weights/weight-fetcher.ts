@@ -40,7 +40,10 @@ export class WeightFetcher {
       return await this.#versions.fetch(transfer, manifestDigest);
     } catch (error) {
       if (!late.aborted) throw error;
-      throw broken(`${url} did not give the version in time; ${transfer.received} bytes came; files that are whole stay`, error);
+      throw broken(
+        `${url} did not give the version in time; ${transfer.received} bytes came; files that are whole stay`,
+        error,
+      );
     } finally {
       this.counters.bytes += transfer.received;
       this.counters.resumed += transfer.resumed;

@@ -4,6 +4,7 @@ import type { Pool } from "undici";
 import { z } from "zod";
 import type { Refusal } from "../../http/refusal.ts";
 import { broken } from "./manifest.ts";
+import type { OwnModels } from "./own-models.ts";
 import type { WeightFetcher } from "./weight-fetcher.ts";
 import { checkTensors, readShapes, type Shapes, stampsOf, verifyFiles } from "./weight-folder.ts";
 
@@ -12,6 +13,11 @@ const StageSchema = z.object({
   weights_path: z.string().min(1),
   stream: z.object({ url: z.string().min(1), manifest_digest: z.string().regex(/^[0-9a-f]{64}$/) }).optional(),
 });
+
+export interface WeightSources {
+  readonly fetcher: WeightFetcher | undefined;
+  readonly models: OwnModels | undefined;
+}
 
 interface Staged {
   /** As the controller calls it. */
@@ -28,16 +34,18 @@ interface Staged {
 export class WeightGuard {
   readonly #engine: Pool;
   readonly #fetcher: WeightFetcher | undefined;
+  readonly #models: OwnModels | undefined;
   /** Versions are staged one at a time. */
   readonly #turns = new Gate(1);
   #served: Shapes | undefined;
   #staged: Staged | undefined;
   #failed = false;
 
-  /** @param fetcher  absent: only folders that the engine sees can be loaded */
-  constructor(engine: Pool, fetcher?: WeightFetcher) {
+  /** @param sources  of versions and of models that were pushed; without them only folders that the engine sees are loaded */
+  constructor(engine: Pool, { fetcher, models }: WeightSources) {
     this.#engine = engine;
     this.#fetcher = fetcher;
+    this.#models = models;
   }
 
   /** Fetches and checks a version while the engine samples on, so that its pause does not wait for it. */
@@ -50,7 +58,7 @@ export class WeightGuard {
     using _turn = await this.#turns.acquire(signal);
     return await refusing("stage_weights", async () => {
       const fetched = stream && (await fetcher?.fetch(stream.url, stream.manifest_digest, signal));
-      const folder = fetched ?? path;
+      const folder = fetched ?? (await this.#models?.bring(path, signal)) ?? path;
       await this.#check(folder, { isFetched: fetched !== undefined });
       this.#staged = { path, folder, stamps: await stampsOf(folder) };
     });
