@@ -218,4 +218,6 @@ describe("the control port", () => {
 it("says 503 while the engine is not there", async () => {
   await using lonely = await start("http://127.0.0.1:9");
   expect((await call(lonely.dataUrl, "GET /health")).status).toBe(503);
+  // It is starting: that says nothing of the weights.
+  expect((await call(lonely.controlUrl, "POST /stage_weights", undefined, { weights_path: model })).status).toBe(503);
 });

@@ -100,18 +100,22 @@ export class WeightGuard {
   }
 
   async #ask<T>(path: string): Promise<T> {
-    const { statusCode, body } = await this.#engine.request({ path, method: "GET" });
+    const { statusCode, body } = await this.#engine.request({ path, method: "GET" }).catch((cause: unknown) => {
+      throw new WhetstoneError("UNAVAILABLE", `GET ${path}: the engine does not answer`, { cause });
+    });
     const text = await body.text();
     if (statusCode !== 200) throw new WhetstoneError("UNAVAILABLE", `GET ${path} answered ${statusCode}: ${text}`);
     return JSON.parse(text) as T;
   }
 }
 
+/** @throws UNAVAILABLE where it may be over soon, which says nothing of the weights */
 async function refusing(what: string, work: () => Promise<void>): Promise<Refusal | undefined> {
   try {
     return void (await work());
   } catch (error) {
-    const { message } = WhetstoneError.from(error);
+    const { code, message } = WhetstoneError.from(error);
+    if (code === "UNAVAILABLE") throw error;
     return { status: 500, type: "InternalServerError", message: `${what}: ${message}` };
   }
 }
