@@ -71,8 +71,15 @@ export class Forwarder {
   }
 
   async #stage(body: string, response: ServerResponse): Promise<void> {
+    const [startedAt, before] = [performance.now(), this.#ours.counters?.bytes ?? 0];
     const refusal = await this.#weights.stage(body, leaving(response));
-    if (refusal) return refuse(response, refusal);
+    const seconds = Math.round(performance.now() - startedAt) / 1000;
+    const fetched = (this.#ours.counters?.bytes ?? 0) - before;
+    if (refusal) {
+      this.#logger.warn("weights_refused", { seconds, fetched, reason: refusal.message });
+      return refuse(response, refusal);
+    }
+    this.#logger.info("weights_staged", { seconds, fetched });
     response.writeHead(200, { "content-type": "application/json" }).end('{"success":true}');
   }
 
