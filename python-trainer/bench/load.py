@@ -81,7 +81,8 @@ async def generate(port: int, pid: int, bodies: Sequence[dict[str, Any]], concur
 
 def _request(body: dict[str, Any]) -> bytes:
     data = json.dumps(body).encode()
-    head = f"POST /inference/v1/generate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}"
+    kind = "Content-Type: application/json"
+    head = f"POST /inference/v1/generate HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: {len(data)}"
     return head.encode() + b"\r\n\r\n" + data
 
 
