@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard before vLLM, tested before the PyTorch engine, which speaks the same protocol.
+import { createHash } from "node:crypto";
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { silentLogger } from "@whetstone/telemetry";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -8,24 +11,46 @@ import { calls, chat, initModel, startGateway, tempFolder, user } from "../../te
 import type { TempFolder } from "../../test/harness.ts";
 import { startRealEngine } from "../../test/real-engine.ts";
 import { type EngineProxy, startProxy } from "./app.ts";
-import { ProxyConfigSchema } from "./config.ts";
+import { type ProxyConfig, ProxyConfigSchema } from "./config.ts";
 
 let folder: TempFolder;
 let model: string;
 let proxy: EngineProxy;
+let engineUrl: string;
 const stack = new AsyncDisposableStack();
 
 beforeAll(async () => {
   folder = stack.use(tempFolder());
   model = initModel(folder);
   const engine = stack.use(await startRealEngine(model, "job:1"));
-  proxy = stack.use(await start(engine.url));
+  engineUrl = engine.url;
+  proxy = stack.use(await start(engineUrl));
 }, 120_000);
 afterAll(() => stack.disposeAsync());
 
-function start(engineUrl: string): Promise<EngineProxy> {
-  const config = ProxyConfigSchema.parse({ engineUrl, dataPort: 0, controlPort: 0 });
+function start(at: string, more: Partial<ProxyConfig> = {}): Promise<EngineProxy> {
+  const config = ProxyConfigSchema.parse({ engineUrl: at, dataPort: 0, controlPort: 0, ...more });
   return startProxy(config, { logger: silentLogger });
+}
+
+/** Ranges of a folder's files, as the trainer serves them. */
+async function serveFolder(folder: string): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((request, response) => {
+    const bytes = readFileSync(join(folder, request.url ?? ""));
+    const [begin = 0, last = 0] =
+      /(\d+)-(\d+)/
+        .exec(request.headers.range ?? "")
+        ?.slice(1)
+        .map(Number) ?? [];
+    response.writeHead(206, { "content-range": `bytes ${begin}-${last}/${bytes.length}` });
+    response.end(bytes.subarray(begin, last + 1));
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  const close = (): Promise<void> => {
+    server.closeAllConnections();
+    return new Promise((done) => server.close(() => done()));
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, [Symbol.asyncDispose]: close };
 }
 
 /** A copy of the model without its manifest, with other tensors in the header or other fields in config.json. */
@@ -178,6 +203,22 @@ describe("the control port", () => {
       status: 400,
       body: { error: { message: expect.stringMatching(/^stream\.manifest_digest: /) as string } },
     });
+  });
+
+  it("loads what it fetched, under the name of a folder that the engine does not see", async () => {
+    using kept = tempFolder();
+    await using served = await serveFolder(model);
+    await using fetching = await start(engineUrl, { weightsDir: kept.path });
+    const manifest_digest = createHash("sha256")
+      .update(readFileSync(join(model, "manifest.json")))
+      .digest("hex");
+    const named = "/nowhere/weights/v1";
+    const body = { weights_path: named, stream: { url: served.url, manifest_digest } };
+    expect((await call(fetching.controlUrl, "POST /stage_weights", undefined, body)).status).toBe(200);
+    await call(fetching.controlUrl, "POST /pause");
+    const load = { method: "reload_weights", kwargs: { weights_path: named } };
+    expect((await call(fetching.controlUrl, "POST /collective_rpc", undefined, load)).status).toBe(200);
+    expect((await call(fetching.controlUrl, "POST /resume")).status).toBe(200);
   });
 
   it("does not resume an engine whose load has failed, until one succeeds", async () => {
