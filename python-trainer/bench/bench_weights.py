@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How new weights reach engines: staged while they sample on, then swapped in a pause. One JSON line.
 
-From a folder that engines see, and streamed over HTTP from the trainer's server: all of a version, and 2 % changed
-blocks of one. Beside `cp` of the same bytes and a copy of them in memory, in the same run. Engines switch half at a
-time, as the controller does it: first while nobody asks them for anything, then while each samples without a break.
+All of a version: from a folder that engines see, streamed over HTTP from the trainer's server, and by one broadcast to
+all engines. 2 % changed blocks of one: streamed. Beside `cp` of the same bytes and a copy of them in memory, in the
+same run. Engines switch half at a time, as the controller does it: first while nobody asks them for anything, then
+while each samples without a break.
 
 Run: `python python-trainer/bench/bench_weights.py [--mib 1024] [--engines 4]` (5 minutes on two cores; memory: three
 times the weights for each engine; disk: six times the weights, and once for each engine).
@@ -66,9 +67,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root, contextlib.ExitStack() as stack:
         folders = make_versions(Path(root), options.mib, SWITCHES)
         size = weight_bytes(folders[0])
-        url = stack.enter_context(_serving(Path(root)))
+        url, group_url = (stack.enter_context(_serving(Path(root), *flags)) for flags in ((), ("--groups",)))
         ports = [stack.enter_context(served(folders[0], 1))[0] for _ in range(options.engines)]
-        seen = asyncio.run(_measure(folders, url, [f"http://127.0.0.1:{port}" for port in ports]))
+        seen = asyncio.run(_measure(folders, (url, group_url), [f"http://127.0.0.1:{port}" for port in ports]))
         copied = [_copy(folders[0], Path(root) / "copy", options.engines) for _ in range(SWITCHES)]
         memory = [_copy_in_memory(size) for _ in range(SWITCHES)]
     total = size * options.engines / 2**20
@@ -78,6 +79,7 @@ def main() -> None:
         **{"cp_mib_s": total / cp, "memcpy_s": memcpy},
         **_told("folder", seen["folder"], total, cp),
         **_told("stream", seen["stream"], total, cp),
+        **_told("group", seen["group"], total, cp),
         **_told("delta", seen["delta"], total, cp),
         "delta_times_faster": statistics.median(seen["stream"].stage) / statistics.median(seen["delta"].stage),
         **_pauses(seen, memcpy),
@@ -102,9 +104,9 @@ def _pauses(seen: dict[str, Switches], memcpy: float) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _serving(root: Path) -> Iterator[str]:
+def _serving(root: Path, *flags: str) -> Iterator[str]:
     """The trainer's server of weights in a process of its own."""
-    command = [sys.executable, str(Path(__file__).parent / "serve_weights.py"), str(root)]
+    command = [sys.executable, str(Path(__file__).parent / "serve_weights.py"), str(root), *flags]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None, "it is piped"
         yield process.stdout.readline().strip()
@@ -126,17 +128,18 @@ class Switches:
         return max((later - at for at, later in pairs if (later <= self.begun) == before), default=-1.0)
 
 
-async def _measure(folders: list[Path], url: str, urls: list[str]) -> dict[str, Switches]:
-    """From v1 on, which the engines were started with."""
+async def _measure(folders: list[Path], servers: tuple[str, str], urls: list[str]) -> dict[str, Switches]:
+    """From v1 on, which the engines were started with. `servers`: one that streams, and one that also broadcasts."""
+    url, group_url = servers
     first, second, *deltas = folders
     whole = [first if switch % 2 else second for switch in range(SWITCHES)]
     timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
-        seen = {name: Switches() for name in ("folder", "stream", "delta", "busy")}
+        seen = {name: Switches() for name in ("folder", "stream", "group", "delta", "busy")}
         await _switches(session, urls, [Stage(folder) for folder in whole], seen["folder"])
         # The other way round: what is served is never what comes.
         await _switches(session, urls, [Stage(folder, url) for folder in _others(whole, folders)], seen["stream"])
-        await _switches(session, urls, [Stage(second, url)], Switches())
+        await _switches(session, urls, [Stage(folder, group_url) for folder in whole], seen["group"])
         await _switches(session, urls, [Stage(folder, url) for folder in deltas], seen["delta"])
         stop = asyncio.Event()
         ask = [asyncio.create_task(_sample(session, each, seen["busy"].tokens, stop)) for each in urls]

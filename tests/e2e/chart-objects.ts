@@ -3,7 +3,7 @@
 import { nothingShared } from "./chart-data.ts";
 import { agentsPort, gateways } from "./chart-gateways.ts";
 import { INSTALLED, installedServers, SHARED, sharedServer } from "./chart-mcp.ts";
-import { trainers } from "./chart-trainers.ts";
+import { trainers, weightGroups } from "./chart-trainers.ts";
 import {
   all,
   type ChartObject,
@@ -50,6 +50,9 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [["gateway.autoscaling.enabled=true", "tls.mode=off"], gateways("scaled")],
   [[], trainers(1)],
   [["trainer.replicas=3"], trainers(3)],
+  [[], weightGroups(false)],
+  [["trainer.weightsGroups=true"], weightGroups(true)],
+  [["trainer.weightsGroups=true"], everyPodHasPolicy],
   [[], probesNeedNoCertificate],
   [[], runsCodeOfJobs(false)],
   [["trainer.algorithmModules=true"], runsCodeOfJobs(true)],

@@ -27,4 +27,25 @@ export function trainers(count: number): Check {
   };
 }
 
+/** Weights are broadcast at any port: only where the values say so do engines and trainers reach each other at all of them. */
+export function weightGroups(isAllowed: boolean): Check {
+  return (objects) => {
+    const trainer = podsOf(objects).find(({ owner }) => owner === "Deployment/rel-trainer");
+    const args = trainer?.containers.flatMap(({ args = [] }) => args) ?? [];
+    const isFree = (component: string, peer: string, way: "ingress" | "egress"): boolean => {
+      const policy = policiesOf(objects).find((each) =>
+        selects(each, { ...LABELS, "app.kubernetes.io/component": component }),
+      );
+      const rules = (policy?.[way] ?? []) as readonly { ports?: unknown }[];
+      return rules.some((rule) => rule.ports === undefined && JSON.stringify(rule).includes(peer));
+    };
+    const ways = [
+      isFree("trainer", "whetstone.dev/fleet", "ingress"),
+      isFree("trainer", "whetstone.dev/fleet", "egress"),
+      args.includes("--weights-group=$(POD_IP)"),
+    ];
+    return ways.every((way) => way === isAllowed) ? [] : [`broadcasts of weights (${isAllowed}): ${ways.join()}`];
+  };
+}
+
 const LABELS = { "app.kubernetes.io/name": "whetstone", "app.kubernetes.io/instance": "rel" };

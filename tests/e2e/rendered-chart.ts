@@ -65,6 +65,7 @@ export const named = (objects: readonly ChartObject[], kind: string): ChartObjec
 export interface Policy {
   readonly podSelector: { matchLabels?: Record<string, string>; matchExpressions?: readonly { key: string }[] };
   readonly policyTypes: readonly string[];
+  readonly ingress?: readonly { ports?: unknown }[];
   readonly egress?: readonly { ports?: readonly { port: number }[] }[];
 }
 

@@ -27,8 +27,10 @@ class Counters:
 class WeightCounters:
     """Totals since the start, of weights that were fetched. Only the thread that fetches writes them."""
 
-    # Bytes of files that came over the network.
+    # Bytes of files that came over HTTP.
     received_bytes: int = 0
+    # Bytes of tensors that came by broadcast.
+    broadcast_bytes: int = 0
     # Seconds from the first request until all was fetched, checked and in memory.
     fetch_seconds: float = 0.0
     # Times that a transfer broke and went on.
@@ -88,7 +90,8 @@ def render(model: str, counters: Counters, gauges: Gauges, weights: WeightCounte
     finished = [(f'{label},finished_reason="{reason}"', count) for reason, count in sorted(counters.finished.items())]
     put("request_success_total", "counter", "Finished requests by reason.", [(k, float(v)) for k, v in finished])
     put_own("steps_total", "Passes of the model; with the tokens sampled, how full batches are.", counters.steps)
-    put_own("weight_transfer_bytes_total", "Bytes of weights that were fetched.", weights.received_bytes)
+    put_own("weight_transfer_bytes_total", "Bytes of weights that came over HTTP.", weights.received_bytes)
+    put_own("weight_broadcast_bytes_total", "Bytes of weights that came by broadcast.", weights.broadcast_bytes)
     put_own("weight_transfer_seconds_total", "Seconds in which weights were fetched.", weights.fetch_seconds)
     put_own("weight_transfer_resumed_total", "Times that a transfer broke and went on.", weights.resumed)
     put_own("paused_seconds_total", "Seconds in which nothing was sampled, by order.", paused_s)

@@ -111,7 +111,7 @@ class Transfer:
 
     def __init__(self, origin: Origin, deadline_s: float = DEADLINE_S) -> None:
         """Raises TransferError where it cannot be asked at all."""
-        self._origin, self.url = origin, origin.url
+        self.origin, self.url = origin, origin.url
         self._connection = origin.connect()
         self._response: http.client.HTTPResponse | None = None
         # File and byte that the open response gives next.
@@ -130,6 +130,11 @@ class Transfer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._drop()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was given up."""
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         """From another thread: what is being read fails now."""
@@ -186,12 +191,12 @@ class Transfer:
         if self._response is not None and not self._response.isclosed():
             self._drop()  # What is left of it is not wanted.
         headers = {"Range": f"bytes={begin}-{end - 1}"}
-        self._connection.request("GET", self._origin.target(file), headers=headers)
+        self._connection.request("GET", self.origin.target(file), headers=headers)
         response = self._connection.getresponse()
         if response.status in _BUSY:
             raise http.client.HTTPException(f"status {response.status}")
         if response.status != 206 or not (response.getheader("Content-Range") or "").startswith(f"bytes {begin}-"):
-            said = self._origin.words(response.read(600).decode(errors="replace"))
+            said = self.origin.words(response.read(600).decode(errors="replace"))
             self._drop()
             if response.status == _BEYOND:
                 said = f"it ends before byte {begin}: {said}"

@@ -50,6 +50,13 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         default=environment.get("WHETSTONE_WEIGHTS_URL", ""),
         help="what engines call that server by; default: http, or https with certificates, --host and the port",
     )
+    parser.add_argument(
+        "--weights-group",
+        metavar="ADDRESS",
+        default=environment.get("WHETSTONE_WEIGHTS_GROUP", ""),
+        help="this machine's address for engines, for jobs with weights.transport group: broadcasts by NCCL or gloo, "
+        "at free ports and not encrypted; needs --weights-port. Default: there are none",
+    )
     add_store_options(parser)
     return parser.parse_args(arguments)
 
@@ -66,6 +73,8 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit("--device cuda: PyTorch sees no CUDA device; use --device cpu or auto")
+    if arguments.weights_group and arguments.weights_port is None:
+        sys.exit("--weights-group: needs --weights-port, where engines ask for a group")
     if arguments.backend == "verl" and arguments.device != "auto":
         sys.exit("--device: the backend verl takes a GPU a rank where its Ray cluster has some; leave it out")
     torch.set_num_threads(arguments.threads)
@@ -102,6 +111,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         ),
         weights_port=arguments.weights_port,
         weights_url=arguments.weights_url,
+        weights_group=arguments.weights_group,
         object_store=_store(arguments),
         own_data=own_data(identity),
     )

@@ -18,7 +18,8 @@ from whetstone_models.folder import WeightsForm, load_model, save_weights
 from whetstone_models.init import init_model
 from whetstone_models.manifest import read_manifest
 from whetstone_tls import TlsIdentity
-from whetstone_trainer.service.weights_server import WeightsServer
+from whetstone_trainer.service.weight_groups import WeightGroups
+from whetstone_trainer.service.weights_server import ServedRun, WeightsServer
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
 
 UID = "uid-1"
@@ -56,9 +57,11 @@ def same_answers(held: Held, folder: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def serving(run: RunFolder, tls: TlsIdentity | None = None) -> AsyncIterator[str]:
-    """What a trainer says as Weights.url."""
-    server = WeightsServer(lambda: (UID, run), tls)
+async def serving(
+    run: RunFolder, tls: TlsIdentity | None = None, groups: WeightGroups | None = None
+) -> AsyncIterator[str]:
+    """What a trainer says as Weights.url. With `groups` of a job that has them."""
+    server = WeightsServer(lambda: ServedRun(UID, run, groups is not None), tls, groups)
     url = await server.start("127.0.0.1", 0)
     try:
         yield f"{url}/weights/{UID}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from whetstone_engine.metrics import WeightCounters
 from whetstone_engine.weights.bases import Base, ServedBase, StoredBase
 from whetstone_engine.weights.building import Held, Place, Version, build, tensors_to_read
+from whetstone_engine.weights.group import join
 from whetstone_engine.weights.store import TensorStore
 from whetstone_engine.weights.stream import Published, StreamedTensors, read_offer
 from whetstone_models.config import parse_config
@@ -82,7 +83,9 @@ class Fetcher:
                 wanted = tensors_to_read(version.entries, version.config, served)
                 bases: list[Base] = [ServedBase(served)] if served else []
                 bases += [StoredBase(store)] if store else []
-                held = build(version, place, StreamedTensors(transfer, offer, wanted, bases, store), served)
+                tensors = StreamedTensors(transfer, offer, wanted, bases, store)
+                tensors.group = join(transfer, version.entries, tensors.whole, place.device)
+                held = self._built(version, place, tensors, served)
             if store is not None:
                 store.complete(offer.manifest_text, offer.blocks_text)
             return held
@@ -94,6 +97,15 @@ class Fetcher:
             counters.received_bytes += transfer.received
             counters.resumed += transfer.resumed
             counters.fetch_seconds += time.monotonic() - started
+
+    def _built(self, version: Version, place: Place, tensors: StreamedTensors, served: Held | None) -> Held:
+        try:
+            held = build(version, place, tensors, served)
+            tensors.finish()
+            return held
+        finally:
+            self.counters.broadcast_bytes += tensors.broadcast
+            tensors.leave()
 
     def _opened_store(self) -> TensorStore | None:
         """A folder that could not be made is tried again each time: its disk may have been full."""

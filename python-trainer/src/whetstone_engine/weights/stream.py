@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A version from the trainer or an object store, over HTTP: of each tensor only what this engine does not have.
+"""A version from the trainer or an object store: of each tensor only what this engine does not have.
 
 In this order: the served model has it (`building`), the store has it, there is another version of it and some blocks
-differ (`bases`), all of it is fetched. Whatever way it came, it is checked whole before it counts.
+differ (`bases`), all of it is fetched: with other engines (`group`), or over HTTP. Whatever way it came, it is checked
+whole before it counts.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from whetstone_engine.weights.bases import Base, changed
+from whetstone_engine.weights.group import Received
 from whetstone_engine.weights.shards import PART_BYTES, differs, read_checked
 from whetstone_engine.weights.store import TensorStore
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, Manifest, parse_manifest
 from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, parse_blocks
+from whetstone_store.process_group import GroupError
 from whetstone_store.transfer import Transfer, TransferError
+
+log = logging.getLogger("whetstone_engine")
 
 # More than the largest manifest: 200 bytes a tensor, 33 a block of 1 MiB.
 _MOST_SMALL = 256 << 20
@@ -88,24 +94,63 @@ class StreamedTensors:
     ) -> None:
         """`wanted`: what will be read, in that order."""
         self._transfer, self._offer, self._bases, self._store = transfer, offer, bases, store
-        self._ends = run_ends(entry for entry in wanted if not self._is_near(entry))
+        # What is expected to be fetched whole.
+        self.whole = [entry for entry in wanted if not self._is_near(entry)]
+        self._ends = run_ends(self.whole)
+        # None: all of it goes over HTTP.
+        self.group: Received | None = None
+        # Bytes that came by broadcast, so far.
+        self.broadcast = 0
 
     def read(self, entry: TensorEntry, view: memoryview) -> None:
         """As TensorSource.read. Raises TransferError, and OSError when the store's disk is full."""
         if self._from_store(entry, view) or any(self._from_base(base, entry, view) for base in self._bases):
             return
-        digest, at = hashlib.sha256(), 0
-        end = self._ends.get(entry.name, entry.offset + entry.size)
+        digest = hashlib.sha256()
         with self._writing(entry) as file:
-            while at < len(view):
-                part = view[at : at + PART_BYTES]
-                self._transfer.read(entry.file, entry.offset + at, part, end)
+            for part in self._parts(entry, view):
                 digest.update(part)
                 if file is not None:
                     write_all(file, part)
-                at += len(part)
             if digest.hexdigest() != entry.sha256:
                 raise differs(entry, f"{self._transfer.url}/{entry.file}")
+
+    def finish(self) -> None:
+        """Of a group: takes part in what others still get, and leaves it."""
+        with self._group_or_none() as group:
+            if group is not None:
+                group.finish()
+        self.leave()
+
+    def leave(self) -> None:
+        """Ends what there is of a group. Safe to call again."""
+        group, self.group = self.group, None
+        if group is not None:
+            group.close()
+
+    def _parts(self, entry: TensorEntry, view: memoryview) -> Iterator[memoryview]:
+        """Fills the view, part by part, in order: over HTTP whatever a group does not bring."""
+        at = 0
+        with self._group_or_none() as group:
+            for part in group.parts(entry, view) if group is not None else ():
+                at += len(part)
+                self.broadcast += len(part)
+                yield part
+        end = self._ends.get(entry.name, entry.offset + entry.size)
+        while at < len(view):
+            part = view[at : at + PART_BYTES]
+            self._transfer.read(entry.file, entry.offset + at, part, end)
+            at += len(part)
+            yield part
+
+    @contextlib.contextmanager
+    def _group_or_none(self) -> Iterator[Received | None]:
+        """A group that is over is left."""
+        try:
+            yield self.group
+        except GroupError as error:
+            log.warning("weight_group_lost", extra={"url": self._transfer.url, "reason": str(error)})
+            self.leave()
 
     def _writing(self, entry: TensorEntry) -> contextlib.AbstractContextManager[BinaryIO | None]:
         return contextlib.nullcontext() if self._store is None else self._store.writing(entry.sha256)

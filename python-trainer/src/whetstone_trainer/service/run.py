@@ -31,6 +31,7 @@ from whetstone_trainer.service.recovery import Recovery
 from whetstone_trainer.service.reference_engine import ReferenceEngine
 from whetstone_trainer.service.step import OnProgress, StepCompute, StepRequest
 from whetstone_trainer.service.step_metrics import Clock
+from whetstone_trainer.service.weights_server import ServedRun
 from whetstone_trainer.weights.checkpoint import State, read_state
 from whetstone_trainer.weights.run_folder import RunFolder
 from whetstone_trainer.weights.stored_run import StoredRun
@@ -58,6 +59,8 @@ class WeightPlaces:
     store: ObjectStore | None = None
     # None: the data folder is the controller's, too.
     own: OwnData | None = None
+    # Whether it broadcasts to groups of engines, too.
+    has_groups: bool = False
 
     def here(self, settings: TrainSettings, run_path: Path) -> tuple[TrainSettings, Path]:
         """With the controller's paths as they are on this trainer's disk."""
@@ -102,7 +105,7 @@ class JobRun:
         self._copies = CheckpointCopies(self._stored) if self._stored else None
         # What engines fetch versions below; empty: they read the run folder.
         self._url = self._stored.url if self._stored else ""
-        if settings.published.transport == "stream":
+        if settings.published.transport in ("stream", "group"):
             self._url = f"{places.url}/weights/{job_uid}"
         if self._custom is not None:
             try_custom(self._custom, options)
@@ -127,6 +130,10 @@ class JobRun:
     def adopt(self, settings: TrainSettings) -> None:
         """Settings of a later Configure: the code that the job brought along stays as it was loaded."""
         self.settings = settings if self._custom is None else with_custom(settings, self._custom)
+
+    def served(self) -> ServedRun:
+        """For engines that fetch its versions."""
+        return ServedRun(self.job_uid, self.folder, self.settings.published.transport == "group")
 
     @property
     def step(self) -> int:

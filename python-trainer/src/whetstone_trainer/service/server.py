@@ -22,6 +22,7 @@ from whetstone_trainer.service.nats_security import nats_security
 from whetstone_trainer.service.run import WeightPlaces
 from whetstone_trainer.service.servicer import TrainerServicer
 from whetstone_trainer.service.state import TrainerState
+from whetstone_trainer.service.weight_groups import WeightGroups
 from whetstone_trainer.service.weights_server import WeightsServer
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class ServerConfig:
     weights_port: int | None = None
     # What engines call it by; empty: http or https, `host` and the port.
     weights_url: str = ""
+    # This machine's address for broadcasts to engines; empty: there are none.
+    weights_group: str = ""
     # Of jobs with weights.transport objectStore.
     object_store: ObjectStore | None = None
     # None: the data folder is the controller's, too.
@@ -91,10 +94,12 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     state = TrainerState(EpisodeReader(client), config.backend, config.modules)
     weights, weights_url = None, ""
     if config.weights_port is not None:
-        weights = WeightsServer(lambda: state.run and (state.run.job_uid, state.run.folder), config.tls)
+        groups = WeightGroups(config.weights_group) if config.weights_group else None
+        weights = WeightsServer(lambda: state.run and state.run.served(), config.tls, groups)
         address = await weights.start(config.host, config.weights_port)
         weights_url = config.weights_url.rstrip("/") or address
-    state.places = WeightPlaces(weights_url, config.object_store, config.own_data)
+    has_groups = weights is not None and bool(config.weights_group)
+    state.places = WeightPlaces(weights_url, config.object_store, config.own_data, has_groups)
     server = GrpcServer(SERVICE, CALLERS, config.tls)
     rpc.add_TrainerServiceServicer_to_server(TrainerServicer(state), server.grpc)
     port = await server.start(Listening(config.host, config.port, config.health_port))

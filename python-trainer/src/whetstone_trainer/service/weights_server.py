@@ -2,6 +2,8 @@
 """Published weights over HTTP, for engines that do not see the run folder.
 
     GET /weights/<job uid>/v<version>/<file>     with Range, so that a broken transfer goes on at its last byte
+    POST /weights/<job uid>/v<version>/group     {"tensors": [indices in the manifest], "gpu": its identity, or ""}:
+                                                 where engines meet that ask for the same (`weight_groups`)
 
 Files go from the page cache to the socket as fast as the engine takes them: a slow one fills no memory here.
 """
@@ -10,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
@@ -20,6 +24,7 @@ from aiohttp.abc import AbstractStreamWriter
 from whetstone_models.manifest import is_below
 from whetstone_tls import TlsIdentity
 from whetstone_tls.identity import role_of_transport
+from whetstone_trainer.service.weight_groups import WeightGroups
 from whetstone_trainer.weights.run_folder import RunFolder
 
 CALLERS = frozenset({"engine"})
@@ -32,16 +37,27 @@ _CHUNK_BYTES = 1 << 20
 _PATH = re.compile(r"/weights/(?P<uid>[^/]+)/v(?P<version>[1-9][0-9]{0,9})/(?P<file>.+)")
 _CLOSE_S = 0.5
 
-# Job uid and run folder of the job that the trainer has, if it has one.
-CurrentRun = Callable[[], tuple[str, RunFolder] | None]
+
+@dataclass(frozen=True)
+class ServedRun:
+    """The job that the trainer has."""
+
+    uid: str
+    folder: RunFolder
+    # Whether its engines get versions by broadcasts, too.
+    in_groups: bool = False
+
+
+# None: the trainer has no job.
+CurrentRun = Callable[[], ServedRun | None]
 
 
 class WeightsServer:
     """A server of the trainer's process."""
 
-    def __init__(self, current: CurrentRun, tls: TlsIdentity | None, callers: frozenset[str] = CALLERS) -> None:
-        """With `tls`, whoever calls must prove to be one of `callers`."""
-        self._current, self._tls, self._callers = current, tls, callers
+    def __init__(self, current: CurrentRun, tls: TlsIdentity | None, groups: WeightGroups | None = None) -> None:
+        """With `tls`, whoever calls must prove to be an engine. `groups`: None: there are none."""
+        self._current, self._tls, self._groups = current, tls, groups
         self._transfers = 0
         self._runner: web.ServerRunner | None = None
 
@@ -57,17 +73,21 @@ class WeightsServer:
 
     async def close(self) -> None:
         """Breaks off what is being sent. Safe to call again."""
+        if self._groups is not None:
+            await self._groups.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._tls is not None and role_of_transport(request.transport) not in self._callers:
+        if self._tls is not None and role_of_transport(request.transport) not in CALLERS:
             return web.Response(status=403, text="only engines may fetch weights")
+        if request.method == "POST" and request.path.endswith("/group"):
+            return await self._join(request)
         if request.method != "GET":
-            return web.Response(status=405, text="only GET is served")
+            return web.Response(status=405, text="only GET is served, and POST of a group")
         if self._transfers >= MOST_TRANSFERS:
             return web.Response(status=503, text="too many transfers at a time", headers={"Retry-After": "1"})
-        return self._find(request.path)
+        return self._file(request.path)
 
     @contextlib.asynccontextmanager
     async def _transfer(self) -> AsyncIterator[None]:
@@ -79,21 +99,43 @@ class WeightsServer:
         finally:
             self._transfers -= 1
 
-    def _find(self, path: str) -> web.StreamResponse:
-        match, current = _PATH.fullmatch(path), self._current()
+    async def _join(self, request: web.BaseRequest) -> web.StreamResponse:
+        found = self._find(request.path)
+        if isinstance(found, web.Response):
+            return found
+        run, folder, _ = found
+        if self._groups is None or not run.in_groups:
+            return web.Response(status=404, text="the trainer has no --weights-group, or its job no transport group")
+        try:
+            body = json.loads(await request.read())
+            indices, gpu = [int(index) for index in body["tensors"]], str(body["gpu"])
+        except (ValueError, KeyError, TypeError) as error:
+            return web.Response(status=400, text=f"not a request for a group: {error!r}")
+        met = await self._groups.join(folder, indices, gpu)
+        if met is None:
+            return web.Response(status=503, text="another group is under way, or none could be formed; see the log")
+        return web.json_response(met)
+
+    def _file(self, path: str) -> web.StreamResponse:
+        found = self._find(path)
+        if isinstance(found, web.Response):
+            return found
+        _, folder, name = found
+        file = folder / name
+        if not file.is_file():
+            return web.Response(status=404, text=f"{name} of version {folder.name[1:]} is not there, or not any more")
+        return _FileAnswer(file, self._transfer)
+
+    def _find(self, path: str) -> tuple[ServedRun, Path, str] | web.Response:
+        """The run, the version's folder, and what is asked for of it."""
+        match, run = _PATH.fullmatch(path), self._current()
         if match is None or not is_below(match["file"]):
             return web.Response(status=404, text="no such path")
-        if current is None:
+        if run is None:
             return web.Response(status=503, text="the trainer is not ready for a job yet")
-        uid, folder = current
-        if uid != match["uid"]:
-            return web.Response(status=404, text=f"the trainer has job {uid}")
-        file = folder.weights(int(match["version"])) / match["file"]
-        if not file.is_file():
-            return web.Response(
-                status=404, text=f"{file.name} of version {match['version']} is not there, or not any more"
-            )
-        return _FileAnswer(file, self._transfer)
+        if run.uid != match["uid"]:
+            return web.Response(status=404, text=f"the trainer has job {run.uid}")
+        return run, run.folder.weights(int(match["version"])), match["file"]
 
 
 class _FileAnswer(web.FileResponse):

@@ -273,6 +273,8 @@ function trainer(
     // The same after a restart: engines may be on their way to what it served before.
     "--weights-port",
     String(ports.weights),
+    "--weights-group",
+    HOST,
   ];
   return {
     name,

@@ -1180,6 +1180,12 @@ export declare type WeightTransport = Message<"whetstone.jobs.v1.WeightTransport
      */
     value: WeightTransport_ObjectStore;
     case: "objectStore";
+  } | {
+    /**
+     * @generated from field: whetstone.jobs.v1.WeightTransport.Group group = 4;
+     */
+    value: WeightTransport_Group;
+    case: "group";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1233,6 +1239,22 @@ export declare type WeightTransport_ObjectStore = Message<"whetstone.jobs.v1.Wei
  * Use `create(WeightTransport_ObjectStoreSchema)` to create a new message.
  */
 export declare const WeightTransport_ObjectStoreSchema: GenMessage<WeightTransport_ObjectStore>;
+
+/**
+ * As stream, and engines that fetch the same version at the same time get its tensors by one broadcast of a process group:
+ * NCCL where the trainer and all of them have GPUs of their own, gloo elsewhere. What a group does not bring goes over HTTP.
+ * Needs a trainer that was started with --weights-group, too. Engines of profile vllm fetch over HTTP.
+ *
+ * @generated from message whetstone.jobs.v1.WeightTransport.Group
+ */
+export declare type WeightTransport_Group = Message<"whetstone.jobs.v1.WeightTransport.Group"> & {
+};
+
+/**
+ * Describes the message whetstone.jobs.v1.WeightTransport.Group.
+ * Use `create(WeightTransport_GroupSchema)` to create a new message.
+ */
+export declare const WeightTransport_GroupSchema: GenMessage<WeightTransport_Group>;
 
 /**
  * How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself.
