@@ -12,6 +12,7 @@ import pytest
 import torch
 from adapter_kit import merged, write_adapter
 from iep_target import Api, Target, choice, generate_body, logprobs, start_stream
+from running_kit import LONG
 from safetensors.torch import load_file, save_file
 
 from whetstone_engine.engine import Engine, EngineOptions
@@ -127,8 +128,8 @@ async def test_adapters_end_with_the_weights_that_they_stand_beside(
 ) -> None:
     """Nothing is sampled by an adapter over other weights, neither what ran nor what waited meanwhile."""
     await load(loaded, "lab", write_adapter(target.folder_a, tmp_path / "1", 1))
-    running = asyncio.create_task(ask(loaded, "lab", max_tokens=200))
-    beside = await start_stream(loaded, PROMPT, max_tokens=200)
+    running = asyncio.create_task(ask(loaded, "lab", max_tokens=LONG))
+    beside = await start_stream(loaded, PROMPT, max_tokens=LONG)
     await loaded.post("/pause?mode=keep")
     waiting = asyncio.create_task(ask(loaded, "lab", PROMPT[:9]))
     assert (await loaded.reload(target.folder_a / "nowhere"))[0] == 500

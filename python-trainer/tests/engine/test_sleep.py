@@ -8,7 +8,8 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-from iep_target import Api, choice, generate_body, start_stream
+from iep_target import Api, choice, generate_body
+from running_kit import LONG, Attempt, while_running
 
 pytestmark = pytest.mark.skipif("IEP_TARGET" in os.environ, reason="the proxy before vLLM passes no sleep")
 PROMPT = [256, *b"the same sixty-four tokens, so that four blocks of the cache fit", 257]
@@ -26,10 +27,17 @@ async def _asleep(api: Api) -> bool:
 
 
 async def test_sleep_ends_answers_and_clears_caches_and_waking_answers_as_before(api: Api) -> None:
+    async def sleep(attempt: Attempt) -> None:
+        (running,) = attempt.answers
+        assert await attempt.tell(api.post("/sleep")) == {"status": "sleeping", "level": 1}
+        await running.end()
+        if len(running.tokens) == LONG:
+            await api.post("/wake_up")
+        attempt.refuse_whole(running, "an answer went on to its end while the engine slept")
+        assert running.reason == "abort"
+
     before = await api.generate(PROMPT)
-    running = await start_stream(api, PROMPT, max_tokens=900)
-    assert await api.post("/sleep") == (200, {"status": "sleeping", "level": 1})
-    assert choice((await running)[-1])["finish_reason"] == "abort"
+    await while_running(api, sleep)
     assert await _asleep(api)
     waiting = asyncio.create_task(api.generate(PROMPT))
     await asyncio.sleep(0.1)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -12,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from iep_target import Api, Target, choice, joined, logprobs, start_stream
+from running_kit import LONG, QUESTION, Attempt, while_running
 from safetensors.torch import load_file, save_file
 
 from whetstone_models.folder import load_model
 
 PROMPT = [256, *b"the same sixty-four tokens, so that four blocks of the cache fit", 257]
-QUESTION = [256, *b"a longer question, please answer", 257]
 MARGIN = 1e-3
 OURS = pytest.mark.skipif("IEP_TARGET" in os.environ, reason="not a route of vLLM's")
 
@@ -102,11 +101,17 @@ async def test_t22_other_methods_are_refused(api: Api) -> None:
 
 
 async def test_reload_is_refused_while_sampling(api: Api, target: Target) -> None:
-    running = await start_stream(api, PROMPT, max_tokens=900)
-    status, _ = await api.reload(target.folder_b)
-    assert status == 400
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async def reload(attempt: Attempt) -> None:
+        (running,) = attempt.answers
+        status, _ = await api.reload(target.folder_b)
+        await attempt.hear()
+        if status == 200:
+            await running.end()
+            await api.switch(target.folder_a, "a")
+            attempt.refuse_whole(running, "weights were loaded while an answer was sampled")
+        assert status == 400
+
+    await while_running(api, reload)
 
 
 async def test_t23_prefix_cache_hits_and_is_cleared_by_a_switch(api: Api, target: Target) -> None:
@@ -158,21 +163,25 @@ async def test_t24_without_clear_and_salt_the_reload_itself_clears(api: Api, tar
 
 @pytest.mark.parametrize("clear", ["true", "false"])
 async def test_t25_a_crossing_request_has_two_spans(api: Api, target: Target, clear: str) -> None:
-    running = await start_stream(api, QUESTION, max_tokens=900)
-    await asyncio.sleep(0.05)
-    await api.post(f"/pause?mode=keep&clear_cache={clear}")
-    assert (await api.reload(target.folder_b))[0] == 200
-    await api.post("/update_weight_version", {"new_version": "b"})
-    await api.post("/resume")
-    chunks = await running
-    spans, tokens = choice(chunks[-1])["weight_versions"], joined(chunks)
-    assert len(tokens) == 900
-    assert [span["version"] for span in spans][-1] == "b"
-    assert [(spans[0]["start"], spans[0]["end"]), spans[1]["end"]] == [(0, spans[1]["start"]), 900]
-    entries = [entry for chunk in chunks for entry in choice(chunk)["logprobs"]["content"]]
-    _check_span(target.folder_a, tokens, entries, spans[0])
-    if clear == "true":  # recomputed by B; otherwise B reads A's keys and values, and no offline model can tell
-        _check_span(target.folder_b, tokens, entries, spans[1])
+    async def cross(attempt: Attempt) -> None:
+        (running,) = attempt.answers
+        await attempt.tell(api.post(f"/pause?mode=keep&clear_cache={clear}"))
+        await attempt.freeze()
+        seen = len(running.tokens)
+        assert (await api.reload(target.folder_b))[0] == 200
+        await api.post("/update_weight_version", {"new_version": "b"})
+        await api.post("/resume")
+        chunks = await running.end()
+        spans, tokens = choice(chunks[-1])["weight_versions"], joined(chunks)
+        assert len(tokens) == LONG
+        old, new = spans
+        assert (new["version"], old["start"], old["end"], new["start"], new["end"]) == ("b", 0, seen, seen, LONG)
+        entries = [entry for chunk in chunks for entry in choice(chunk)["logprobs"]["content"]]
+        _check_span(target.folder_a, tokens, entries, old)
+        if clear == "true":  # recomputed by B; otherwise B reads A's keys and values, and no offline model can tell
+            _check_span(target.folder_b, tokens, entries, new)
+
+    await while_running(api, cross)
 
 
 def _check_span(folder: Path, tokens: list[int], entries: list[dict[str, float]], span: dict[str, int]) -> None:

@@ -2,11 +2,13 @@
 /** T23 to T25 of the engine protocol: what is cached goes with the weights, and an answer that crosses a switch names both. */
 import { Skipped } from "../run-checks.ts";
 import { type Answer, cachedTokens, type Span } from "./answer.ts";
-import { freeze, tooShort } from "./control-plane.ts";
+import { freeze } from "./control-plane.ts";
 import { shown } from "./engine-api.ts";
 import { type Engine, type Fields, must } from "./engine.ts";
 import type { EngineCheck } from "./engine-check.ts";
+import type { RunningAnswer } from "./running-answer.ts";
 import { AGAIN, mustBe, NEW, shortAnswer } from "./weights.ts";
+import { type Attempt, whileRunning } from "./while-running.ts";
 
 function ask(engine: Engine, fields: Fields = {}): Promise<Answer> {
   return engine.generate(engine.facts.longPrompt, { max_tokens: 6, logprobs: 2 }, fields);
@@ -64,28 +66,30 @@ const saltsItsCache: EngineCheck = async (engine) => {
 
 const crossingAnswerNamesBoth: EngineCheck = async (engine) => {
   if ((await shortAnswer(engine)).spans === undefined) throw new Skipped("its answers name no weight_versions");
-  const { model, otherModel } = engine.settings;
-  const { longAnswer } = engine.facts;
   const old = await engine.label();
-  await engine.settle();
-  const [running] = await engine.startLong(1);
-  if (running === undefined || running.tokens > longAnswer / 2) throw tooShort(longAnswer);
-  const seen = await freeze(engine, running, "keep", true);
+  return await whileRunning(engine, { count: 1, until: "a pause arrives" }, (attempt) => cross(engine, attempt, old));
+};
+
+/** An answer crosses a switch. @param old  the label that it began under */
+async function cross(engine: Engine, attempt: Attempt, old: string): Promise<string> {
+  const { model, otherModel } = engine.settings;
+  const [running] = attempt.answers as [RunningAnswer];
+  const seen = await freeze(engine, attempt, true);
   if (model !== undefined && otherModel !== undefined) await engine.mustReload(otherModel);
   await engine.setLabel(NEW);
   await engine.resume();
   const { ids, spans } = await running.end();
-  must(ids.length === longAnswer, `it ended after ${ids.length} of ${longAnswer} tokens`);
+  must(ids.length === attempt.length, `it ended after ${ids.length} of ${attempt.length} tokens`);
   const expected: Span[] = [
     { version: old, start: 0, end: seen },
-    { version: NEW, start: seen, end: longAnswer },
+    { version: NEW, start: seen, end: attempt.length },
   ];
   must(
     JSON.stringify(spans) === JSON.stringify(expected),
     `weight_versions are ${shown(spans)}, not ${shown(expected)}`,
   );
-  return `${seen} tokens under the old label, ${longAnswer - seen} under the new one`;
-};
+  return `${seen} tokens under the old label, ${attempt.length - seen} under the new one`;
+}
 
 export const CACHES: Readonly<Record<string, EngineCheck>> = {
   "T23 prefix cache": clearsItsCache,

@@ -2,12 +2,12 @@
 /** T10 to T15 of the engine protocol: pause and resume, abort, clients that leave. */
 import { sleep } from "@whetstone/core";
 
-import { Skipped } from "../run-checks.ts";
 import { same } from "./answer.ts";
 import { shown } from "./engine-api.ts";
-import { ENDS_WITHIN_MS, type Engine, must, type PauseMode, waitUntil } from "./engine.ts";
+import { ENDS_WITHIN_MS, type Engine, must, waitUntil } from "./engine.ts";
 import type { EngineCheck } from "./engine-check.ts";
 import type { RunningAnswer } from "./running-answer.ts";
+import { type Attempt, whileRunning } from "./while-running.ts";
 
 /** What was sampled before a pause may be counted, and may arrive, a moment after its answer. */
 const STRAGGLES_MS = 150;
@@ -17,43 +17,34 @@ const LONG_STREAMS = 4;
 const ROUNDS = 5;
 const LEAVING = 8;
 
-const pauseEndsAnswers: EngineCheck = async (engine) => {
-  const running = await startInterruptible(engine, LONG_STREAMS);
-  const began = performance.now();
-  await engine.pause("abort");
-  const ends = Promise.all(running.map((answer) => answer.end(ENDS_WITHIN_MS))).then((answers) => ({
-    answers,
-    tookMs: Math.round(performance.now() - began),
-  }));
-  const [{ answers, tookMs }] = await Promise.all([ends, mustSampleNothing(engine)]);
-  const { longAnswer } = engine.facts;
-  for (const { finishReason, ids, spans } of answers) {
-    // vLLM before 0.32 ends an aborted stream without a reason.
-    const isAborted = finishReason === "abort" || (finishReason === undefined && ids.length < longAnswer);
-    must(isAborted, `an answer that was paused with mode=abort ends with ${finishReason}, ${ids.length} tokens`);
-    must(ids.length > 0, "an answer that was aborted lost its tokens");
-    const named = spans?.at(-1)?.end;
-    must(
-      named === undefined || named === ids.length,
-      `its weight_versions end at ${named}, its tokens at ${ids.length}`,
-    );
-  }
-  await mustSampleNothing(engine);
-  await engine.resume();
-  return `${LONG_STREAMS} answers ended after ${tookMs} ms with their tokens; then nothing was sampled`;
-};
+const pauseEndsAnswers: EngineCheck = (engine) =>
+  whileRunning(engine, { count: LONG_STREAMS, until: "a pause arrives" }, async (attempt) => {
+    const began = performance.now();
+    await attempt.tell(() => engine.pause("abort"));
+    const ended = Promise.all(attempt.answers.map((answer) => answer.end(ENDS_WITHIN_MS)));
+    const ends = ended.then((answers) => ({ answers, tookMs: Math.round(performance.now() - began) }));
+    const [{ answers, tookMs }] = await Promise.all([ends, mustSampleNothing(engine)]);
+    for (const [i, { ids, spans }] of answers.entries()) {
+      await mustBeCut(attempt, attempt.answers[i] as RunningAnswer, "an answer that was paused with mode=abort");
+      must(ids.length > 0, "an answer that was aborted lost its tokens");
+      const named = spans?.at(-1)?.end;
+      must(
+        named === undefined || named === ids.length,
+        `its weight_versions end at ${named}, its tokens at ${ids.length}`,
+      );
+    }
+    await mustSampleNothing(engine);
+    await engine.resume();
+    return `${LONG_STREAMS} answers ended after ${tookMs} ms with their tokens; then nothing was sampled`;
+  });
 
-/** Answers of which at least half is still to come. */
-async function startInterruptible(engine: Engine, count: number): Promise<RunningAnswer[]> {
-  await engine.settle();
-  const running = await engine.startLong(count);
-  if (running.some((answer) => answer.isOver || answer.tokens > engine.facts.longAnswer / 2))
-    throw tooShort(engine.facts.longAnswer);
-  return running;
-}
-
-export function tooShort(tokens: number): Skipped {
-  return new Skipped(`its answers of ${tokens} tokens are over before anything can be done to them`);
+/** @param what  was aborted */
+async function mustBeCut(attempt: Attempt, answer: RunningAnswer, what: string): Promise<void> {
+  const { finishReason, ids } = await answer.end(ENDS_WITHIN_MS);
+  const ends = `${what} ends with ${finishReason}, ${ids.length} tokens`;
+  if (finishReason === "length" && ids.length === attempt.length) throw attempt.missed(answer, ends);
+  // vLLM before 0.32 ends an aborted stream without a reason.
+  must(finishReason === "abort" || (finishReason === undefined && ids.length < attempt.length), ends);
 }
 
 /** Invariant 1 of the protocol: between the answer to a pause and the resume no token is sampled. */
@@ -114,69 +105,62 @@ const saysWhetherItIsPaused: EngineCheck = async (engine) => {
   return "false, true within a pause, false";
 };
 
-const waitsForAnswers: EngineCheck = async (engine) => {
-  const count = Math.min(100, engine.facts.longAnswer);
-  const running = engine.start(engine.facts.prompt, { max_tokens: count });
-  await running.begun;
-  await engine.pause("wait");
-  const { ids, finishReason } = await running.end(ENDS_WITHIN_MS);
-  must(
-    finishReason === "length" && ids.length === count,
-    `its answer ended with ${finishReason}, ${ids.length} tokens`,
-  );
-  await mustSampleNothing(engine);
-  await engine.resume();
-  return `an answer of ${count} tokens went on to its end`;
-};
+const waitsForAnswers: EngineCheck = (engine) =>
+  whileRunning(engine, { count: 1, until: "a pause arrives" }, async (attempt) => {
+    const [running] = attempt.answers as [RunningAnswer];
+    await attempt.tell(() => engine.pause("wait"));
+    const { ids, finishReason } = await running.end();
+    const ends = `its answer ended with ${finishReason}, ${ids.length} tokens`;
+    must(finishReason === "length" && ids.length === attempt.length, ends);
+    if (attempt.wasOver(running)) throw attempt.missed(running, ends);
+    await mustSampleNothing(engine);
+    await engine.resume();
+    return `an answer of ${ids.length} tokens went on to its end`;
+  });
 
-const keepsAnswers: EngineCheck = async (engine) => {
-  const { longAnswer, prompt } = engine.facts;
-  const [running] = (await startInterruptible(engine, 1)) as [RunningAnswer];
-  await freeze(engine, running, "keep");
-  await engine.resume();
-  const { ids, finishReason } = await running.end();
-  must(ids.length === longAnswer && finishReason === "length", `it ended with ${finishReason}, ${ids.length} tokens`);
-  // The beginning is enough: rounding may part long answers that were computed in other batches.
-  const alone = await engine.generate(prompt, { max_tokens: 16 });
-  must(same(ids.slice(0, 16), alone.ids), `it went another way than alone: ${shown(ids.slice(0, 16))}`);
-  return `an answer stood still, and went on to its ${longAnswer} tokens`;
-};
+const keepsAnswers: EngineCheck = (engine) =>
+  whileRunning(engine, { count: 1, until: "a pause arrives" }, async (attempt) => {
+    const [running] = attempt.answers as [RunningAnswer];
+    await freeze(engine, attempt);
+    await engine.resume();
+    const { ids, finishReason } = await running.end();
+    const isWhole = ids.length === attempt.length && finishReason === "length";
+    must(isWhole, `it ended with ${finishReason}, ${ids.length} tokens`);
+    // The beginning is enough: rounding may part long answers that were computed in other batches.
+    const alone = await engine.generate(engine.facts.prompt, { max_tokens: 16 });
+    must(same(ids.slice(0, 16), alone.ids), `it went another way than alone: ${shown(ids.slice(0, 16))}`);
+    return `an answer stood still, and went on to its ${ids.length} tokens`;
+  });
 
-/** Pauses an answer in its middle. @returns its tokens so far */
-export async function freeze(
-  engine: Engine,
-  running: RunningAnswer,
-  mode: PauseMode,
-  clearCache = false,
-): Promise<number> {
-  await engine.pause(mode, clearCache);
+/** Pauses the one answer of an attempt in its middle. @returns its tokens so far */
+export async function freeze(engine: Engine, attempt: Attempt, clearCache = false): Promise<number> {
+  const [running] = attempt.answers as [RunningAnswer];
+  await attempt.tell(() => engine.pause("keep", clearCache));
   await mustSampleNothing(engine);
-  if (running.isOver) throw new Error(`a pause with mode=${mode} ended an answer: ${await howItEnded(running)}`);
+  await attempt.arrive();
+  attempt.leaveOthers();
+  if (running.tokens === attempt.length)
+    throw attempt.missed(running, "an answer went on to its end while it was paused with mode=keep");
+  if (running.isOver) throw new Error(`a pause with mode=keep ended an answer: ${await howItEnded(running)}`);
   return running.tokens;
 }
 
 const abortsOne: EngineCheck = async (engine) => {
-  const [first, second, third] = (await startInterruptible(engine, 3)) as [RunningAnswer, RunningAnswer, RunningAnswer];
-  await abort(engine, "/abort_requests", first);
-  await mustGoOn(engine, [second, third]);
-  await abort(engine, "/inference/v1/abort_requests", second);
-  await mustGoOn(engine, [third]);
-  await engine.ok("/abort_requests", { request_ids: [third.requestId] });
-  await engine.idle();
+  for (const path of ["/abort_requests", "/inference/v1/abort_requests"] as const)
+    await whileRunning(engine, { count: 3, until: "an abort arrives" }, async (attempt) => {
+      const [first, ...others] = attempt.answers as [RunningAnswer, ...RunningAnswer[]];
+      await attempt.tell(() => engine.ok(path, { request_ids: [first.requestId] }));
+      await mustBeCut(attempt, first, `${path}: the request`);
+      await mustGoOn(attempt, others);
+      await engine.ok("/abort_requests", { request_ids: others.map(({ requestId }) => requestId) });
+      attempt.leaveOthers();
+      await engine.idle();
+    });
   return "by both routes; the others went on, and their slots are free";
 };
 
-async function abort(engine: Engine, path: `/${string}`, running: RunningAnswer): Promise<void> {
-  const { longAnswer } = engine.facts;
-  if (running.tokens > longAnswer / 2) throw tooShort(longAnswer);
-  await engine.ok(path, { request_ids: [running.requestId] });
-  const { finishReason, ids } = await running.end(ENDS_WITHIN_MS);
-  const isAborted = finishReason === "abort" || (finishReason === undefined && ids.length < longAnswer);
-  must(isAborted, `${path}: the request ends with ${finishReason}, ${ids.length} tokens`);
-}
-
 /** They bring tokens, or have come to their own end. */
-async function mustGoOn(engine: Engine, others: readonly RunningAnswer[]): Promise<void> {
+async function mustGoOn({ length }: Attempt, others: readonly RunningAnswer[]): Promise<void> {
   const before = others.map(({ tokens }) => tokens);
   await waitUntil(
     () => others.every((one, i) => one.isOver || one.tokens > (before[i] as number)),
@@ -185,7 +169,7 @@ async function mustGoOn(engine: Engine, others: readonly RunningAnswer[]): Promi
   for (const one of others) {
     if (!one.isOver) continue;
     const { finishReason, ids } = await one.end();
-    const isWhole = finishReason === "length" && ids.length === engine.facts.longAnswer;
+    const isWhole = finishReason === "length" && ids.length === length;
     must(isWhole, `an abort of one ended another: ${finishReason}, ${ids.length} tokens`);
   }
 }
@@ -193,20 +177,30 @@ async function mustGoOn(engine: Engine, others: readonly RunningAnswer[]): Promi
 const hearsClientsLeave: EngineCheck = async (engine) => {
   await engine.settle();
   const used = await engine.metric("kv_cache_usage_perc");
-  const sampled = await engine.metric("generation_tokens_total");
   let slowestMs = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
-    const running = await engine.startLong(LEAVING);
-    for (const answer of running) answer.leave();
-    slowestMs = Math.max(slowestMs, await engine.idle());
+    const tookMs = await whileRunning(engine, { count: LEAVING, until: "a client leaves" }, (attempt) =>
+      leave(engine, attempt),
+    );
+    slowestMs = Math.max(slowestMs, tookMs);
   }
-  const share =
-    ((await engine.metric("generation_tokens_total")) - sampled) / (ROUNDS * LEAVING * engine.facts.longAnswer);
-  must(share < 0.5, `${Math.round(share * 100)} % of the answers that nobody waited for were sampled all the same`);
   const now = await engine.metric("kv_cache_usage_perc");
   must(Math.abs(now - used) < 1e-6, `vllm:kv_cache_usage_perc is ${now} afterwards, ${used} before`);
   return `${ROUNDS * LEAVING} clients left, free again within ${slowestMs} ms`;
 };
+
+/** All clients leave at once. @returns after how many milliseconds nothing ran any more */
+async function leave(engine: Engine, attempt: Attempt): Promise<number> {
+  const asked = attempt.all.length * attempt.length;
+  await attempt.tell(() => attempt[Symbol.dispose]());
+  const whenHeard = await attempt.sampled();
+  const tookMs = await engine.idle();
+  const sampled = await attempt.sampled();
+  if (sampled < asked / 2) return tookMs;
+  const share = Math.round((sampled / asked) * 100);
+  const complaint = `${share} % of the answers that nobody waited for were sampled all the same`;
+  throw attempt.missedTokens(sampled - whenHeard, asked, complaint);
+}
 
 export const CONTROL_PLANE: Readonly<Record<string, EngineCheck>> = {
   "T10 pause": pauseEndsAnswers,

@@ -17,7 +17,7 @@ export interface EngineFacts {
   readonly prompt: readonly number[];
   /** A prompt that fills several blocks of a prefix cache. */
   readonly longPrompt: readonly number[];
-  /** Length of an answer that takes seconds, so that something can be done to it meanwhile. */
+  /** Length of an answer that took seconds at first, so that something can be done to it meanwhile; later it may be faster. */
   readonly longAnswer: number;
 }
 
@@ -79,15 +79,6 @@ export class Engine {
     return new RunningAnswer(this.api, this.body(ids, sampling, { ...fields, stream: true }));
   }
 
-  /** Streams that have all begun and that take seconds. */
-  async startLong(count: number): Promise<RunningAnswer[]> {
-    const running = Array.from({ length: count }, () =>
-      this.start(this.facts.prompt, { max_tokens: this.facts.longAnswer }),
-    );
-    await Promise.all(running.map((answer) => answer.begun));
-    return running;
-  }
-
   /** @throws Error for any other status than 200 */
   async ok(path: `/${string}`, body?: object, timeoutMs?: number): Promise<Reply> {
     const reply = await this.api.post(path, body, timeoutMs);
@@ -96,7 +87,9 @@ export class Engine {
   }
 
   async pause(mode: PauseMode = "abort", clearCache = true): Promise<void> {
-    await this.ok(`/pause?mode=${mode}&clear_cache=${clearCache}`);
+    // It may wait for whole answers.
+    const timeoutMs = mode === "wait" ? this.settings.loadTimeoutMs : undefined;
+    await this.ok(`/pause?mode=${mode}&clear_cache=${clearCache}`, undefined, timeoutMs);
   }
 
   async resume(): Promise<void> {

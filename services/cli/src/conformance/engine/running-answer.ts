@@ -12,6 +12,7 @@ export class RunningAnswer {
   readonly #left = new AbortController();
   readonly #end: Promise<Answer>;
   #isOver = false;
+  #tokens = 0;
 
   constructor(api: EngineApi, body: object) {
     const first = Promise.withResolvers<void>();
@@ -36,7 +37,7 @@ export class RunningAnswer {
 
   /** Tokens that have come so far. */
   get tokens(): number {
-    return joinAnswers(this.chunks).ids.length;
+    return this.#tokens;
   }
 
   /** The whole answer. @param withinMs  default: as long as the engine goes on sending */
@@ -57,7 +58,8 @@ export class RunningAnswer {
     for await (const event of api.events("/inference/v1/generate", body)) {
       if (typeof event !== "object") throw new Error(`an event of a stream is not JSON: ${shown(event)}`);
       this.chunks.push(event);
-      if (joinAnswers([event]).ids.length > 0) onFirst();
+      this.#tokens += joinAnswers([event]).ids.length;
+      if (this.#tokens > 0) onFirst();
     }
     return joinAnswers(this.chunks);
   }
