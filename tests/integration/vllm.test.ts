@@ -17,7 +17,6 @@ import { NO_VLLM, startVllm, type Vllm } from "../support/vllm.ts";
 import { changingJob } from "../support/watched-jobs.ts";
 
 const STEPS = 5;
-const SUITE = Boolean(process.env["WHETSTONE_VLLM_SUITE"]);
 const title = NO_VLLM ? `with vLLM (skipped: ${NO_VLLM})` : "with vLLM";
 
 describe.skipIf(NO_VLLM)(title, () => {
@@ -37,31 +36,21 @@ describe.skipIf(NO_VLLM)(title, () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  // Some of their checks take for granted that an answer of a tiny model outlasts a call, which on a busy machine it does not:
-  // these two are for a quiet one, not for CI.
-  it.skipIf(!SUITE)(
-    "speaks the engine protocol: the suite passes through the proxy",
-    async () => {
-      const files = ["data_plane", "control", "weights"].map((name) => `tests/engine/test_${name}.py`);
-      const environment = { IEP_TARGET: vllm.controlUrl, IEP_MODEL_B: b };
-      console.log(await python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
-    },
-    600_000,
-  );
+  it("speaks the engine protocol: the suite passes through the proxy", async () => {
+    const files = ["data_plane", "control", "weights"].map((name) => `tests/engine/test_${name}.py`);
+    const environment = { IEP_TARGET: vllm.controlUrl, IEP_MODEL_B: b };
+    console.log(await python(environment, "-m", "pytest", "-rs", "-p", "no:cacheprovider", ...files));
+  }, 600_000);
 
-  it.skipIf(!SUITE)(
-    "has nothing that `whet engines check` finds",
-    async () => {
-      const { signal } = new AbortController();
-      const terminal = fakeTerminal();
-      const argv = ["engines", "check", vllm.controlUrl, "--model", a, "--other-model", b, "--timeout", "120"];
-      // In this process, which goes on reading what vLLM says meanwhile.
-      const status = await runCommand(argv, { terminal, environment: {}, signal, force: signal });
-      console.log(terminal.out.join("\n"));
-      expect([status, terminal.err]).toEqual([0, []]);
-    },
-    300_000,
-  );
+  it("has nothing that `whet engines check` finds", async () => {
+    const { signal } = new AbortController();
+    const terminal = fakeTerminal();
+    const argv = ["engines", "check", vllm.controlUrl, "--model", a, "--other-model", b, "--timeout", "120"];
+    // In this process, which goes on reading what vLLM says meanwhile.
+    const status = await runCommand(argv, { terminal, environment: {}, signal, force: signal });
+    console.log(terminal.out.join("\n"));
+    expect([status, terminal.err]).toEqual([0, []]);
+  }, 600_000);
 
   it.each([
     ["by itself, weights by folder", "folder", []],
