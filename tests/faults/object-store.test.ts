@@ -7,10 +7,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fromJson } from "@bufbuild/protobuf";
 import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
-import { canMountVolumes, smallVolume, type SmallVolume, waitFor } from "@whetstone/testkit";
+import {
+  canMountVolumes,
+  objectStoreProgram,
+  type ObjectStoreServer,
+  smallVolume,
+  type SmallVolume,
+  startObjectStore,
+  waitFor,
+} from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
-import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "../support/object-store.ts";
 import { atStep, changingJob, crashesOf, endsWell, statusOf, told } from "../support/watched-jobs.ts";
 
 /** Done in seconds each, and long enough for a fault in the middle. */

@@ -8,9 +8,9 @@ import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
 import { JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
+import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
-import { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "../support/object-store.ts";
 import { atStep, changingJob, endsWell } from "../support/watched-jobs.ts";
 
 const STEPS = 12;

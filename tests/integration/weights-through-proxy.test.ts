@@ -9,12 +9,11 @@ import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { silentLogger } from "@whetstone/telemetry";
-import { waitFor } from "@whetstone/testkit";
+import { objectStoreProgram, startObjectStore, waitFor } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type EngineProxy, startProxy } from "../../services/inference-gateway/src/proxy/app.ts";
 import { ProxyConfigSchema } from "../../services/inference-gateway/src/proxy/config.ts";
 import { type LocalRuntime, startLocalRuntime } from "../support/local-runtime.ts";
-import { objectStoreProgram, startObjectStore } from "../support/object-store.ts";
 import { changingJob } from "../support/watched-jobs.ts";
 
 const built = objectStoreProgram();

@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { type StoreLocation, storeLocation } from "@whetstone/objects";
 import { ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
 import { createClient } from "@whetstone/rpc";
 import type { Logger } from "@whetstone/telemetry";
@@ -34,10 +35,11 @@ export async function startProxy(config: ProxyConfig, { logger }: { logger: Logg
   const options = { connections: config.maxConnections, keepAliveTimeout: 4_000, headersTimeout: 0, bodyTimeout: 0 };
   const pool = new Pool(config.engineUrl, options);
   stack.defer(() => pool.destroy());
-  const [fetcher, models] = [fetcherOf(config, tls), modelsOf(config, tls, stack)];
+  const location = storeLocation(config, process.env);
+  const [fetcher, models] = [fetcherOf(config, location, tls), modelsOf(config, tls, stack)];
   // vLLM starts after this, and needs its model.
   if (models && config.modelPath !== undefined) await models.bring(config.modelPath, AbortSignal.timeout(MODEL_MS));
-  const store = (fetcher && config.objectStore) ?? "";
+  const store = (fetcher && location?.url) ?? "";
   const forwarder = new Forwarder(pool, { logger, sources: { fetcher, models }, store });
   const serve = async (port: Port, at: number, identity: TlsIdentity | undefined): Promise<string> => {
     const server = listenerOf(
@@ -68,10 +70,8 @@ async function serveHealth(config: ProxyConfig, forwarder: Forwarder, stack: Asy
   return `http://${config.host}:${(server.address() as AddressInfo).port}`;
 }
 
-function fetcherOf({ weightsDir, objectStore, objectStoreStyle }: ProxyConfig, tls: TlsIdentity | undefined) {
-  if (weightsDir === undefined) return undefined;
-  const store = objectStore === undefined ? undefined : { url: objectStore, style: objectStoreStyle, env: process.env };
-  return new WeightFetcher({ folder: weightsDir, tls, store });
+function fetcherOf({ weightsDir }: ProxyConfig, store: StoreLocation | undefined, tls: TlsIdentity | undefined) {
+  return weightsDir === undefined ? undefined : new WeightFetcher({ folder: weightsDir, tls, store });
 }
 
 function modelsOf(

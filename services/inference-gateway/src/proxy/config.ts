@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { portSetting, SERVICE_SETTINGS } from "@whetstone/core";
+import { OBJECT_STORE_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 const { host, tlsPath, logLevel, supervised } = SERVICE_SETTINGS;
@@ -17,12 +17,8 @@ export const ProxyConfigSchema = z.strictObject({
   engineUrl: z.string().regex(/^http:\/\/\S+$/, 'must be "http://127.0.0.1:<port>"'),
   /** Where fetched weights are kept, up to twice their size; the engine sees it under the same path. Absent: nothing is fetched. */
   weightsDir: z.string().min(1).optional(),
-  /** Of jobs with weights.transport objectStore; endpoint, region and credentials are in AWS_* variables. */
-  objectStore: z
-    .string()
-    .regex(/^s3:\/\/[^/]+(\/[^/]+)*$/, "must be s3://<bucket> or s3://<bucket>/<prefix>")
-    .optional(),
-  objectStoreStyle: z.enum(["path", "virtual"]).optional(),
+  /** Of jobs with weights.transport objectStore. */
+  ...OBJECT_STORE_SETTINGS,
   /** A data folder that no other pod sees, and the controller that has pushed models: they are brought there by digest. */
   dataPath: z.string().min(1).optional(),
   artifactAddress: z.string().min(1).optional(),

@@ -53,6 +53,13 @@ export { computePassAtK, passAtK, type TaskAttempts } from "./pass-at-k.ts";
 export { makePassOrder, passOrder } from "./pass-order.ts";
 export { isWithin, missing, outOfRange, type Range, rangeText } from "./range.ts";
 export { createRng, deriveSeed, type Rng } from "./seed.ts";
-export { MODULE_SETTINGS, NATS_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "./service-settings.ts";
+export {
+  MODULE_SETTINGS,
+  NATS_SETTINGS,
+  OBJECT_STORE_SETTINGS,
+  POOL_SETTINGS,
+  portSetting,
+  SERVICE_SETTINGS,
+} from "./service-settings.ts";
 export { inTurns, runAtOnce, runInTurns } from "./turns.ts";
 export { type VersionSpan, versionOfEachToken } from "./version-spans.ts";

@@ -27,6 +27,15 @@ export const NATS_SETTINGS = {
   natsCa: z.string().optional(),
 } as const;
 
+/** Where a service finds the object store, if it has one; endpoint, region and credentials are in AWS_* variables. */
+export const OBJECT_STORE_SETTINGS = {
+  objectStore: z
+    .string()
+    .regex(/^s3:\/\/[^/]+(\/[^/]+)*\/?$/, "must be s3://<bucket> or s3://<bucket>/<prefix>")
+    .optional(),
+  objectStoreStyle: z.enum(["path", "virtual"]).optional(),
+} as const;
+
 const POOL_ADDRESS = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)=(\S+:\d+)$/;
 
 /** What a service that asks env-runners is told where they stay for good. */

@@ -3,7 +3,7 @@ import { Objm } from "@nats-io/obj";
 import { startNats, type TestNats } from "@whetstone/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openBundleStore } from "./bundles.ts";
-import { sha256Hex } from "./claim-check.ts";
+import { sha256Hex } from "./claims/claim.ts";
 import type { Nats } from "./connect.ts";
 import { BUNDLES_BUCKET, ensurePlatform } from "./topology.ts";
 

@@ -3,12 +3,14 @@ import { jetstreamManager, type JetStreamManager, type PurgeOpts } from "@nats-i
 import type { NatsConnection } from "@nats-io/nats-core";
 import { Objm } from "@nats-io/obj";
 import { jobId } from "@whetstone/core";
+import { isStoredFolder } from "./claims/stored-folders.ts";
 import { API, apiCode, natsError } from "./nats-errors.ts";
 import { ADVISORY_STREAM, CLAIMS_BUCKET, episodeStream, EVENT_STREAM, taskStream } from "./topology.ts";
 
 /**
  * Removes the job's streams, their consumers, the job's claims, and what the streams of all jobs hold of it: events and
- * notices. A later job of the same name begins without them. Safe to repeat.
+ * notices. A later job of the same name begins without them. Safe to repeat. What an object store holds of the job is not
+ * touched, and neither is what tells of it: `ClaimStore.deleteFromStore` comes first.
  */
 export async function deleteJobStreams(connection: NatsConnection, job: string): Promise<void> {
   const manager = await jetstreamManager(connection, { checkAPI: false });
@@ -30,7 +32,7 @@ async function deleteClaims(connection: NatsConnection, prefix: string): Promise
   const work = async (): Promise<void> => {
     const store = await new Objm(connection).open(CLAIMS_BUCKET);
     for (const { name } of await store.list()) {
-      if (name.startsWith(prefix)) await store.delete(name);
+      if (name.startsWith(prefix) && !isStoredFolder(name)) await store.delete(name);
     }
   };
   await unlessGone(work(), `delete claims ${prefix}`);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 export { type BundleStore, openBundleStore } from "./bundles.ts";
-export { type Claim, type ClaimStore, sha256Hex } from "./claim-check.ts";
+export { sha256Hex } from "./claims/claim.ts";
+export type { ClaimOptions, ClaimStore } from "./claims/claim-store.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
 export { jobSize, type JobSize } from "./job-size.ts";

@@ -4,7 +4,7 @@ import { TimeoutError } from "@nats-io/nats-core";
 import { RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
 import { startNats } from "@whetstone/testkit";
 import { expect, it } from "vitest";
-import type { ClaimStore } from "./claim-check.ts";
+import type { ClaimStore } from "./claims/claim-store.ts";
 import { ensureJobStreams, ensurePlatform, type Nats, taskStream, taskSubject } from "./index.ts";
 import { createPublish, type PublishOptions } from "./publish.ts";
 

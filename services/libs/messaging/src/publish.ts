@@ -8,12 +8,14 @@ import {
 } from "@nats-io/jetstream";
 import { headers as natsHeaders, type MsgHdrs } from "@nats-io/nats-core";
 import { Deadline, exponentialBackoff, raceSignal, retry, WhetstoneError } from "@whetstone/core";
-import { CLAIM_BYTES, CLAIM_HEADER, type ClaimStore, encodeClaim } from "./claim-check.ts";
+import { CLAIM_BYTES, CLAIM_HEADER, encodeClaim } from "./claims/claim.ts";
+import type { ClaimStore } from "./claims/claim-store.ts";
 import { isTransient, isWrongLastSequence, natsError, storeRefusal } from "./nats-errors.ts";
 
 // P1: publishing the same id, or a second message on a subject that takes one, is a success marked duplicate, so a caller
 // that lost an answer may simply publish again. P2: a full stream is RESOURCE_EXHAUSTED, retry later: back pressure, not
-// failure. P3: while the server is away the publish is repeated until the deadline, if an id or the subject makes it safe.
+// failure, and so is a full object store. P3: while the server is away the publish is repeated until the deadline, if an id or
+// the subject makes it safe.
 
 export interface PublishOptions {
   /** `Nats-Msg-Id`: the stream drops a second message of the same id within its window. */
@@ -51,9 +53,9 @@ export function createPublish(deps: PublisherDeps): PublishFn {
   return async (subject, schema, message, options = {}) => {
     using deadline = Deadline.after(options.timeoutMs ?? 30_000, options.signal);
     const body = toBinary(schema, create(schema, message));
-    const { payload, headers } = await envelope(deps.claims, subject, body, { ...options, signal: deadline.signal });
     const repeatable = options.msgId !== undefined || options.firstOnSubject === true;
     try {
+      const { payload, headers } = await envelope(deps.claims, subject, body, { ...options, signal: deadline.signal });
       const send = (): Promise<Published> => publishOnce(deps, { subject, payload, headers, options }, deadline);
       return await retry(send, {
         attempts: repeatable ? Number.POSITIVE_INFINITY : 1,
@@ -76,8 +78,8 @@ async function envelope(
   const headers = natsHeaders();
   for (const [name, value] of Object.entries(options.headers ?? {})) headers.set(name, value);
   if (body.length <= CLAIM_BYTES) return { payload: body, headers };
-  const job = subject.split(".")[1] ?? "none";
-  const claim = await claims.put(job, body, options.signal);
+  const [, job = "none", kind] = subject.split(".");
+  const claim = await claims.put({ job, isEpisode: kind === "episode" }, body, options.signal);
   headers.set(CLAIM_HEADER, encodeClaim(claim));
   return { payload: new Uint8Array(), headers };
 }

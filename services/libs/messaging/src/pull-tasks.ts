@@ -4,7 +4,7 @@ import { AckPolicy, type Consumer, type ConsumerConfig, type JetStreamManager, t
 import { type NatsConnection, nanos } from "@nats-io/nats-core";
 import { abortReason, exponentialBackoff, sleep, WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { ClaimStore } from "./claim-check.ts";
+import type { ClaimStore } from "./claims/claim-store.ts";
 import { API, apiCode, natsError } from "./nats-errors.ts";
 import { PullWindow } from "./pull-window.ts";
 import { decode, type Headers, readHeaders, resolveBytes } from "./stored-message.ts";

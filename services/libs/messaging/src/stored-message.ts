@@ -2,7 +2,8 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import type { MsgHdrs } from "@nats-io/nats-core";
 import { WhetstoneError } from "@whetstone/core";
-import { CLAIM_HEADER, type ClaimStore, decodeClaim } from "./claim-check.ts";
+import { CLAIM_HEADER, decodeClaim } from "./claims/claim.ts";
+import type { ClaimStore } from "./claims/claim-store.ts";
 
 /** Text headers of a message, by exact name. */
 export type Headers = Readonly<Record<string, string>>;

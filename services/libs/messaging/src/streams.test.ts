@@ -25,7 +25,7 @@ import {
   type TypedStreams,
 } from "./index.ts";
 import type { RolloutTask } from "@whetstone/proto/events/v1/events";
-import { CLAIM_HEADER } from "./claim-check.ts";
+import { CLAIM_HEADER } from "./claims/claim.ts";
 import { CLAIMS_BUCKET } from "./topology.ts";
 
 let nats: TestNats;

@@ -11,7 +11,7 @@ import {
 import type { NatsConnection } from "@nats-io/nats-core";
 import { raceSignal, withTimeout } from "@whetstone/core";
 import { type Logger, silentLogger } from "@whetstone/telemetry";
-import { type ClaimStore, openClaimStore } from "./claim-check.ts";
+import { type ClaimOptions, type ClaimStore, openClaimStore } from "./claims/claim-store.ts";
 import { API, apiCode, natsError } from "./nats-errors.ts";
 import { createPublish, type PublishFn } from "./publish.ts";
 import { pullTasks, type PullOptions, type Task } from "./pull-tasks.ts";
@@ -35,7 +35,10 @@ export interface GetOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Streams of protobuf messages. Every body above 512 KiB travels by claim check, both ways, unseen by the caller. */
+/**
+ * Streams of protobuf messages. Every body above 512 KiB travels by claim check, both ways, unseen by the caller, wherever the
+ * body lies.
+ */
 export interface TypedStreams {
   readonly publish: PublishFn;
   /** See `pullTasks`: a shared work queue, explicit acks, bounded. */
@@ -72,11 +75,11 @@ interface Deps {
 
 export async function openStreams(
   connection: NatsConnection,
-  options: { readonly logger?: Logger } = {},
+  options: ClaimOptions & { readonly logger?: Logger } = {},
 ): Promise<TypedStreams> {
   const js = jetstream(connection);
   const manager = await jetstreamManager(connection, { checkAPI: false });
-  const claims = openClaimStore(connection);
+  const claims = openClaimStore(connection, options);
   const deps = { connection, js, manager, claims, logger: options.logger ?? silentLogger };
   return {
     claims,

@@ -14,6 +14,7 @@ export {
   startLeanEngine,
 } from "./lean-engine.ts";
 export { findNatsServer, type NatsServerOptions, startNats, type TestNats } from "./nats-server.ts";
+export { objectStoreProgram, type ObjectStoreServer, startObjectStore } from "./object-store.ts";
 export { type ScriptedEngine, type ScriptedEngineOptions, startScriptedEngine } from "./scripted-engine.ts";
 export { waitFor, type WaitOptions } from "./wait-for.ts";
 export { canHaveSandboxes } from "./can-have-sandboxes.ts";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { StoreLocation } from "@whetstone/objects";
 import { type TlsIdentity } from "@whetstone/tls";
 import { FetchedVersions } from "./fetched-versions.ts";
-import { StoreOrigin, type StoreOptions } from "./object-store.ts";
+import { StoreOrigin } from "./object-store.ts";
 import { type Origin, TrainerOrigin } from "./origin.ts";
 import { broken } from "./manifest.ts";
 import { Transfer } from "./transfer.ts";
@@ -14,7 +15,7 @@ export interface FetcherOptions {
   /** Who we are to a trainer that asks. */
   readonly tls: TlsIdentity | undefined;
   /** Where versions with a URL of s3 are. */
-  readonly store: StoreOptions | undefined;
+  readonly store: StoreLocation | undefined;
   /** Of a whole transfer, however large. Default: 600,000, a little less than the controller waits. */
   readonly deadlineMs?: number;
 }

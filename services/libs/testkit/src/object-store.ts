@@ -2,11 +2,12 @@
 // A real object store over a folder: versitygw, which deploy/local/setup-object-store.sh builds from its Go module, once.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import { createServer, connect } from "node:net";
+import { connect } from "node:net";
 import { join } from "node:path";
-import { waitFor } from "@whetstone/testkit";
+import { freePort } from "./free-port.ts";
+import { waitFor } from "./wait-for.ts";
 
-const SETUP = join(import.meta.dirname, "../../deploy/local/setup-object-store.sh");
+const SETUP = join(import.meta.dirname, "../../../../deploy/local/setup-object-store.sh");
 const KEYS = { AWS_ACCESS_KEY_ID: "owner", AWS_SECRET_ACCESS_KEY: "owner's secret" };
 const READY_MS = 20_000;
 
@@ -52,16 +53,6 @@ export async function startObjectStore(program: string, root: string): Promise<O
     start,
     [Symbol.dispose]: stop,
   };
-}
-
-function freePort(): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const server = createServer().once("error", reject);
-  server.listen(0, "127.0.0.1", () => {
-    const { port } = server.address() as { port: number };
-    server.close(() => resolve(port));
-  });
-  return promise;
 }
 
 function answers(port: number): Promise<boolean> {
