@@ -54,6 +54,7 @@ export async function setStage(namespace: string, engines = 1, withPools = false
     ports: {},
     objectStore: {},
     ownData: false,
+    storeEpisodes: false,
     pythonEnvironments: [],
   });
   const table = withPools ? all.filter(({ name }) => name !== "env-runner").map(byPools) : all;

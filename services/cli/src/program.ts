@@ -130,6 +130,10 @@ function runtimeOptions(target: Command): Command {
       "s3://bucket/prefix for jobs with weights.transport objectStore, see docs/object-store.md (default: none)",
     )
     .option(
+      "--store-episodes",
+      "bodies of episodes above 512 KiB go to the object store, and not to NATS, see docs/object-store.md (with --object-store)",
+    )
+    .option(
       "--weights-dir <folder>",
       "where engines keep the weights that they fetched, a folder each, see docs/weights.md (default: in memory only)",
     )

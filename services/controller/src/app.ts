@@ -208,6 +208,7 @@ function serveJobs(
     audit: (job, signal) =>
       auditJob(job, {
         connection: world.nats,
+        streams: world.streams,
         runsFolder: join(config.dataPath, "runs"),
         storedState: (record) => world.storedRuns.newestState(record, signal),
         signal,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { NATS_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
+import { NATS_SETTINGS, OBJECT_STORE_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
 import { z } from "zod";
 
 /** Settings of the controller, from WHETSTONE_* variables. */
@@ -7,6 +7,8 @@ export const ConfigSchema = z.strictObject({
   ...SERVICE_SETTINGS,
   ...NATS_SETTINGS,
   ...POOL_SETTINGS,
+  /** To read and delete bodies of episodes that are in the store; weights and checkpoints there are the trainer's. */
+  ...OBJECT_STORE_SETTINGS,
   grpcPort: portSetting(),
   /** URLs of the monitoring ports of NATS's servers, with commas between: they tell when one refuses writes, and why. */
   natsMonitors: z.array(z.string()).default([]),

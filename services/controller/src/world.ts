@@ -13,6 +13,7 @@ import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { RolloutService } from "@whetstone/proto/rollouts/v1/rollouts";
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import type { Kube } from "@whetstone/kube";
+import { storeLocation } from "@whetstone/objects";
 import { createClient, type RpcClient } from "@whetstone/rpc";
 import { createMetrics, type Logger } from "@whetstone/telemetry";
 import { connectorTo, type TlsIdentity } from "@whetstone/tls";
@@ -76,7 +77,7 @@ export function openNats(config: Config, tls: TlsIdentity | undefined, logger: L
 
 export async function openWorld(parts: ControllerBase, stack: AsyncDisposableStack): Promise<World> {
   const { config, nats, logger, tls } = parts;
-  const streams = await openStreams(nats, { logger });
+  const streams = await openStreams(nats, { logger, store: storeLocation(config, process.env) });
   const lead = new Lead();
   const gateways = new GatewayReplicas({
     addresses: config.fleetAddress,

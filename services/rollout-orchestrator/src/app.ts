@@ -8,6 +8,7 @@ import {
   openBundleStore,
   openStreams,
 } from "@whetstone/messaging";
+import { storeLocation } from "@whetstone/objects";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import type { Episode } from "@whetstone/proto/types/v1/types";
 import { type Callers, createClient, startServer } from "@whetstone/rpc";
@@ -69,7 +70,8 @@ export async function startApp(config: OrchestratorConfig, deps: AppDeps): Promi
   const name = "rollout-orchestrator";
   const nats = opened.use(await connectNats({ servers, name, logger, tls, credentialsPath, caPath }));
   await (config.makeStreams ? ensurePlatform(nats) : awaitPlatform(nats));
-  const streams = await openStreams(nats, { logger });
+  const store = storeLocation(config, process.env);
+  const streams = await openStreams(nats, { logger, store, storeEpisodes: config.storeEpisodes });
   const callbacks = { host: config.callbackHost ?? config.host, publicUrl: config.callbackUrl };
   const gateways = opened.use(
     await GatewayReplicas.open({ urls: config, connections: config.maxEpisodes, tls, logger }),

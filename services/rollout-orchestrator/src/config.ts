@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import { MODULE_SETTINGS, NATS_SETTINGS, POOL_SETTINGS, portSetting, SERVICE_SETTINGS } from "@whetstone/core";
+import {
+  MODULE_SETTINGS,
+  NATS_SETTINGS,
+  OBJECT_STORE_SETTINGS,
+  POOL_SETTINGS,
+  portSetting,
+  SERVICE_SETTINGS,
+} from "@whetstone/core";
 import { z } from "zod";
 
-/** Settings of the orchestrator, from WHETSTONE_* variables. */
-export const ConfigSchema = z.strictObject({
+const Settings = z.strictObject({
   ...SERVICE_SETTINGS,
   ...NATS_SETTINGS,
   ...MODULE_SETTINGS,
   ...POOL_SETTINGS,
+  ...OBJECT_STORE_SETTINGS,
+  /** Bodies of episodes above 512 KiB are put into the object store, and not into NATS. */
+  storeEpisodes: z.boolean().default(false),
   /** RolloutService. 0 picks a free one. */
   grpcPort: portSetting(9082),
   /** Make the streams that all jobs share; false: wait until the controller has, as where rights are by role. */
@@ -57,5 +66,11 @@ export const ConfigSchema = z.strictObject({
   /** A job's process without an episode for this long is closed. */
   moduleIdleMs: z.number().int().min(100).default(600_000),
 });
+
+/** Settings of the orchestrator, from WHETSTONE_* variables. */
+export const ConfigSchema = Settings.refine(
+  ({ storeEpisodes, objectStore }) => !storeEpisodes || objectStore !== undefined,
+  { path: ["storeEpisodes"], message: "needs objectStore: where bodies of episodes are to be put" },
+);
 
 export type OrchestratorConfig = z.output<typeof ConfigSchema>;

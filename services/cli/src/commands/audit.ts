@@ -2,6 +2,7 @@
 /** `whet jobs audit`: recounts a job's books and says whether all is well. */
 import { existsSync } from "node:fs";
 import { auditJob, type AuditResult } from "@whetstone/audit";
+import { WhetstoneError } from "@whetstone/core";
 import { connectNats } from "@whetstone/messaging";
 import { silentLogger } from "@whetstone/telemetry";
 
@@ -40,7 +41,13 @@ async function recount(name: string, flags: CommonOptions, context: CommandConte
     logger: silentLogger,
     signal,
   });
-  return await auditJob(name, { connection, runsFolder: paths.runs, signal });
+  try {
+    return await auditJob(name, { connection, runsFolder: paths.runs, signal });
+  } catch (error) {
+    // Bodies are in an object store, and the controller has its keys.
+    if (WhetstoneError.from(error).code !== "FAILED_PRECONDITION") throw error;
+    return await remoteAudit(name, connect(flags, context), signal);
+  }
 }
 
 export function isSound({ lost, duplicated, stale, unlabelled }: AuditResult): boolean {

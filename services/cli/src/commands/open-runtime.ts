@@ -29,6 +29,7 @@ export interface RuntimeFlags extends CommonOptions {
   readonly trainerBackend?: string;
   readonly trainerRanks?: string;
   readonly objectStore?: string;
+  readonly storeEpisodes?: boolean;
   readonly weightsDir?: string;
   readonly ownData?: boolean;
   readonly pythonEnv?: readonly string[];
@@ -76,12 +77,15 @@ function readFlags(flags: RuntimeFlags, environment: NodeJS.ProcessEnv) {
   const pythonEnvironments = readPythonEnvironments(flags.pythonEnv ?? [], violations);
   const objectStore = readObjectStore(flags, environment, violations);
   const weights = readWeightsFolder(flags, environment, violations);
-  const ownData = flags.ownData === true;
-  if (ownData && Object.keys(objectStore).length === 0)
+  const { ownData = false, storeEpisodes = false } = flags;
+  const hasStore = Object.keys(objectStore).length > 0;
+  if (ownData && !hasStore)
     violations.push({ path: "--own-data", reason: "needs --object-store: weights have no other way to engines" });
+  if (storeEpisodes && !hasStore)
+    violations.push({ path: "--store-episodes", reason: "needs --object-store: where they are to be put" });
   if (violations.length > 0) throw badInput(violations);
   const processes = { engines, engineDtype, gateways, trainers, ...trainer };
-  return { ...processes, ports, pythonEnvironments, objectStore, ownData, ...weights };
+  return { ...processes, ports, pythonEnvironments, objectStore, storeEpisodes, ownData, ...weights };
 }
 
 /** Made now, so that a place where nothing can be written is refused before anything starts. */
@@ -98,7 +102,7 @@ function readWeightsFolder(
   return { weightsFolder };
 }
 
-/** What trainer and engines are told; they say themselves what they need beside it. */
+/** What services are told; trainer and engines say themselves what they need beside it. */
 function readObjectStore(
   flags: RuntimeFlags,
   environment: NodeJS.ProcessEnv,

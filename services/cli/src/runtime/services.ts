@@ -30,8 +30,10 @@ export interface TableOptions {
   readonly trainerRanks: number;
   readonly natsServer: string;
   readonly ports: FixedPorts;
-  /** Variables by which trainer and engines know their object store; none: there is none. */
+  /** Variables by which services know their object store; none: there is none. */
   readonly objectStore: Readonly<Record<string, string>>;
+  /** Large bodies of episodes go there, too. */
+  readonly storeEpisodes: boolean;
   /** Engines keep there what they fetched, a folder each. Absent: in memory only. */
   readonly weightsFolder?: string;
   /** Trainer, engines and gateways share no folder with the controller. */
@@ -121,6 +123,8 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_AGENT_GATEWAY_URL: gateways.map(({ ports }) => `http://${HOST}:${ports["agents"]}`).join(","),
         // Programs of jobs lie anywhere on a machine whose user submits them.
         WHETSTONE_PROGRAM_FOLDERS: "/",
+        ...options.objectStore,
+        WHETSTONE_STORE_EPISODES: String(options.storeEpisodes),
         ...environments,
       },
     }),
@@ -145,6 +149,7 @@ export async function serviceTable(options: TableOptions): Promise<ServiceSpec[]
         WHETSTONE_ORCHESTRATOR_ADDRESS: `${HOST}:${port("orchestrator")}`,
         WHETSTONE_DATA_PATH: options.paths.root,
         WHETSTONE_SHARED_DATA: String(!options.ownData),
+        ...options.objectStore,
       },
     }),
   ];

@@ -17,7 +17,7 @@ import type { KV } from "@nats-io/kv";
 import { Kvm } from "@nats-io/kv";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { withDefaults } from "@whetstone/contract/defaults";
-import { WhetstoneError } from "@whetstone/core";
+import { type ErrorCode, WhetstoneError } from "@whetstone/core";
 import type { StoredMessage, TypedStreams } from "@whetstone/messaging";
 import { JOBS_BUCKET, LEDGER_BUCKET, episodeStream, openStreams, sha256Hex, taskStream } from "@whetstone/messaging";
 import { BatchManifestSchema, DispatchRecordSchema, RolloutTaskSchema } from "@whetstone/proto/events/v1/events";
@@ -32,6 +32,8 @@ import { newestCheckpoint, readState } from "./checkpoint-file.ts";
 
 export interface AuditDeps {
   readonly connection: NatsConnection;
+  /** Those of a process that has an object store. Default: of the connection, for bodies that are in NATS. */
+  readonly streams?: TypedStreams;
   /** `<data>/runs`. */
   readonly runsFolder: string;
   /** `state.json` of the newest checkpoint that is not there but in an object store; undefined: there is none. */
@@ -60,7 +62,7 @@ export async function auditJob(name: string, deps: AuditDeps): Promise<AuditResu
   const books: Books = {
     job: name,
     ledger: await buckets.open(LEDGER_BUCKET),
-    streams: await openStreams(deps.connection),
+    streams: deps.streams ?? (await openStreams(deps.connection)),
     manager: await jetstreamManager(deps.connection, { checkAPI: false }),
     signal: deps.signal,
   };
@@ -153,24 +155,31 @@ async function readEpisodes({ streams, job, signal }: Books, auditor: Auditor, f
   const newest = await found(streams.getLast(stream, EpisodeSchema, ">", { signal }));
   if (!newest || newest.sequence < from) return from;
   for await (const message of streams.readFrom(stream, EpisodeSchema, { startSequence: from, signal })) {
-    auditor.addSealed(await sealed(message));
+    auditor.addSealed(await sealed(message, signal));
     if (message.sequence >= newest.sequence) break;
   }
   return newest.sequence + 1;
 }
 
-/** The id is what the message was published under; a body that cannot be had is a finding, not a failure. */
-async function sealed(message: StoredMessage<Episode>): Promise<SealedEpisode> {
+/** A body may be there all the same. */
+const UNKNOWN: readonly ErrorCode[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "FAILED_PRECONDITION"];
+
+/**
+ * The id is what the message was published under; a body that cannot be had is a finding, not a failure.
+ * @throws where nobody can tell: whoever has it is away, or this process cannot ask
+ */
+async function sealed(message: StoredMessage<Episode>, signal: AbortSignal): Promise<SealedEpisode> {
   const base = {
     id: message.msgId ?? `${message.stream} message ${message.sequence}`,
     sequence: BigInt(message.sequence),
   };
   try {
-    const bytes = await message.bytes();
+    const bytes = await message.bytes(signal);
     const digest = sha256Hex(bytes);
     const episode = decodeEpisode(bytes);
     return { ...base, digest, ...(episode ? { episode } : {}) };
-  } catch {
+  } catch (error) {
+    if (UNKNOWN.includes(WhetstoneError.from(error).code)) throw error;
     return { ...base, digest: "" };
   }
 }

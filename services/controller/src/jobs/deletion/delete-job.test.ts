@@ -5,7 +5,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, fromJson } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
-import { ensureJobStreams, ensurePlatform, episodeSubject, jobSize, type Nats } from "@whetstone/messaging";
+import {
+  ensureJobStreams,
+  ensurePlatform,
+  episodeSubject,
+  jobSize,
+  type Nats,
+  openStreams,
+  type TypedStreams,
+} from "@whetstone/messaging";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import { DeleteJobRequestSchema, type Job, JobPhase, JobSpecSchema } from "@whetstone/proto/jobs/v1/jobs";
 import { startNats, type TestNats } from "@whetstone/testkit";
@@ -16,6 +24,7 @@ import { deleteJob, type DeleteJobDeps } from "./delete-job.ts";
 
 let server: TestNats;
 let nats: Nats;
+let streams: TypedStreams;
 let store: JobStore;
 let dataPath: string;
 let count = 0;
@@ -25,6 +34,7 @@ beforeAll(async () => {
   server = await startNats();
   nats = await server.connect();
   await ensurePlatform(nats);
+  streams = await openStreams(nats);
   store = await JobStore.open(nats);
   dataPath = mkdtempSync(join(tmpdir(), "whetstone-delete-"));
 });
@@ -69,6 +79,7 @@ const deps = (over: Partial<DeleteJobDeps> = {}): DeleteJobDeps => ({
   nats,
   store,
   dataPath,
+  streams,
   storedRuns: { look: () => Promise.resolve(undefined), delete: () => Promise.resolve() },
   atWork: new Set(),
   artifacts: { collect: (digest) => Promise.resolve((collected.push(digest), { freed: 0, jobs: [] })) },

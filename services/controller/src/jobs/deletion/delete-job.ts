@@ -37,10 +37,10 @@ export async function deleteJob(deps: DeleteJobDeps, request: DeleteJobRequest, 
   const job = await deps.store.get(name);
   refuseUnfinished(job, name);
   await refuseUsed(deps, job, name);
-  const looking = deps.storedRuns.look(job, signal);
+  const looking = storedSize(deps, job, signal);
   // Whoever deletes hears of a store that fails when it is to delete: by then the job's status says what is to be done.
-  const stored = await (request.dryRun ? looking : looking.catch(() => undefined));
-  const size = { ...(await sizeOf(deps, job)), storedObjects: stored?.objects ?? 0, storedBytes: stored?.bytes ?? 0n };
+  const stored = await (request.dryRun ? looking : looking.catch(() => ({})));
+  const size = { ...(await sizeOf(deps, job)), ...stored };
   if (request.dryRun) return size;
   await deps.store.change(name, (stored) => {
     if (stored.uid === job.uid && stored.status) Object.assign(stored.status, DELETING);
@@ -104,6 +104,16 @@ async function sizeOf({ nats, dataPath }: PurgeDeps, job: Job): Promise<Size> {
     weights: await countNames(join(folder, "weights"), /^v\d+$/),
     checkpoints: await countNames(join(folder, "checkpoints"), /^step-\d+$/),
     runBytes: BigInt(await bytesBelow(folder)),
+  };
+}
+
+/** Objects of the run, which the trainer counts, and bodies of episodes. */
+async function storedSize({ storedRuns, streams }: PurgeDeps, job: Job, signal: AbortSignal): Promise<Size> {
+  const run = await storedRuns.look(job, signal);
+  const bodies = await streams.claims.sizeInStore(job.spec?.name ?? "", signal);
+  return {
+    storedObjects: (run?.objects ?? 0) + bodies.objects,
+    storedBytes: (run?.bytes ?? 0n) + BigInt(bodies.bytes),
   };
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, fromJson } from "@bufbuild/protobuf";
 import { WhetstoneError } from "@whetstone/core";
-import { ensureJobStreams, ensurePlatform, type Nats } from "@whetstone/messaging";
+import { ensureJobStreams, ensurePlatform, type Nats, openStreams, type TypedStreams } from "@whetstone/messaging";
 import { PolicyRecordSchema } from "@whetstone/proto/events/v1/events";
 import {
   CheckpointSchema,
@@ -28,6 +28,7 @@ const AWAY = "the object store fails: s3://bucket/runs/u: connection refused";
 
 let server: TestNats;
 let nats: Nats;
+let streams: TypedStreams;
 let store: JobStore;
 let dataPath: string;
 let job: Job;
@@ -40,6 +41,7 @@ beforeAll(async () => {
   server = await startNats();
   nats = await server.connect();
   await ensurePlatform(nats);
+  streams = await openStreams(nats);
   store = await JobStore.open(nats);
   dataPath = mkdtempSync(join(tmpdir(), "whetstone-delete-"));
 });
@@ -92,7 +94,7 @@ const trainer: StoredRunsDeps["trainers"][number] = {
 async function deps(): Promise<DeleteJobDeps> {
   const storedRuns = new StoredRuns({ trainers: [trainer], policies: (await readLedger(nats)).policies });
   const artifacts = { collect: () => Promise.resolve({ freed: 0, jobs: [] }) };
-  return { nats, store, storedRuns, dataPath, artifacts, atWork: new Set() };
+  return { nats, streams, store, storedRuns, dataPath, artifacts, atWork: new Set() };
 }
 
 const nameOf = ({ spec }: Job): string => spec?.name ?? "";

@@ -90,13 +90,13 @@ export class JobActions {
   }
 
   async #purge(object: Stored<TrainingJob>, runFolder: boolean, signal: AbortSignal): Promise<void> {
-    const { nats, store, storedRuns, config, logger } = this.#parts;
+    const { nats, streams, store, storedRuns, config, logger } = this.#parts;
     const { name, uid } = object.metadata;
     // Streams go by name: our copy of the object may be older than another one of the same name.
     const there = await this.#kube.get(TRAINING_JOBS, name);
     if (there?.metadata.uid !== uid) return;
     this.#parts.lead.assert();
-    const deps = { nats, store, storedRuns, dataPath: config.dataPath };
+    const deps = { nats, streams, store, storedRuns, dataPath: config.dataPath };
     await purgeJob(deps, { name, uid }, { runFolder, signal }).catch((error: unknown) => {
       const { message } = WhetstoneError.from(error);
       recordEvent(this.#kube, object, { of: TRAINING_JOBS, reason: "NotDeletedYet", message, type: "Warning" });

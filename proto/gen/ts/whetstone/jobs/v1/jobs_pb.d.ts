@@ -2531,7 +2531,7 @@ export declare type DeleteJobResponse = Message<"whetstone.jobs.v1.DeleteJobResp
   runBytes: bigint;
 
   /**
-   * What the object store holds of the run.
+   * What the object store holds of the run, and of bodies of episodes.
    *
    * @generated from field: uint32 stored_objects = 7;
    */
