@@ -50,8 +50,8 @@ def add_store_options(parser: argparse.ArgumentParser) -> None:
         "--object-store",
         metavar="URL",
         default=environment.get("WHETSTONE_OBJECT_STORE", ""),
-        help="s3://bucket/prefix, for jobs with weights.transport objectStore; endpoint, region, credentials and "
-        "authorities by AWS_ENDPOINT_URL_S3, AWS_REGION, AWS_ACCESS_KEY_ID and its like, AWS_CA_BUNDLE",
+        help="s3://bucket/prefix, for jobs with weights.transport objectStore and large episodes; endpoint, region, "
+        "credentials and authorities by AWS_ENDPOINT_URL_S3, AWS_REGION, AWS_ACCESS_KEY_ID and its like, AWS_CA_BUNDLE",
     )
     parser.add_argument(
         "--object-store-style",

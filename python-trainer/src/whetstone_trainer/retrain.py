@@ -18,7 +18,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nats
 import nats.errors
@@ -28,6 +28,8 @@ from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 from whetstone.jobs.v1 import jobs_pb2 as jobs
 
+from whetstone_models.errors import ModelError
+from whetstone_store.location import add_store_options, store_of
 from whetstone_tls import TlsIdentity
 from whetstone_trainer.algorithms.custom import ModuleRules
 from whetstone_trainer.backend_options import add_backend_options, make_backend
@@ -39,6 +41,9 @@ from whetstone_trainer.service.nats_security import nats_security
 from whetstone_trainer.service.run import JobRun
 from whetstone_trainer.service.step import StepRequest
 from whetstone_trainer.weights.run_folder import RunFolder, manifest_digest
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
 
 # As in services/libs/messaging/src/topology.ts.
 JOBS, LEDGER = "ws-jobs", "ws-ledger"
@@ -61,7 +66,9 @@ class Span:
     last: int
 
 
-async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBackend) -> list[dict[str, Any]]:
+async def retrain(
+    client: Client, runs: Path, span: Span, backend: TrainerBackend, store: ObjectStore | None = None
+) -> list[dict[str, Any]]:
     """Each version that was made again: its digest now, and the published one as its step's record has it.
 
     Records of earlier releases have none: then that of the folder, if it is still there.
@@ -71,7 +78,7 @@ async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBacken
     job = await _job(client, span.job)
     settings = parse_settings(with_folders(job.spec, runs.parent))
     published = RunFolder(runs / job.uid, Path(settings.model_path).absolute())
-    ledger = await client.jetstream().key_value(LEDGER)
+    ledger, reader = await client.jetstream().key_value(LEDGER), EpisodeReader(client, store)
     _require_checkpoint(published, span, await _published(ledger, span.job, published, span.last))
     with tempfile.TemporaryDirectory(prefix=".retrain-", dir=runs) as folder:
         own = RunFolder(Path(folder), published.model_path)
@@ -79,7 +86,7 @@ async def retrain(client: Client, runs: Path, span: Span, backend: TrainerBacken
         run = JobRun(settings, own, job.uid, backend, modules=ModuleRules(is_allowed=True))
         found = []
         for step in range(span.first, span.last):
-            weights = run.train(await _request(client, ledger, span, step), lambda *_: None).weights
+            weights = run.train(await _request(reader, ledger, span, step), lambda *_: None).weights
             before = await _published(ledger, span.job, published, step + 1)
             found.append({"version": step + 1, "published": before, "retrained": weights.manifest_digest})
             if before not in (None, weights.manifest_digest):
@@ -160,14 +167,14 @@ def _share(published: RunFolder, own: RunFolder, step: int, max_policy_lag: int)
         shutil.copytree(folder, own.root / folder.relative_to(published.root), copy_function=os.link)
 
 
-async def _request(client: Client, ledger: KeyValue, span: Span, step: int) -> StepRequest:
+async def _request(reader: EpisodeReader, ledger: KeyValue, span: Span, step: int) -> StepRequest:
     """The step as it was asked for, with what it dropped then. Raises CannotRetrain for what is gone of it."""
     payload = await _value(ledger, f"{span.job}.batch.{step}")
     if payload is None:
         raise CannotRetrain(span.job, f"the ledger has no manifest of step {step}; {_possible(span, step)}")
     record = await _record(ledger, span.job, step)
     manifest, dropped = parse_manifest(payload), {one.episode_id for one in record.dropped}
-    bodies = await EpisodeReader(client).read(manifest.job, manifest.entries, lambda _: None)
+    bodies = await reader.read(manifest.job, manifest.entries, lambda _: None)
     for entry, body in zip(manifest.entries, bodies, strict=True):
         if isinstance(body, TrainerError) and entry.episode_id not in dropped:
             raise CannotRetrain(span.job, f"an episode of step {step} is gone: {body}; {_possible(span, step)}")
@@ -187,12 +194,13 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="folder of the run folders")
     # As the job's trainer had them.
     add_backend_options(parser)
+    add_store_options(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     backend = make_backend(arguments, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     try:
         versions = asyncio.run(_connected(arguments, backend))
-    except (CannotRetrain, TrainerError, OSError, nats.errors.Error) as error:
+    except (CannotRetrain, TrainerError, ModelError, OSError, nats.errors.Error) as error:
         field = error.field if isinstance(error, CannotRetrain) else arguments.job
         reason = error.reason if isinstance(error, CannotRetrain) else str(error) or repr(error)
         sys.stderr.write(json.dumps({"error": {"field": field, "reason": reason}}) + "\n")
@@ -211,7 +219,7 @@ async def _connected(arguments: argparse.Namespace, backend: TrainerBackend) -> 
     client = await nats.connect(arguments.nats, connect_timeout=5, max_reconnect_attempts=1, **security)
     try:
         span = Span(arguments.job, arguments.first, arguments.last)
-        return await retrain(client, arguments.runs, span, backend)
+        return await retrain(client, arguments.runs, span, backend, store_of(arguments))
     finally:
         await client.close()
 

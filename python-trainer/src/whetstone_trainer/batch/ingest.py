@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import nats.errors
-import nats.js.errors
 from google.protobuf.message import DecodeError
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from whetstone.events.v1 import events_pb2 as events
 from whetstone.types.v1 import types_pb2 as types
 
+from whetstone_store.errors import StoreError
+from whetstone_trainer.batch.claims import ASK_AGAIN_S, CLAIM_HEADER, ClaimedBodies
 from whetstone_trainer.contract.errors import ContractError, TrainerError
 
-# As in services/libs/messaging/src/claim-check.ts.
-CLAIM_HEADER, CLAIMS_BUCKET = "Whetstone-Claim", "ws-claims"
 # Bodies up to 512 KiB travel in the message, so this many in flight are at most 32 MiB.
 WINDOW = 64
 REPLY_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 5.0
 # Any server of a cluster answers a direct get, also one that is behind: only what stays away for so long is gone.
 BEHIND_S = 15.0
-ASK_AGAIN_S = 0.3
+# Bodies that are elsewhere: so many are asked for at once.
+CLAIMS_AT_ONCE = 8
+
+if TYPE_CHECKING:
+    from whetstone_store.store import ObjectStore
 
 
 def episode_stream(job: str) -> str:
@@ -40,23 +43,27 @@ def episode_stream(job: str) -> str:
 
 
 class EpisodeReader:
-    """Direct gets over one NATS connection, which the caller owns."""
+    """Direct gets over one NATS connection, which the caller owns; large bodies from where they are."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, store: ObjectStore | None = None) -> None:
+        self._client, self._claims = client, ClaimedBodies(client, store)
 
     async def read(
         self, job: str, entries: Sequence[events.BatchEntry], on_share: Callable[[float], None]
     ) -> list[bytes | TrainerError]:
         """Bodies in the order of `entries`, digests checked; for one that is gone or differs, what is wrong with it.
 
-        Raises TrainerError UNAVAILABLE: NATS is away.
+        Raises TrainerError UNAVAILABLE: NATS is away, or the object store that has a body.
         """
         await self._connected()
         try:
             messages = await self._fetch(episode_stream(job), [entry.sequence for entry in entries], on_share)
             deadline = time.monotonic() + BEHIND_S
-            return [await self._readable(messages[entry.sequence], entry, deadline) for entry in entries]
+            return await self._all_readable([(messages[entry.sequence], entry) for entry in entries], deadline)
+        except StoreError as error:
+            raise TrainerError(
+                "UNAVAILABLE", f"the object store fails: {error}", reason="ObjectStoreFailing"
+            ) from error
         except (nats.errors.Error, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"reading episodes of {job} from NATS failed: {error!r}") from error
 
@@ -85,6 +92,23 @@ class EpisodeReader:
                 raise TrainerError("UNAVAILABLE", "not connected to NATS; it is retried, repeat the call")
             await asyncio.sleep(0.02)
 
+    async def _all_readable(
+        self, pairs: Sequence[tuple[Msg | TrainerError, events.BatchEntry]], deadline: float
+    ) -> list[bytes | TrainerError]:
+        free = asyncio.Semaphore(CLAIMS_AT_ONCE)
+
+        async def one(message: Msg | TrainerError, entry: events.BatchEntry) -> bytes | TrainerError:
+            async with free:
+                return await self._readable(message, entry, deadline)
+
+        tasks = [asyncio.create_task(one(*pair)) for pair in pairs]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            # Where one has failed, the others have nobody who waits for them.
+            for task in tasks:
+                task.cancel()
+
     async def _readable(
         self, message: Msg | TrainerError, entry: events.BatchEntry, deadline: float
     ) -> bytes | TrainerError:
@@ -95,7 +119,7 @@ class EpisodeReader:
 
     async def _body(self, message: Msg, entry: events.BatchEntry, deadline: float) -> bytes:
         claim = (message.headers or {}).get(CLAIM_HEADER)
-        body = message.data if claim is None else await self._claimed(claim, entry.episode_id, deadline)
+        body = message.data if claim is None else await self._claims.read(claim, entry.episode_id, deadline)
         digest = hashlib.sha256(body).hexdigest()
         if digest != entry.digest:
             raise TrainerError(
@@ -103,30 +127,6 @@ class EpisodeReader:
                 f"{entry.episode_id} (sequence {entry.sequence}): digest {digest}, the manifest says {entry.digest}",
             )
         return body
-
-    async def _claimed(self, header: str, episode_id: str, deadline: float) -> bytes:
-        """The body of a claim check: {name, sha256, size} in the object store."""
-        try:
-            claim = json.loads(header)
-            name, expected, size = str(claim["name"]), str(claim["sha256"]), int(claim["size"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ContractError(f"{episode_id}: header {CLAIM_HEADER} is not a claim: {error!r}") from error
-        body = await self._object(name, deadline)
-        if body is None:
-            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} is not in object bucket {CLAIMS_BUCKET}")
-        if len(body) != size or hashlib.sha256(body).hexdigest() != expected:
-            raise TrainerError("DATA_LOSS", f"{episode_id}: {name} in object bucket {CLAIMS_BUCKET} is not as claimed")
-        return body
-
-    async def _object(self, name: str, deadline: float) -> bytes | None:
-        while True:
-            try:
-                store = await self._client.jetstream().object_store(CLAIMS_BUCKET)
-                return (await store.get(name)).data or b""
-            except nats.js.errors.NotFoundError:
-                if time.monotonic() > deadline:
-                    return None
-                await asyncio.sleep(ASK_AGAIN_S)
 
 
 class _Fetch:

@@ -57,7 +57,7 @@ class ServerConfig:
     weights_url: str = ""
     # This machine's address for broadcasts to engines; empty: there are none.
     weights_group: str = ""
-    # Of jobs with weights.transport objectStore.
+    # Of jobs with weights.transport objectStore, and of episodes whose bodies are there.
     object_store: ObjectStore | None = None
     # None: the data folder is the controller's, too.
     own_data: OwnData | None = None
@@ -91,7 +91,7 @@ async def start_server(config: ServerConfig) -> TrainerServer:
     """Listens before it returns. NATS may come later: reads fail as UNAVAILABLE until it is there."""
     client = Client()
     connecting = asyncio.create_task(_connect(client, config))
-    state = TrainerState(EpisodeReader(client), config.backend, config.modules)
+    state = TrainerState(EpisodeReader(client, config.object_store), config.backend, config.modules)
     weights, weights_url = None, ""
     if config.weights_port is not None:
         groups = WeightGroups(config.weights_group) if config.weights_group else None
