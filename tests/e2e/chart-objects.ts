@@ -16,6 +16,9 @@ import {
   selects,
 } from "./rendered-chart.ts";
 
+/** Who reads or puts bodies of episodes, beside trainers. */
+const BODIES = ["controller", "orchestrator"];
+
 /** Values, and what must hold of the objects: complaints, none when it does. */
 const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = [
   [[], everyPodRestricted],
@@ -32,7 +35,17 @@ const CHECKS: readonly (readonly [values: readonly string[], check: Check])[] = 
   [["nats.enabled=false", "nats.external.url=tls://n:4222", "nats.external.credentialsSecret.name=mine"], externalNats],
   [
     ["objectStore.url=s3://bucket/p", "objectStore.endpoint=http://s3:9000", "objectStore.credentialsSecret=mine"],
-    storeReached,
+    storeReached(false),
+  ],
+  [
+    [
+      "objectStore.url=s3://bucket/p",
+      "objectStore.endpoint=http://s3:9000",
+      "objectStore.credentialsSecret=mine",
+      "objectStore.caSecret.name=theirs",
+      "objectStore.episodes=true",
+    ],
+    storeReached(true),
   ],
   [["data.shared=false", "objectStore.url=s3://bucket/p"], nothingShared],
   [[], enginesReachWeights],
@@ -254,17 +267,31 @@ function externalNats(objects: readonly ChartObject[]): string[] {
   ];
 }
 
-/** Trainers and engines have its keys and a way to it, and nobody else. */
-function storeReached(objects: readonly ChartObject[]): string[] {
-  const users = objects.filter((object) => JSON.stringify(object).includes('"secretKeyRef":{"name":"mine"'));
-  const owners = users.map(({ kind, metadata }) => `${kind}/${metadata.name}`).toSorted();
-  const expected = ["Deployment/rel-trainer", "InferenceFleet/default", "PodTemplate/rel-trainer-verl-head"];
-  const open = named(objects, "NetworkPolicy").filter(({ spec }) => /"port":9000/.test(JSON.stringify(spec)));
-  const reaching = open.map(({ metadata }) => metadata.name).toSorted();
-  return [
-    ...(owners.join() === expected.join() ? [] : [`keys of the object store are with ${owners.join()}`]),
-    ...(reaching.join() === "rel-engine,rel-trainer,rel-trainer-verl" ? [] : [`it is reached by ${reaching.join()}`]),
-  ];
+/** Trainers and engines have its keys and a way to it; controller and orchestrators where episodes are there; nobody else. */
+function storeReached(hasEpisodes: boolean): Check {
+  const [more, reachingToo] = hasEpisodes ? [BODIES.map((name) => `Deployment/rel-${name}`), BODIES] : [[], []];
+  const expected = [...more, "Deployment/rel-trainer", "InferenceFleet/default", "PodTemplate/rel-trainer-verl-head"];
+  const allowed = [...reachingToo, "engine", "trainer", "trainer-verl"].map((name) => `rel-${name}`).toSorted();
+  return (objects) => {
+    const having = (text: string): string[] =>
+      objects
+        .filter((object) => JSON.stringify(object).includes(text))
+        .map(({ kind, metadata }) => `${kind}/${metadata.name}`)
+        .toSorted();
+    const owners = having('"secretKeyRef":{"name":"mine"');
+    const putting = having('"name":"WHETSTONE_STORE_EPISODES","value":"true"');
+    const trusting = having('"mountPath":"/object-store"');
+    const open = named(objects, "NetworkPolicy").filter(({ spec }) => /"port":9000/.test(JSON.stringify(spec)));
+    const reaching = open.map(({ metadata }) => metadata.name).toSorted();
+    return [
+      ...(owners.join() === expected.join() ? [] : [`keys of the object store are with ${owners.join()}`]),
+      ...(reaching.join() === allowed.join() ? [] : [`it is reached by ${reaching.join()}`]),
+      ...(putting.join() === (hasEpisodes ? "Deployment/rel-orchestrator" : "")
+        ? []
+        : [`episodes are put there by ${putting.join()}`]),
+      ...(!hasEpisodes || trusting.join() === expected.join() ? [] : [`its authorities are with ${trusting.join()}`]),
+    ];
+  };
 }
 
 /** The trainer serves weights under a name that is its Service's, at a port that engines may reach. */

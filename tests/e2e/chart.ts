@@ -74,6 +74,12 @@ const MATRIX: Readonly<Record<string, readonly string[]>> = {
     "objectStore.caSecret.name=theirs",
     "networkPolicy.objectStoreTo[0].ipBlock.cidr=10.0.0.0/8",
   ],
+  "episodes in an object store": [
+    "objectStore.url=s3://bucket/prefix",
+    "objectStore.episodes=true",
+    "objectStore.credentialsSecret=mine",
+    "objectStore.caSecret.name=theirs",
+  ],
   "no shared volume": [
     "data.shared=false",
     "data.perPod.emptyDir.sizeLimit=40Gi",
@@ -126,6 +132,8 @@ const REFUSED: readonly (readonly [setting: string, named: RegExp])[] = [
   ["nats.enabled=false", /url/],
   ["objectStore.url=http://bucket", /objectStore/],
   ["objectStore.style=host", /style/],
+  ["objectStore.episodes=true", /objectStore.*url/s],
+  ["objectStore.url=s3://bucket,objectStore.episodes=often", /episodes/],
   ["gateway.agents.url=agents.example", /agents/],
   ["images.pullPolicy=Sometimes", /pullPolicy/],
   ["onDemand=often", /onDemand/],
