@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop with mutual TLS on every connection: it trains, and each listener refuses callers of other roles.
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { connectNats, episodeStream, openStreams, taskSubject } from "@whetstone/messaging";
+import {
+  connectNats,
+  episodeStream,
+  followStoreTroubles,
+  openStreams,
+  type StoreTrouble,
+  taskSubject,
+} from "@whetstone/messaging";
 import { ArtifactKind, ArtifactService } from "@whetstone/proto/artifacts/v1/artifacts";
 import { EnvironmentService } from "@whetstone/proto/environments/v1/environments";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
@@ -9,12 +19,14 @@ import { JobPhase, JobService, JobSpecSchema } from "@whetstone/proto/jobs/v1/jo
 import { TrainerService } from "@whetstone/proto/trainer/v1/trainer";
 import { createClient } from "@whetstone/rpc";
 import { silentLogger as logger } from "@whetstone/telemetry";
-import { waitFor } from "@whetstone/testkit";
+import { objectStoreProgram, startObjectStore, waitFor } from "@whetstone/testkit";
 import { connectorTo, type Role, TlsIdentity } from "@whetstone/tls";
 import { Agent, request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { smallJob } from "../support/local-runtime.ts";
 import { startTlsRuntime, type TlsRuntime } from "../support/tls-runtime.ts";
+
+const built = objectStoreProgram();
 
 describe("with TLS between all services", () => {
   let runtime: TlsRuntime;
@@ -127,6 +139,29 @@ describe("with TLS between all services", () => {
     const streams = await openStreams(client, { logger });
     expect(streams).toBeDefined();
     expect(await refusal(client, () => client.publish("$KV.ws-jobs.tls"))).toMatch(/violation/i);
+  });
+
+  it.skipIf("missing" in built)("an orchestrator has the rights to put bodies into an object store", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "whetstone-objects-"));
+    using store = await startObjectStore((built as { program: string }).program, folder);
+    Object.assign(process.env, store.environment);
+    const options = { logger, store: { url: store.url, style: undefined, env: process.env }, storeEpisodes: true };
+    await using orchestrator = await connectAs("orchestrator");
+    await using controller = await connectAs("controller");
+    const [puts, reads] = [await openStreams(orchestrator, options), await openStreams(controller, options)];
+    const of = { job: "tls", isEpisode: true };
+    const claim = await puts.claims.put(of, Buffer.from("a body"));
+    expect(Buffer.from(await reads.claims.get(claim)).toString()).toBe("a body");
+    const troubles: StoreTrouble[] = [];
+    using _following = followStoreTroubles(controller, (trouble) => troubles.push(trouble));
+    await controller.flush();
+    store.stop();
+    await expect(puts.claims.put(of, Buffer.from("another"))).rejects.toThrow(/the object store fails/);
+    await expect.poll(() => troubles).toHaveLength(1);
+    await store.start();
+    await reads.claims.deleteFromStore("tls");
+    expect(existsSync(store.file(claim.name))).toBe(false);
+    rmSync(folder, { recursive: true, force: true });
   });
 });
 

@@ -95,6 +95,11 @@ describe("bad input ends with 2 and names the culprit", () => {
       '--engine-dtype: must be float32 or bfloat16, got "float16"',
     ],
     [
+      "episodes that are to be stored nowhere",
+      () => ["up", "--store-episodes"],
+      "--store-episodes: needs --object-store: where they are to be put",
+    ],
+    [
       "a model folder of up that is not there",
       () => ["up", "--model", join(folder, "nope")],
       `--model: ${join(folder, "nope")} does not exist`,

@@ -34,6 +34,7 @@ import { jobsByDigest } from "./artifacts/job-artifacts.ts";
 import { readLedger } from "./loop/batch/kv-ledger.ts";
 import { Lead } from "./leading/lead.ts";
 import { NatsWatch } from "./nats/nats-watch.ts";
+import { StoreWatch } from "./nats/store-watch.ts";
 import { TrainerPool } from "./loop/trainer/trainer-pool.ts";
 import type { Config } from "./config.ts";
 import { openCluster } from "./leading/run-as-leader.ts";
@@ -102,6 +103,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     "Time in which an engine sampled nothing for a switch",
   );
   const notices = new InstallationNotices();
+  stack.use(new StoreWatch(nats, (troubles) => notices.set("episodes", troubles)));
   const kube = await openCluster(config, logger, metrics);
   const store = await JobStore.open(nats);
   const ledger = await readLedger(nats);

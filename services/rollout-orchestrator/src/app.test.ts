@@ -210,6 +210,10 @@ describe("delivery", () => {
     expect(setup.gateway.seen.length).toBe(1);
   });
 
+  it("does not start where bodies are to be put into a store that it is not told of", async () => {
+    await expect(setup.start({ storeEpisodes: true })).rejects.toThrow(/^storeEpisodes: needs objectStore/);
+  });
+
   it("waits while the EPISODE stream is full", async () => {
     await setup.start();
     const job = await setup.newJob({ maxEpisodeBytes: 2_000 });

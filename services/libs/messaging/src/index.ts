@@ -2,6 +2,7 @@
 export { type BundleStore, openBundleStore } from "./bundles.ts";
 export { sha256Hex } from "./claims/claim.ts";
 export type { ClaimOptions, ClaimStore } from "./claims/claim-store.ts";
+export { followStoreTroubles, type StoreTrouble } from "./claims/store-troubles.ts";
 export { connectNats, type ConnectOptions, type Nats, requireServerVersion } from "./connect.ts";
 export { deleteJobStreams } from "./delete-job.ts";
 export { jobSize, type JobSize } from "./job-size.ts";

@@ -23,9 +23,11 @@ import {
   ensurePlatform,
   episodeStream,
   episodeSubject,
+  followStoreTroubles,
   jobSize,
   type Nats,
   openStreams,
+  type StoreTrouble,
   taskSubject,
   type TypedStreams,
 } from "../index.ts";
@@ -138,6 +140,8 @@ describe.skipIf(skipped !== "")(`bodies in an object store${skipped && ` (skippe
 
   it("a store that is away is said to be so, and takes and gives once it is back", async () => {
     await publish(0);
+    const heard: StoreTrouble[] = [];
+    using _following = followStoreTroubles(nats, (trouble) => heard.push(trouble));
     store.stop();
     const message = await found(0);
     for (const work of [() => publish(1), () => message.body()])
@@ -146,8 +150,12 @@ describe.skipIf(skipped !== "")(`bodies in an object store${skipped && ` (skippe
         retry: "later",
         message: expect.stringMatching(/^the object store fails: s3:\/\/bucket\/team\/episodes\//) as string,
       });
+    await expect
+      .poll(() => heard)
+      .toEqual([{ isFull: false, message: expect.stringMatching(/^the object store fails/) as string }]);
     await store.start();
     expect(await publish(1)).toEqual({ sequence: 2, duplicate: false });
+    await expect.poll(() => heard.slice(1)).toEqual([{ isFull: false, message: "" }]);
     for (const sample of [0, 1]) expect((await (await found(sample)).body()).failure?.message).toBe(LONG);
   });
 

@@ -6,6 +6,7 @@ import { ObjectStore, type StoreLocation } from "@whetstone/objects";
 import type { ObjectBucket } from "../object-bucket.ts";
 import { CLAIMS_BUCKET } from "../topology.ts";
 import { type Claim, sha256Hex, verified } from "./claim.ts";
+import { TroubleTeller } from "./store-troubles.ts";
 import { foldersOf, forgetFolder, noteFolder, type StoredFolder } from "./stored-folders.ts";
 
 export interface StoredSize {
@@ -18,6 +19,7 @@ export class StoredBodies {
   readonly #connection: NatsConnection;
   readonly #bucket: ObjectBucket;
   readonly #store: ObjectStore | undefined;
+  readonly #troubles: TroubleTeller;
   #installation: Promise<string> | undefined;
 
   /** @param location  undefined: this process has no store, and says so when it is to use one */
@@ -25,6 +27,7 @@ export class StoredBodies {
     this.#connection = connection;
     this.#bucket = bucket;
     this.#store = location && new ObjectStore(location);
+    this.#troubles = new TroubleTeller(connection);
   }
 
   /** @throws RESOURCE_EXHAUSTED while the store is full, UNAVAILABLE while it fails: to be repeated later */
@@ -34,7 +37,7 @@ export class StoredBodies {
     await noteFolder(this.#bucket, job, { store: store.url, folder });
     const sha256 = sha256Hex(body);
     const name = `${folder}/${sha256}`;
-    await store.put(name, body, signal);
+    await this.#troubles.during(`${store.url}/${name}`, () => store.put(name, body, signal));
     return { name, sha256, size: body.length, store: store.url };
   }
 
