@@ -7,6 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { MODULE_SETTINGS } from "@whetstone/core";
 import { codingCliAgentIn, type RunSandboxed } from "@whetstone/sdk";
 import { canHaveSandboxes } from "@whetstone/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -96,7 +97,9 @@ describe.skipIf(isLeftOut || !canHaveSandboxes)("coding command lines in sandbox
   beforeAll(() => {
     const { hostname: host, port } = new URL(room.gateway.httpUrl);
     const connectGateway = () => connect({ host, port: Number(port), allowHalfOpen: true });
-    commands = new CommandSandboxes({ connectGateway, programFolders: readable(), memoryMiB: 512 });
+    // As much as services give: opencode, which has 250 MiB as a rule, had 512 once on a machine with a load of 12.
+    const memoryMiB = MODULE_SETTINGS.moduleMemoryMib.parse(undefined);
+    commands = new CommandSandboxes({ connectGateway, programFolders: readable(), memoryMiB });
   });
   afterAll(() => commands?.[Symbol.asyncDispose]());
 
