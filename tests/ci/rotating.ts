@@ -202,10 +202,16 @@ export const ROTATING: readonly Stage[] = [
   {
     name: "one machine: jobs over an object store",
     project: "unit",
-    tests: ["tests/faults/object-store.test.ts", "tests/integration/own-data.test.ts"],
-    minutes: 5,
+    tests: [
+      "tests/faults/object-store.test.ts",
+      "tests/faults/stored-episodes.test.ts",
+      "tests/integration/own-data.test.ts",
+    ],
+    minutes: 7,
     paths: [
       "tests/support",
+      "services/libs/messaging/src/claims",
+      "services/libs/objects",
       `${CONTROLLER}/artifacts`,
       `${CONTROLLER}/fleet`,
       `${CONTROLLER}/jobs/deletion`,
