@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ class Order:
 
 
 def main(address: str) -> None:
+    # Of a terminal, which tells all of its processes: the trainer closes the input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     for line in sys.stdin:
         try:
