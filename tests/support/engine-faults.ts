@@ -142,7 +142,7 @@ export const FAULTY_ENGINES: readonly Readonly<Record<string, PlantedFault>>[] =
     },
     "lets answers go on to their end when it is paused": {
       fault: inCalls("POST /pause", (call) => (call.query = call.query.replace("mode=abort", "mode=wait"))),
-      says: { "T10 pause": /mode=abort ends with length/ },
+      says: { "T10 pause": /mode=abort ends with length|a stream goes on .* later|POST \/pause.* no answer within/ },
     },
     "turns requests away while it is paused": {
       fault: turnsAway,

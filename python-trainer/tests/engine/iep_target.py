@@ -147,7 +147,8 @@ async def start_stream(
         chunks = []
         async for chunk in api.stream(prompt, request_id, **params):
             chunks.append(chunk)
-            first.set()
+            if choice(chunk)["token_ids"]:
+                first.set()
         return chunks
 
     task = asyncio.create_task(collect())

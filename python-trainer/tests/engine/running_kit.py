@@ -58,7 +58,9 @@ class RunningAnswer:
     async def _read(self, api: Api, prompt: list[int], request_id: str) -> None:
         async for chunk in api.stream(prompt, request_id, max_tokens=LONG):
             self.chunks.append(chunk)
-            self.begun.set()
+            # A prompt that is not computed yet has empty chunks while others sample.
+            if choice(chunk)["token_ids"]:
+                self.begun.set()
 
 
 class Attempt:
