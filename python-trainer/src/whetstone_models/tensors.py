@@ -2,7 +2,7 @@
 """What a weights folder says of each tensor: where its bytes lie, and their digests. Needs no torch.
 
 blocks.json: `{"bytes":1048576,"tensors":{"model.norm.weight":["<32 hex>", …]}}`, a digest for each block of a tensor's
-bytes, the last one shorter. Only whoever holds another version compares them; what is served is checked whole.
+bytes, the last one shorter. Whoever holds another version compares them, and checks what it fetched of a tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from whetstone_models.errors import ManifestError, WeightsError
 
 BLOCKS = "blocks.json"
 BLOCK_BYTES = 1 << 20
-# Hex digits of a block's digest, the first of its SHA-256: they find what changed, they do not prove anything.
+# Hex digits of a block's digest, the first of its SHA-256.
 _BLOCK_DIGITS = 32
 # A header is small; anything else at its place is no safetensors file.
 _MOST_HEADER = 100 << 20
@@ -57,6 +57,11 @@ class Blocks:
     tensors: dict[str, tuple[str, ...]]
 
 
+def block_digest(block: bytes | memoryview) -> str:
+    """As it stands in blocks.json."""
+    return hashlib.sha256(block).hexdigest()[:_BLOCK_DIGITS]
+
+
 def describe_shard(path: Path) -> tuple[str, list[TensorEntry], dict[str, tuple[str, ...]]]:
     """SHA-256 of a safetensors file, its tensors and their blocks, in one reading. Raises WeightsError.
 
@@ -72,7 +77,7 @@ def describe_shard(path: Path) -> tuple[str, list[TensorEntry], dict[str, tuple[
             tensor, digests = hashlib.sha256(), list[str]()
             for block in _blocks(file, end - begin, path.name):
                 others = [beside.submit(digest.update, block) for digest in (whole, tensor)]
-                digests.append(hashlib.sha256(block).hexdigest()[:_BLOCK_DIGITS])
+                digests.append(block_digest(block))
                 for other in others:
                     other.result()
             blocks[name] = tuple(digests)

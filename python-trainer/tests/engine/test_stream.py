@@ -32,6 +32,7 @@ from stream_kit import (
 
 from whetstone_engine.weights.bases import changed_ranges
 from whetstone_engine.weights.stream import Published, run_ends
+from whetstone_engine.weights.sums import block_sums, copy_checked
 from whetstone_models.errors import ManifestError, ModelError, WeightsError
 from whetstone_models.manifest import read_manifest
 from whetstone_models.tensors import TensorEntry
@@ -101,6 +102,44 @@ async def test_without_a_store_the_served_version_is_the_base(run: RunFolder) ->
         received = fetcher.counters.received_bytes
         assert same_answers(await fetch(fetcher, url, run, 2, served), run.weights(2))
         assert fetcher.counters.received_bytes - received > 8 << 20
+
+
+async def test_what_was_fetched_of_a_tensor_is_checked(run: RunFolder) -> None:
+    change(run, 2, LARGE)
+    entry = next(entry for entry in read_manifest(run.weights(2)).tensors if entry.name == LARGE)
+    async with serving(run) as url, fetching(None) as fetcher:
+        served = await fetch(fetcher, url, run, 1)
+        flip(run.weights(2) / entry.file, entry.offset + entry.size - 9)
+        with pytest.raises(WeightsError, match=f"{LARGE}: content differs from the digest"):
+            await fetch(fetcher, url, run, 2, served)
+        flip(run.weights(2) / entry.file, entry.offset + entry.size - 9)
+        assert same_answers(await fetch(fetcher, url, run, 2, served), run.weights(2))
+
+
+async def test_a_delta_of_a_delta_knows_the_sums_of_all_of_it(run: RunFolder) -> None:
+    for version in (2, 3):
+        change(run, version, LARGE)
+    async with serving(run) as url, fetching(None) as fetcher:
+        held = await fetch(fetcher, url, run, 1)
+        for version in (2, 3):
+            held = await fetch(fetcher, url, run, version, held)
+        assert same_answers(held, run.weights(3))
+        whole = await fetch(fetcher, url, run, 3)
+    assert held.sums == whole.sums
+    assert len(whole.sums[LARGE]) == 8
+
+
+@pytest.mark.parametrize("size", [0, 5, 8, 1000, 4096 + 3])
+def test_a_sum_finds_any_byte_that_is_another(size: int) -> None:
+    source = bytearray(range(256)) * (1 + size // 256)
+    view = memoryview(source)[:size]
+    sums, target = block_sums(view, 1024), memoryview(bytearray(size))
+    assert copy_checked(view, target, 1024, sums)
+    assert target == view
+    for at in range(0, size, 97):
+        view[at] ^= 0x80
+        assert not copy_checked(view, target, 1024, sums)
+        view[at] ^= 0x80
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed", "no blocks"])

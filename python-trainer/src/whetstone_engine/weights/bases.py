@@ -9,6 +9,7 @@ from typing import Protocol
 from whetstone_engine.weights.building import DTYPES, Held, bytes_of
 from whetstone_engine.weights.shards import read_all
 from whetstone_engine.weights.store import TensorStore
+from whetstone_engine.weights.sums import copy_checked
 from whetstone_models.tensors import Blocks, TensorEntry
 
 # A tensor of which more than this share has changed is fetched whole: one request instead of many.
@@ -27,8 +28,11 @@ class Base(Protocol):
         """Whether it has a tensor of that name, type and shape."""
         ...
 
-    def copy(self, entry: TensorEntry, view: memoryview) -> None:
-        """Fills the view with its own bytes of that tensor, which nobody has checked."""
+    def copy(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
+        """Fills the view with its own bytes of that tensor.
+
+        Returns the sums of their blocks, which are those of checked bytes; None: nobody has checked these.
+        """
         ...
 
 
@@ -46,8 +50,12 @@ class ServedBase:
         fits = tuple(tensor.shape) == entry.shape and tensor.dtype == DTYPES[entry.dtype]
         return fits and tensor.device.type == "cpu" and tensor.is_contiguous()
 
-    def copy(self, entry: TensorEntry, view: memoryview) -> None:
-        view[:] = bytes_of(self._held.model.get_parameter(entry.name).data)
+    def copy(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
+        own, sums = bytes_of(self._held.model.get_parameter(entry.name).data), self._held.sums.get(entry.name)
+        if sums is None or self.blocks is None:
+            view[:] = own
+            return None
+        return list(sums) if copy_checked(own, view, self.blocks.bytes, sums) else None
 
 
 class StoredBase:
@@ -62,11 +70,12 @@ class StoredBase:
         own = self._entries.get(entry.name)
         return own is not None and (own.dtype, own.shape) == (entry.dtype, entry.shape) and self._store.has(own.sha256)
 
-    def copy(self, entry: TensorEntry, view: memoryview) -> None:
+    def copy(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
         file = self._store.open(self._entries[entry.name].sha256)
         if file is not None:
             with file:
                 read_all(file, view)
+        return None
 
 
 def changed(base: Base, entry: TensorEntry, theirs: Blocks) -> list[tuple[int, int]] | None:

@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from whetstone_engine.weights.sums import block_sums
 from whetstone_models.config import ModelConfig
 from whetstone_models.errors import WeightsError
 from whetstone_models.folder import fitting
@@ -23,8 +24,11 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 class TensorSource(Protocol):
     """Where the bytes of tensors come from."""
 
-    def read(self, entry: TensorEntry, view: memoryview) -> None:
-        """Fills `view`, which is as long as the tensor. Raises WeightsError unless its digest is the entry's."""
+    def read(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
+        """Fills `view`, which is as long as the tensor. Raises WeightsError unless its bytes are the entry's.
+
+        Returns the sums of its blocks; None: they were not needed.
+        """
         ...
 
 
@@ -36,6 +40,8 @@ class Held:
     digests: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     # Of the same tensors; None: another version cannot be compared with it.
     blocks: Blocks | None = None
+    # Of these blocks, when the tensor was checked; not of tensors that are stored in another type, or on a GPU.
+    sums: Mapping[str, list[int]] = field(default_factory=dict[str, list[int]])
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,10 @@ def build(version: Version, place: Place, source: TensorSource, held: Held | Non
                 whole = shared.get(f"{module_name}.{name}")
                 setattr(module, name, whole if whole is not None else _empty(one.shape, place))
     parameters = dict(model.named_parameters())
+    sums = {name: held.sums[name] for name in unread if held is not None and name in held.sums}
     for entry in read:
-        _fill(parameters[entry.name], entry, source)
-    return Held(model.eval(), {entry.name: (entry.dtype, entry.sha256) for entry in entries}, version.blocks)
+        _fill(parameters[entry.name], entry, source, version.blocks, sums)
+    return Held(model.eval(), {entry.name: (entry.dtype, entry.sha256) for entry in entries}, version.blocks, sums)
 
 
 def _is_held(entry: TensorEntry, held: Held | None) -> bool:
@@ -119,11 +126,16 @@ def _empty(shape: torch.Size, place: Place) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape, dtype=place.dtype, device=place.device), requires_grad=False)
 
 
-def _fill(parameter: Tensor, entry: TensorEntry, source: TensorSource) -> None:
-    """Where the bytes are what the engine computes in, they are read to where they stay."""
+def _fill(
+    parameter: Tensor, entry: TensorEntry, source: TensorSource, blocks: Blocks | None, sums: dict[str, list[int]]
+) -> None:
+    """Where the bytes are what the engine computes in, they are read to where they stay, and summed."""
     stored = DTYPES[entry.dtype]
     if parameter.device.type == "cpu" and parameter.dtype == stored and parameter.is_contiguous():
-        source.read(entry, bytes_of(parameter.data))
+        view = bytes_of(parameter.data)
+        found = source.read(entry, view)
+        if blocks is not None:
+            sums[entry.name] = block_sums(view, blocks.bytes) if found is None else found
         return
     buffer = torch.empty(entry.shape, dtype=stored)
     source.read(entry, bytes_of(buffer))

@@ -32,7 +32,7 @@ class ShardFolder:
     ) -> None:
         self._stack.close()
 
-    def read(self, entry: TensorEntry, view: memoryview) -> None:
+    def read(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
         """As TensorSource.read. Raises OSError, too."""
         file = self._files.get(entry.file)
         if file is None:

@@ -3,7 +3,7 @@
 
 In this order: the served model has it (`building`), the store has it, there is another version of it and some blocks
 differ (`bases`), all of it is fetched: with other engines (`group`), or over HTTP. Whatever way it came, it is checked
-whole before it counts.
+before it counts: whole, or the blocks that were fetched where the rest is memory that was checked and is as it was.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from whetstone_engine.weights.bases import Base, changed
 from whetstone_engine.weights.group import Received
 from whetstone_engine.weights.shards import PART_BYTES, differs, read_checked
 from whetstone_engine.weights.store import TensorStore
+from whetstone_engine.weights.sums import block_sum, block_sums
 from whetstone_models.errors import ManifestError
 from whetstone_models.manifest import MANIFEST, Manifest, parse_manifest
-from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, parse_blocks
+from whetstone_models.tensors import BLOCKS, Blocks, TensorEntry, block_digest, parse_blocks
 from whetstone_store.process_group import GroupError
 from whetstone_store.transfer import Transfer, TransferError
 
@@ -102,10 +103,14 @@ class StreamedTensors:
         # Bytes that came by broadcast, so far.
         self.broadcast = 0
 
-    def read(self, entry: TensorEntry, view: memoryview) -> None:
+    def read(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
         """As TensorSource.read. Raises TransferError, and OSError when the store's disk is full."""
-        if self._from_store(entry, view) or any(self._from_base(base, entry, view) for base in self._bases):
-            return
+        if self._from_store(entry, view):
+            return None
+        for base in self._bases:
+            sums = self._from_base(base, entry, view)
+            if sums is not None:
+                return sums
         digest = hashlib.sha256()
         with self._writing(entry) as file:
             for part in self._parts(entry, view):
@@ -114,6 +119,7 @@ class StreamedTensors:
                     write_all(file, part)
             if digest.hexdigest() != entry.sha256:
                 raise differs(entry, f"{self._transfer.url}/{entry.file}")
+        return None
 
     def finish(self) -> None:
         """Of a group: takes part in what others still get, and leaves it."""
@@ -165,20 +171,37 @@ class StreamedTensors:
         self._store.discard(entry.sha256)
         return False
 
-    def _from_base(self, base: Base, entry: TensorEntry, view: memoryview) -> bool:
-        """False: it does not have enough of it, or the result is not what was published."""
+    def _from_base(self, base: Base, entry: TensorEntry, view: memoryview) -> list[int] | None:
+        """The sums of its blocks. None: it does not have enough of it, or the result is not what was published."""
         ranges = changed(base, entry, self._offer.blocks)
         if ranges is None:
-            return False
-        base.copy(entry, view)
+            return None
+        sums = base.copy(entry, view)
         for begin, end in ranges:
             self._transfer.read(entry.file, entry.offset + begin, view[begin:end], 0)
-        if hashlib.sha256(view).hexdigest() != entry.sha256:
-            return False
-        with self._writing(entry) as file:
-            if file is not None:
-                write_all(file, view)
-        return True
+        sums = self._checked_whole(entry, view) if sums is None else self._checked(entry, view, ranges, sums)
+        if sums is not None:
+            with self._writing(entry) as file:
+                if file is not None:
+                    write_all(file, view)
+        return sums
+
+    def _checked_whole(self, entry: TensorEntry, view: memoryview) -> list[int] | None:
+        is_right = hashlib.sha256(view).hexdigest() == entry.sha256
+        return block_sums(view, self._offer.blocks.bytes) if is_right else None
+
+    def _checked(
+        self, entry: TensorEntry, view: memoryview, ranges: Sequence[tuple[int, int]], sums: list[int]
+    ) -> list[int] | None:
+        """Blocks outside of `ranges` have been checked when the base was, and have its digests. Changes `sums`."""
+        size, digests = self._offer.blocks.bytes, self._offer.blocks.tensors[entry.name]
+        for begin, end in ranges:
+            for at in range(begin, end, size):
+                block = view[at : min(at + size, end)]
+                if block_digest(block) != digests[at // size]:
+                    return None
+                sums[at // size] = block_sum(block)
+        return sums
 
     def _is_near(self, entry: TensorEntry) -> bool:
         """Whether it is expected not to be fetched whole."""
