@@ -174,3 +174,9 @@ function parsed(text: string): unknown {
 export function shown(body: unknown): string {
   return (typeof body === "string" ? body : (JSON.stringify(body) ?? "nothing")).slice(0, 160);
 }
+
+/** What an answer's error object says. */
+export function messageOf(body: unknown): string {
+  const { error } = (body ?? {}) as { error?: { message?: unknown } };
+  return typeof error?.message === "string" ? error.message : shown(body);
+}

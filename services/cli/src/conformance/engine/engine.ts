@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** An engine as one check sees it: the calls of the protocol by name, each of which fails where the engine refuses it. */
 import { sleep } from "@whetstone/core";
-
+import { Skipped } from "../run-checks.ts";
 import { type Answer, readAnswer } from "./answer.ts";
-import { type EngineApi, type Reply, shown } from "./engine-api.ts";
+import { type EngineApi, messageOf, type Reply, shown } from "./engine-api.ts";
 import { metricSum } from "./metric-text.ts";
 import { RunningAnswer } from "./running-answer.ts";
 
@@ -89,7 +89,11 @@ export class Engine {
   async pause(mode: PauseMode = "abort", clearCache = true): Promise<void> {
     // It may wait for whole answers.
     const timeoutMs = mode === "wait" ? this.settings.loadTimeoutMs : undefined;
-    await this.ok(`/pause?mode=${mode}&clear_cache=${clearCache}`, undefined, timeoutMs);
+    const path = `/pause?mode=${mode}&clear_cache=${clearCache}` as const;
+    const { status, body } = await this.api.post(path, undefined, timeoutMs);
+    // A switch never needs it (STRICT); an engine without labels for each token must not have it.
+    if (mode === "keep" && status === 501) throw new Skipped(`it refuses to pause with mode=keep: ${messageOf(body)}`);
+    if (status !== 200) throw new Error(`POST ${path} answered ${status}: ${shown(body)}`);
   }
 
   async resume(): Promise<void> {

@@ -2,7 +2,7 @@
 /** Looks at an engine before it is checked: whether it is one, whether it may be disturbed, and how fast it samples. */
 import { CliError, EXIT } from "../../cli-error.ts";
 import { type Answer, readAnswer } from "./answer.ts";
-import { CallError, type EngineApi, type Reply, shown } from "./engine-api.ts";
+import { CallError, type EngineApi, messageOf, type Reply, shown } from "./engine-api.ts";
 import type { EngineFacts, Fields } from "./engine.ts";
 import { metricSum } from "./metric-text.ts";
 
@@ -104,11 +104,6 @@ async function endWhatRuns(api: EngineApi): Promise<void> {
 
 function isError(body: unknown, type: string): boolean {
   return (body as { error?: Fields } | undefined)?.error?.["type"] === type;
-}
-
-function messageOf(body: unknown): string {
-  const message = (body as { error?: Fields } | undefined)?.error?.["message"];
-  return typeof message === "string" ? message : shown(body);
 }
 
 /** In its own tokens, so that they are of its vocabulary. Where it has no /tokenize, a check says so; these go anywhere. */
