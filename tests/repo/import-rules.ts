@@ -143,8 +143,11 @@ export const FOLDERS: Record<string, Record<string, readonly string[]>> = {
     peers: [".", "completion"],
     handover: [".", "completion", "peers", "sessions"],
     http: ["completion", "dialects", "dialects/*", "fleet", "handover", "peers", "served", "sessions"],
-    proxy: ["fleet", "http", "proxy/weights"],
-    "proxy/weights": ["http"],
+    proxy: ["fleet", "http", "proxy/engines", "proxy/weights", "proxy/wire"],
+    "proxy/engines": ["proxy/sglang", "proxy/wire"],
+    "proxy/sglang": ["proxy/wire"],
+    "proxy/weights": ["http", "proxy/wire"],
+    "proxy/wire": ["http"],
   },
   cli: {
     artifacts: [".", "connect"],

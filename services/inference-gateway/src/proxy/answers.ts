@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What vLLM's answers lack. Answers of another form pass as they are. */
+/** What an engine's answers lack. Answers of another form pass as they are. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -46,6 +46,8 @@ function metricsOf({ bytes, seconds, resumed }: WeightCounters): string {
 interface Card {
   /** The folder that the engine was started with. */
   readonly root?: string;
+  /** Where what stands before the engine has said it. */
+  readonly modalities?: readonly string[];
 }
 
 /** What each model takes, in `modalities`: the config in its folder says so. */
@@ -57,7 +59,8 @@ async function withModalities(text: string): Promise<string> {
   return JSON.stringify({ ...list, data });
 }
 
-async function modalitiesOf({ root = "" }: Card): Promise<readonly string[]> {
+async function modalitiesOf({ root = "", modalities }: Card): Promise<readonly string[]> {
+  if (modalities) return modalities;
   const config = parse(await readFile(join(root, "config.json"), "utf8").catch(() => "{}"));
   const sees = typeof config === "object" && config !== null && "vision_config" in config;
   return sees ? ["text", "image"] : ["text"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands before an engine that is not ours (vLLM) in the same pod: the engine listens on the pod's loopback alone, and this
+// Stands before an engine that is not ours (vLLM, SGLang) in the same pod: the engine listens on the pod's loopback alone, and this
 // is what the network reaches. Data port: sampling. Control port: all of IEP/1, for the leading controller.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -12,6 +12,7 @@ import { openTls, type Role, type TlsIdentity } from "@whetstone/tls";
 import { Pool } from "undici";
 import { rolesOnly } from "../http/https.ts";
 import type { ProxyConfig } from "./config.ts";
+import { FoundEngine } from "./engines/found-engine.ts";
 import { Forwarder } from "./forwarder.ts";
 import type { Port } from "./rules.ts";
 import { OwnModels } from "./weights/own-models.ts";
@@ -37,10 +38,11 @@ export async function startProxy(config: ProxyConfig, { logger }: { logger: Logg
   stack.defer(() => pool.destroy());
   const location = storeLocation(config, process.env);
   const [fetcher, models] = [fetcherOf(config, location, tls), modelsOf(config, tls, stack)];
-  // vLLM starts after this, and needs its model.
+  // The engine starts after this, and needs its model.
   if (models && config.modelPath !== undefined) await models.bring(config.modelPath, AbortSignal.timeout(MODEL_MS));
   const store = (fetcher && location?.url) ?? "";
-  const forwarder = new Forwarder(pool, { logger, sources: { fetcher, models }, store });
+  const engine = new FoundEngine(pool, config.engineKind, logger);
+  const forwarder = new Forwarder(engine, { logger, sources: { fetcher, models }, store });
   const serve = async (port: Port, at: number, identity: TlsIdentity | undefined): Promise<string> => {
     const server = listenerOf(
       identity,

@@ -15,6 +15,8 @@ export const ProxyConfigSchema = z.strictObject({
   healthPort: portSetting(),
   /** The engine, on this machine's loopback. */
   engineUrl: z.string().regex(/^http:\/\/\S+$/, 'must be "http://127.0.0.1:<port>"'),
+  /** What it speaks. Default: as it turns out when it answers. */
+  engineKind: z.enum(["auto", "vllm", "sglang"]).default("auto"),
   /** Where fetched weights are kept, up to twice their size; the engine sees it under the same path. Absent: nothing is fetched. */
   weightsDir: z.string().min(1).optional(),
   /** Of jobs with weights.transport objectStore. */

@@ -2,39 +2,29 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { WhetstoneError } from "@whetstone/core";
 import type { Logger } from "@whetstone/telemetry";
-import type { Pool } from "undici";
 import { EpochFence } from "../fleet/epoch-fence.ts";
 import type { Refusal } from "../http/refusal.ts";
 import { AMENDED, withOurs } from "./answers.ts";
-import { isSteering, type Port, refusalOf, weightLoadOf } from "./rules.ts";
+import { isSteering, type Port, refusalOf } from "./rules.ts";
 import { WeightGuard, type WeightSources } from "./weights/weight-guard.ts";
+import type { EngineBehind } from "./wire/engine-behind.ts";
+import { EPOCH, leaving, refuse, RefusedCall, textOf } from "./wire/http-parts.ts";
+import { weightLoadOf } from "./wire/weight-load.ts";
 
 /** Of a control call; sampling may be long. */
 const MAX_CONTROL_BODY = 1 << 20;
-const EPOCH = "whetstone-epoch";
-/** Of one connection; they come back to the pool before the engine closes them (5 s). */
-const HOP_BY_HOP = new Set([
-  "connection",
-  "keep-alive",
-  "transfer-encoding",
-  "upgrade",
-  "te",
-  "trailer",
-  "host",
-  EPOCH,
-]);
 
 /** Lets calls through to the engine, or says why not. */
 export class Forwarder {
-  readonly #pool: Pool;
+  readonly #engine: EngineBehind;
   readonly #logger: Logger;
   readonly #fence = new EpochFence();
   readonly #weights: WeightGuard;
   readonly #ours: Parameters<typeof withOurs>[2];
 
-  constructor(pool: Pool, { logger, sources, store }: ForwarderOptions) {
-    this.#pool = pool;
-    this.#weights = new WeightGuard(pool, sources);
+  constructor(engine: EngineBehind, { logger, sources, store }: ForwarderOptions) {
+    this.#engine = engine;
+    this.#weights = new WeightGuard(engine, sources);
     this.#ours = { store, counters: sources.fetcher?.counters };
     this.#logger = logger;
   }
@@ -44,9 +34,9 @@ export class Forwarder {
     const path = url.split("?", 1)[0] ?? "/";
     try {
       const refusal = refusalOf(port, method, path) ?? this.#stale(request, method, path);
-      if (refusal) return refuse(response, refusal);
+      if (refusal) return void refuse(response, refusal);
       if (AMENDED.has(path)) return await this.#tell(url, response);
-      if (!isSteering(method, path)) return void (await this.#forward(request, response, request));
+      if (!isSteering(method, path)) return void (await this.#engine.answer({ request, response, body: request }));
       await this.#steer(path, request, response);
     } catch (error) {
       this.#failed(response, path, error);
@@ -55,19 +45,17 @@ export class Forwarder {
 
   /** The engine's answer, with what it does not say. */
   async #tell(url: string, response: ServerResponse): Promise<void> {
-    const { statusCode, headers, body } = await this.#pool.request({ path: url, method: "GET" });
+    const { status, type, text } = await this.#engine.tell(url);
     const path = url.split("?", 1)[0] ?? "/";
-    const text = await withOurs(path, await body.text(), this.#ours);
-    const type = String(headers["content-type"] ?? "application/json");
-    response.writeHead(statusCode, { "content-type": type }).end(text);
+    response.writeHead(status, { "content-type": type }).end(await withOurs(path, text, this.#ours));
   }
 
   async #steer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await textOf(request);
+    const body = await textOf(request, MAX_CONTROL_BODY);
     if (path === "/stage_weights") return await this.#stage(body, response);
     if (path === "/collective_rpc") return await this.#load(body, request, response);
     const refusal = this.#weights.refuses(path);
-    return refusal ? refuse(response, refusal) : void (await this.#forward(request, response, body));
+    return void (refusal ? refuse(response, refusal) : await this.#engine.answer({ request, response, body }));
   }
 
   async #stage(body: string, response: ServerResponse): Promise<void> {
@@ -77,7 +65,7 @@ export class Forwarder {
     const fetched = (this.#ours.counters?.bytes ?? 0) - before;
     if (refusal) {
       this.#logger.warn("weights_refused", { seconds, fetched, reason: refusal.message });
-      return refuse(response, refusal);
+      return void refuse(response, refusal);
     }
     this.#logger.info("weights_staged", { seconds, fetched });
     response.writeHead(200, { "content-type": "application/json" }).end('{"success":true}');
@@ -85,13 +73,13 @@ export class Forwarder {
 
   async #load(body: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const load = weightLoadOf(body);
-    if (!load) return refuse(response, ONLY_LOADS);
+    if (!load) return void refuse(response, ONLY_LOADS);
     const folder = await this.#weights.folderOf(load.path);
-    if (typeof folder !== "string") return refuse(response, folder);
+    if (typeof folder !== "string") return void refuse(response, folder);
     // Reading a folder takes a while, in which another controller may have come to lead.
     const refusal = this.#stale(request, "POST", "/collective_rpc");
-    if (refusal) return refuse(response, refusal);
-    await this.#weights.loading(() => this.#forward(request, response, load.at(folder)));
+    if (refusal) return void refuse(response, refusal);
+    await this.#weights.loading(() => this.#engine.answer({ request, response, body: load.at(folder) }));
   }
 
   #stale(request: IncomingMessage, method: string, path: string): Refusal | undefined {
@@ -106,39 +94,11 @@ export class Forwarder {
     }
   }
 
-  /** A caller that leaves ends the engine's request (I9). @returns the engine's status. */
-  async #forward(request: IncomingMessage, response: ServerResponse, body: IncomingMessage | string): Promise<number> {
-    const signal = leaving(response);
-    const { method = "GET", url: path = "/" } = request;
-    const sent = method === "GET" ? null : body;
-    const { "content-length": length, ...rest } = endToEnd(request.headers);
-    // A whole body is counted anew: it may be another one.
-    const headers = typeof body === "string" || length === undefined ? rest : { ...rest, "content-length": length };
-    // After a 500 vLLM closes the connection of a control call without saying so: nobody may use it again.
-    const reset = typeof body === "string";
-    const options = {
-      path,
-      method: method as "GET",
-      headers,
-      body: sent,
-      reset,
-      signal,
-      opaque: response,
-    };
-    let status = 0;
-    await this.#pool.stream(options, ({ statusCode, headers: answered, opaque }) => {
-      const target = opaque;
-      status = statusCode;
-      target.writeHead(statusCode, endToEnd(answered));
-      return target;
-    });
-    return status;
-  }
-
   #failed(response: ServerResponse, path: string, error: unknown): void {
     if (response.destroyed) return;
     this.#logger.debug("engine_call_failed", { path, error });
     if (response.headersSent) response.destroy();
+    else if (error instanceof RefusedCall) refuse(response, error.refusal);
     else refuse(response, { status: 503, type: "ServiceUnavailable", message: "the engine does not answer" });
   }
 }
@@ -159,36 +119,4 @@ export interface ForwarderOptions {
   readonly sources: WeightSources;
   /** The object store that versions are read from; "": none. */
   readonly store: string;
-}
-
-/** Ends with the caller's connection. */
-function leaving(response: ServerResponse): AbortSignal {
-  const gone = new AbortController();
-  response.once("close", () => gone.abort());
-  return gone.signal;
-}
-
-/** vLLM's error object. */
-function refuse(response: ServerResponse, { status, type, message }: Refusal): void {
-  const body = JSON.stringify({ error: { message, type, param: null, code: status } });
-  response.writeHead(status, { "content-type": "application/json" }).end(body);
-}
-
-function endToEnd(headers: Record<string, string | string[] | undefined>): Record<string, string | string[]> {
-  const kept = Object.entries(headers).filter((entry): entry is [string, string | string[]] => {
-    return entry[1] !== undefined && !HOP_BY_HOP.has(entry[0]);
-  });
-  return Object.fromEntries(kept);
-}
-
-async function textOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_CONTROL_BODY)
-      throw new WhetstoneError("INVALID_ARGUMENT", "the body of a control call is too large");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Gate, WhetstoneError } from "@whetstone/core";
-import type { Pool } from "undici";
 import { z } from "zod";
 import type { Refusal } from "../../http/refusal.ts";
+import type { EngineBehind } from "../wire/engine-behind.ts";
+import { parsedJson } from "../wire/http-parts.ts";
 import { broken } from "./manifest.ts";
 import type { OwnModels } from "./own-models.ts";
 import type { WeightFetcher } from "./weight-fetcher.ts";
@@ -32,7 +33,7 @@ interface Staged {
  * nobody resumes an engine whose load has failed, since it then has no model and its next request ends it.
  */
 export class WeightGuard {
-  readonly #engine: Pool;
+  readonly #engine: EngineBehind;
   readonly #fetcher: WeightFetcher | undefined;
   readonly #models: OwnModels | undefined;
   /** Versions are staged one at a time. */
@@ -42,7 +43,7 @@ export class WeightGuard {
   #failed = false;
 
   /** @param sources  of versions and of models that were pushed; without them only folders that the engine sees are loaded */
-  constructor(engine: Pool, { fetcher, models }: WeightSources) {
+  constructor(engine: EngineBehind, { fetcher, models }: WeightSources) {
     this.#engine = engine;
     this.#fetcher = fetcher;
     this.#models = models;
@@ -50,7 +51,7 @@ export class WeightGuard {
 
   /** Fetches and checks a version while the engine samples on, so that its pause does not wait for it. */
   async stage(body: string, signal: AbortSignal): Promise<Refusal | undefined> {
-    const { data: call, error } = StageSchema.safeParse(jsonOf(body));
+    const { data: call, error } = StageSchema.safeParse(parsedJson(body));
     if (error) return badCall(error);
     const { weights_path: path, stream } = call;
     const fetcher = this.#fetcher;
@@ -66,7 +67,7 @@ export class WeightGuard {
 
   /** The folder of a version that may be loaded now. Nothing of the engine is changed by a refusal. */
   async folderOf(path: string): Promise<string | Refusal> {
-    if ((await this.#ask<{ is_paused?: boolean }>("/is_paused")).is_paused !== true) return NOT_PAUSED;
+    if (!(await this.#engine.isPaused())) return NOT_PAUSED;
     const staged = this.#staged?.path === path ? this.#staged : undefined;
     const folder = staged?.folder ?? path;
     const refusal = await refusing("reload_weights", async () => {
@@ -88,24 +89,9 @@ export class WeightGuard {
   }
 
   async #check(folder: string, { isFetched }: { readonly isFetched: boolean }): Promise<void> {
-    this.#served ??= await readShapes(await this.#model());
+    this.#served ??= await readShapes(await this.#engine.modelFolder());
     if (!isFetched) await verifyFiles(folder);
     await checkTensors(folder, this.#served);
-  }
-
-  /** The folder that the engine was started with. */
-  async #model(): Promise<string> {
-    const { data } = await this.#ask<{ data?: { root?: string }[] }>("/v1/models");
-    return data?.[0]?.root ?? "";
-  }
-
-  async #ask<T>(path: string): Promise<T> {
-    const { statusCode, body } = await this.#engine.request({ path, method: "GET" }).catch((cause: unknown) => {
-      throw new WhetstoneError("UNAVAILABLE", `GET ${path}: the engine does not answer`, { cause });
-    });
-    const text = await body.text();
-    if (statusCode !== 200) throw new WhetstoneError("UNAVAILABLE", `GET ${path} answered ${statusCode}: ${text}`);
-    return JSON.parse(text) as T;
   }
 }
 
@@ -117,14 +103,6 @@ async function refusing(what: string, work: () => Promise<void>): Promise<Refusa
     const { code, message } = WhetstoneError.from(error);
     if (code === "UNAVAILABLE") throw error;
     return { status: 500, type: "InternalServerError", message: `${what}: ${message}` };
-  }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
   }
 }
 
