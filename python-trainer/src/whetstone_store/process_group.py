@@ -46,6 +46,8 @@ class Membership:
     size: int
     # "nccl" or "gloo".
     backend: str
+    # By NCCL: the GPU that its bytes go through.
+    device: torch.device | str = "cuda"
 
 
 def gpu_of(device: torch.device | str) -> str:
@@ -83,7 +85,7 @@ class ProcessGroup:
     def __init__(self, store: TCPStore, member: Membership, stopped: Callable[[], bool] = lambda: False) -> None:
         """Waits for the other ranks. `stopped` is asked while it waits for a broadcast. Raises GroupError."""
         self._stopped, self._store, self._member = stopped, store, member
-        self._device = torch.device("cuda" if member.backend == "nccl" else "cpu")
+        self._device = torch.device(member.device if member.backend == "nccl" else "cpu")
         try:
             self._say("here")
             self._hear("here")

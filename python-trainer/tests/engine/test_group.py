@@ -16,6 +16,7 @@ import pytest
 import torch
 from stream_kit import LARGE, PLACE, change, fetch, fetching, make_run, published, same_answers, serving, weight_bytes
 
+from whetstone_engine.weights.building import Place
 from whetstone_engine.weights.fetcher import Fetcher
 from whetstone_models.errors import WeightsError
 from whetstone_models.folder import WeightsForm, load_model, save_weights
@@ -163,6 +164,16 @@ async def test_small_changes_and_other_jobs_have_no_group(run: RunFolder) -> Non
     async with serving(run) as url, engines(1) as (fetcher,):
         assert same_answers(await fetch(fetcher, url, run, 1), run.weights(1))
         assert fetcher.counters.broadcast_bytes == 0
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NCCL needs a GPU for each rank, and there are not two")
+async def test_by_nccl_where_there_are_two_gpus(run: RunFolder) -> None:
+    async with serving(run, groups=WeightGroups("127.0.0.1")) as url, engines(1) as (fetcher,):
+        held = await fetcher.fetch(published(url, run, 1), Place(torch.float32, "cuda:1"), None)
+    assert fetcher.counters.broadcast_bytes == weight_bytes(run, 1)
+    whole = load_model(run.weights(1))
+    for name, one in held.model.named_parameters():
+        assert torch.equal(one.cpu(), whole.get_parameter(name)), name
 
 
 @pytest.mark.parametrize(

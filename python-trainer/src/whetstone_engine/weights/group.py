@@ -102,7 +102,7 @@ def join(
         if met is None:
             return None
         tensors = [listed[index] for index in met["tensors"]]
-        member = Membership(met["host"], met["port"], met["rank"], met["size"], met["backend"])
+        member = Membership(met["host"], met["port"], met["rank"], met["size"], met["backend"], device)
         group = ProcessGroup(join_store(member.host, member.port), member, lambda: transfer.is_stopped)
     except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError, GroupError) as error:
         log.warning("weight_group_missed", extra={"url": origin.url, "reason": repr(error)})
