@@ -87,7 +87,7 @@ export class EngineControl implements AsyncDisposable {
     const stream = isStreamed && { stream: { url: `${url}/v${policyVersion}`, manifest_digest: manifestDigest } };
     const isStaged = (await this.#call(call, signal, { weights_path: path, ...stream })) !== undefined;
     if (isStreamed && !isStaged) {
-      const how = url.startsWith("s3:") ? "objectStore" : "stream, as group,";
+      const how = url.startsWith("s3:") ? "objectStore" : "stream";
       const message = `engine ${this.#url} cannot fetch weights: weights.transport.${how} needs engines of profile pytorch, or of vllm with a folder for what they fetch (engine.weightsVolume); use folder`;
       throw new WhetstoneError("ENGINE_FAILED", message, { retry: "never" });
     }
