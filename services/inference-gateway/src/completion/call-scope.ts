@@ -9,6 +9,8 @@ import type { ApiError } from "./api-error.ts";
 export class CallScope {
   #reason: ApiError | undefined;
   #listener: (() => void) | undefined;
+  /** What the call waits for, as people are told when its deadline has passed. */
+  waitsFor = "its prompt to be read";
 
   /** Why the call ended early; undefined: it has not. */
   get reason(): ApiError | undefined {

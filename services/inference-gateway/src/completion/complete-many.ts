@@ -19,6 +19,7 @@ export async function completeMany(
   call: CompletionCall,
   { n, scope, onPieceOf }: Many,
 ): Promise<Completion[]> {
+  scope.waitsFor = `its ${n} answers`;
   const scopes = Array.from({ length: n }, () => new CallScope());
   scope.onCancel(() => {
     for (const own of scopes) if (scope.reason) own.cancel(scope.reason);

@@ -115,8 +115,10 @@ export async function generate(
   const answer = emptyGeneration(call);
   const run: Run = { deps, call, answer, scope, sink };
   for (let failures = 0; ;) {
+    scope.waitsFor = "an engine that has room and takes calls";
     const acquired = deps.fleet.acquire(wantOf(call, answer), scope);
     const lease = acquired instanceof Promise ? await acquired : acquired;
+    scope.waitsFor = `an answer of engine ${lease.engine.id}`;
     const problem = await runAttempt(run, lease);
     if (startsOver(call)) takeAllOrNothing(run, problem);
     if (sink?.enough !== undefined) return cutAfter(answer, sink.enough);

@@ -65,7 +65,7 @@ export class Exchange {
     try {
       const timeoutMs = timeoutOf(request, this.#context.requestTimeoutMs);
       timer = setTimeout(() => {
-        scope.cancel(tooLate(timeoutMs));
+        scope.cancel(tooLate(timeoutMs, scope.waitsFor));
       }, timeoutMs);
       const body = parseJsonBody(this.#context, request);
       const access = accessOf(this.#context, request);
@@ -161,8 +161,8 @@ export function errorFormAt(exchanges: readonly Exchange[]): (path: string) => E
 
 const CLIENT_LEFT = new ApiError("CANCELLED", "client_closed_request", "the client closed the connection");
 
-function tooLate(timeoutMs: number): ApiError {
-  const message = `no answer within ${timeoutMs} ms (header x-whetstone-timeout-ms)`;
+function tooLate(timeoutMs: number, waitedFor: string): ApiError {
+  const message = `no answer within ${timeoutMs} ms (header x-whetstone-timeout-ms); the call waited for ${waitedFor}`;
   return new ApiError("DEADLINE_EXCEEDED", "deadline_exceeded", message, { retryAfterS: 1 });
 }
 

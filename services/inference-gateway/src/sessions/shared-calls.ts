@@ -44,6 +44,7 @@ export class SharedCalls {
       return Promise.reject(keyReused(key));
     const shared = known && !known.scope.reason ? known : this.#begin(key, body, start);
     shared.waiting++;
+    scope.waitsFor = "the answer that its idempotency key shares";
     return new Promise((resolve, reject) => {
       scope.onCancel(() => {
         const reason = scope.reason ?? keyReused(key);
