@@ -42,7 +42,7 @@ afterAll(async () => {
 });
 
 async function submit(name: string): Promise<void> {
-  await jobs.submitJob({ spec: fromJson(JobSpecSchema, changingJob(name, runtime.model, STEPS, { group: {} })) });
+  await jobs.submitJob({ spec: fromJson(JobSpecSchema, changingJob(name, runtime.model, STEPS, { broadcast: {} })) });
 }
 
 it("brings each version to both engines by one broadcast", async () => {

@@ -54,7 +54,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--weights-group",
         metavar="ADDRESS",
         default=environment.get("WHETSTONE_WEIGHTS_GROUP", ""),
-        help="this machine's address for engines, for jobs with weights.transport group: broadcasts by NCCL or gloo, "
+        help="this machine's address for engines, for jobs with weights.transport broadcast: by NCCL or gloo, "
         "at free ports and not encrypted; needs --weights-port. Default: there are none",
     )
     add_store_options(parser)

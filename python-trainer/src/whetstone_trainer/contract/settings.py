@@ -80,8 +80,8 @@ class PublishedForm:
     dtype: str = "float32"
     # Most bytes of tensors in a file.
     shard_bytes: int = 1 << 30
-    # How engines come by them: "folder" (they read the run folder), "stream" (from the trainer), "group" (from the
-    # trainer by broadcast) or "object_store".
+    # How engines come by them: "folder" (they read the run folder), "stream" (from the trainer), "broadcast" (from
+    # the trainer, several engines at once) or "object_store".
     transport: str = "folder"
 
 

@@ -105,7 +105,7 @@ class JobRun:
         self._copies = CheckpointCopies(self._stored) if self._stored else None
         # What engines fetch versions below; empty: they read the run folder.
         self._url = self._stored.url if self._stored else ""
-        if settings.published.transport in ("stream", "group"):
+        if settings.published.transport in ("stream", "broadcast"):
             self._url = f"{places.url}/weights/{job_uid}"
         if self._custom is not None:
             try_custom(self._custom, options)
@@ -133,7 +133,7 @@ class JobRun:
 
     def served(self) -> ServedRun:
         """For engines that fetch its versions."""
-        return ServedRun(self.job_uid, self.folder, self.settings.published.transport == "group")
+        return ServedRun(self.job_uid, self.folder, self.settings.published.transport == "broadcast")
 
     @property
     def step(self) -> int:

@@ -287,9 +287,9 @@ def _require_place(transport: str, places: WeightPlaces) -> None:
     if transport == "stream" and not places.url:
         reason = "this trainer serves no weights: start it with --weights-port, or use folder"
         raise SettingsError("weights.transport.stream", reason)
-    if transport == "group" and not (places.url and places.has_groups):
+    if transport == "broadcast" and not (places.url and places.has_groups):
         reason = "this trainer forms no groups: start it with --weights-port and --weights-group, or use stream"
-        raise SettingsError("weights.transport.group", reason)
+        raise SettingsError("weights.transport.broadcast", reason)
     if transport == "object_store" and places.store is None:
         reason = "this trainer has no object store: start it with --object-store, or use folder or stream"
         raise SettingsError("weights.transport.objectStore", reason)

@@ -105,7 +105,9 @@ class WeightsServer:
             return found
         run, folder, _ = found
         if self._groups is None or not run.in_groups:
-            return web.Response(status=404, text="the trainer has no --weights-group, or its job no transport group")
+            return web.Response(
+                status=404, text="the trainer has no --weights-group, or its job no transport broadcast"
+            )
         try:
             body = json.loads(await request.read())
             indices, gpu = [int(index) for index in body["tensors"]], str(body["gpu"])

@@ -530,7 +530,7 @@ class Loop(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., batch_groups: _Optional[int] = ..., max_policy_lag: _Optional[int] = ..., checkpoint_every: _Optional[int] = ..., checkpoints_kept: _Optional[int] = ..., group_policy: _Optional[_Union[GroupPolicy, _Mapping]] = ..., deadline_policy: _Optional[_Union[DeadlinePolicy, str]] = ..., on_mismatch: _Optional[_Union[MismatchPolicy, str]] = ..., mismatch_bound: _Optional[float] = ..., mismatch_share: _Optional[float] = ...) -> None: ...
 
 class WeightTransport(_message.Message):
-    __slots__ = ("folder", "stream", "object_store", "group")
+    __slots__ = ("folder", "stream", "object_store", "broadcast")
     class Folder(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
@@ -540,18 +540,18 @@ class WeightTransport(_message.Message):
     class ObjectStore(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
-    class Group(_message.Message):
+    class Broadcast(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     OBJECT_STORE_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
     folder: WeightTransport.Folder
     stream: WeightTransport.Stream
     object_store: WeightTransport.ObjectStore
-    group: WeightTransport.Group
-    def __init__(self, folder: _Optional[_Union[WeightTransport.Folder, _Mapping]] = ..., stream: _Optional[_Union[WeightTransport.Stream, _Mapping]] = ..., object_store: _Optional[_Union[WeightTransport.ObjectStore, _Mapping]] = ..., group: _Optional[_Union[WeightTransport.Group, _Mapping]] = ...) -> None: ...
+    broadcast: WeightTransport.Broadcast
+    def __init__(self, folder: _Optional[_Union[WeightTransport.Folder, _Mapping]] = ..., stream: _Optional[_Union[WeightTransport.Stream, _Mapping]] = ..., object_store: _Optional[_Union[WeightTransport.ObjectStore, _Mapping]] = ..., broadcast: _Optional[_Union[WeightTransport.Broadcast, _Mapping]] = ...) -> None: ...
 
 class PublishedWeights(_message.Message):
     __slots__ = ("dtype", "shard_mib", "transport")

@@ -1182,10 +1182,10 @@ export declare type WeightTransport = Message<"whetstone.jobs.v1.WeightTransport
     case: "objectStore";
   } | {
     /**
-     * @generated from field: whetstone.jobs.v1.WeightTransport.Group group = 4;
+     * @generated from field: whetstone.jobs.v1.WeightTransport.Broadcast broadcast = 4;
      */
-    value: WeightTransport_Group;
-    case: "group";
+    value: WeightTransport_Broadcast;
+    case: "broadcast";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1245,16 +1245,16 @@ export declare const WeightTransport_ObjectStoreSchema: GenMessage<WeightTranspo
  * NCCL where the trainer and all of them have GPUs of their own, gloo elsewhere. What a group does not bring goes over HTTP.
  * Needs a trainer that was started with --weights-group, too. Engines of profile vllm fetch over HTTP.
  *
- * @generated from message whetstone.jobs.v1.WeightTransport.Group
+ * @generated from message whetstone.jobs.v1.WeightTransport.Broadcast
  */
-export declare type WeightTransport_Group = Message<"whetstone.jobs.v1.WeightTransport.Group"> & {
+export declare type WeightTransport_Broadcast = Message<"whetstone.jobs.v1.WeightTransport.Broadcast"> & {
 };
 
 /**
- * Describes the message whetstone.jobs.v1.WeightTransport.Group.
- * Use `create(WeightTransport_GroupSchema)` to create a new message.
+ * Describes the message whetstone.jobs.v1.WeightTransport.Broadcast.
+ * Use `create(WeightTransport_BroadcastSchema)` to create a new message.
  */
-export declare const WeightTransport_GroupSchema: GenMessage<WeightTransport_Group>;
+export declare const WeightTransport_BroadcastSchema: GenMessage<WeightTransport_Broadcast>;
 
 /**
  * How versions are published, and how engines come by them. Version 0 is model.path, which each of them reads by itself.

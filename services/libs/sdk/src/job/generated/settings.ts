@@ -433,7 +433,7 @@ export interface PublishedWeightsSettings {
 }
 
 /** How engines come by published weights. Absent: folder. */
-export type WeightTransport = "folder" | "stream" | "objectStore" | "group";
+export type WeightTransport = "folder" | "stream" | "objectStore" | "broadcast";
 
 /** How a trainer with several ranks holds the job's models and computes their passes. Anything but the defaults needs a trainer with the backend verl. */
 export interface ShardingSettings {
