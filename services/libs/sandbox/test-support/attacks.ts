@@ -28,7 +28,7 @@ def command_lines():
 `;
 
 export const PRELUDE = `${COMMAND_LINES}
-import ctypes, json, os, socket, struct, subprocess, sys, time
+import ctypes, json, os, socket, struct, subprocess, sys, tempfile, time
 T = json.loads(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
 def escaped(yes=True):
@@ -177,11 +177,12 @@ import threading
 for i in range(90): threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
 escaped(); sys.stdout.flush(); os._exit(0)`,
   },
+  // Where level C has no guards, these folders are the host's: what is written there must not meet what lies there.
   ...["/workspace", "/tmp", "/dev/shm"].map((folder): Attack => ({
     name: `fills ${folder}`,
     guards: ["disk"],
     script: `
-with open("${folder}/big", "wb") as f:
+with tempfile.NamedTemporaryFile(dir="${folder}") as f:
     for i in range(30): f.write(bytes(1 << 20)); f.flush()
 escaped()`,
   })),

@@ -26,8 +26,10 @@ async function backendWithout(guards: readonly (typeof GUARDS)[number][]): Promi
   return backend;
 }
 
+/** What it said. Its standard error tells why an attack did not get through. */
 async function outcome(attack: Attack, backend: ProcessBackend, level?: SandboxLevel): Promise<string> {
-  return (await resultOf(attack, backend, level)).stdout;
+  const { stdout, stderr } = await resultOf(attack, backend, level);
+  return stdout + stderr;
 }
 
 async function resultOf(attack: Attack, backend: ProcessBackend, level?: SandboxLevel): Promise<ExecResult> {
