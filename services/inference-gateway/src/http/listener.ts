@@ -6,7 +6,7 @@ import type { FastifyHttpOptions, FastifyInstance, FastifyReply, FastifyRequest 
 import { ApiError } from "../completion/api-error.ts";
 import type { ErrorForm } from "../dialects/dialect.ts";
 import type { Secured } from "./https.ts";
-import { sendError } from "./send.ts";
+import { sendError, toApiError } from "./send.ts";
 
 /** What bounds whoever connects; the same at each port. */
 export interface ListenerBounds {
@@ -51,7 +51,8 @@ export function createListener(
     done(null, body);
   });
   server.setErrorHandler((error, request, reply) => {
-    if (!(error instanceof ApiError)) logError("request_failed", error);
+    // What is the client's own fault, fastify's refusals too, is answered and is no error of ours.
+    if (toApiError(error).code === "INTERNAL") logError("request_failed", error);
     refuse(error, request, reply);
   });
   server.setNotFoundHandler((request) => {
