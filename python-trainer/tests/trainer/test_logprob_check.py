@@ -77,6 +77,17 @@ def test_what_the_training_pass_scores_is_not_chosen() -> None:
     assert len(LogprobCheck(long_rows(400), 1.0, 1, long_rows(400)).sample(0.1)[0]) == 40
 
 
+def test_a_value_that_is_no_number_is_the_furthest_off_wherever_it_stands() -> None:
+    rows = long_rows(3)
+    near = np.full(100, -5.5, dtype=np.float32)
+    none = np.where(np.arange(100) == 70, np.nan, near)
+    check = LogprobCheck(rows, 1.0)
+    check.add(rows, [near, none, near], 0)
+    assert check.worst is not None
+    assert (check.worst.row.episode, check.worst.token, check.worst.difference) == (1, 70, np.inf)
+    assert check.metrics()["logprob_diff/tokens_over_bound"] == 1
+
+
 def test_a_row_that_the_present_version_is_far_from_is_scored_under_its_own() -> None:
     rows = long_rows(4)
     near, far = np.full(100, -5.5, dtype=np.float32), np.full(100, -5, dtype=np.float32)
