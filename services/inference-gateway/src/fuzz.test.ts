@@ -3,7 +3,7 @@
 // form, and who speaks beside them notices nothing. `make fuzz-gateway` does it a hundred thousand times.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { FakeEngine } from "../test/fake-engine.ts";
-import { answerByIds, converse } from "../test/fuzz/bystander.ts";
+import { answerByIds, callsAtEngines, converse } from "../test/fuzz/bystander.ts";
 import { fuzzBytes, fuzzEndpoint } from "../test/fuzz/fuzz.ts";
 import { ENDPOINTS } from "../test/fuzz/sound-requests.ts";
 import { type Gateway, serve, startGateway, tempFolder } from "../test/harness.ts";
@@ -44,6 +44,7 @@ it.each(ENDPOINTS.map((endpoint) => [endpoint.path, endpoint] as const))(
       JSON.stringify(byStatus),
     ).toBe(true);
     expect(beside).toBe(undisturbed);
+    expect(await callsAtEngines(gateway.httpUrl)).toBe(0);
   },
 );
 

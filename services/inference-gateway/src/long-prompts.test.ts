@@ -60,6 +60,17 @@ describe("a message of 15 MB", () => {
   });
 });
 
+it("gives its engine back where a prompt is too long by its tokens", async () => {
+  await gateway.close();
+  gateway = await startGateway({ maxInFlightPerEngine: 2 });
+  await ready(10);
+  const complete = (tokens: number): Promise<{ status: number; body: { error?: { code: string } } }> =>
+    post(gateway, "/v1/completions", { model: "job", prompt: Array(tokens).fill(65), max_tokens: 1 });
+  for (let call = 0; call < 3; call++)
+    expect(await complete(10)).toMatchObject({ status: 400, body: { error: { code: "context_length_exceeded" } } });
+  expect(await complete(9)).toMatchObject({ status: 200 });
+});
+
 describe("a long prompt that fits", () => {
   it("is tokenised in a thread, to the same ids, while the main loop tokenises nothing", async () => {
     await ready(1_000_000);

@@ -2,7 +2,8 @@
 /**
  * Mutated requests to every endpoint at both ports, and random bytes, against a gateway in a process of its own, while somebody
  * has the same conversation again and again beside it. Every answer must be right or refuse in the dialect's own form, the
- * conversation must be recorded as it is undisturbed, and the heap must come back. Prints one JSON line; exit status 1 otherwise.
+ * conversation must be recorded as it is undisturbed, no call may stay at an engine, and the heap must come back. Prints one JSON
+ * line; exit status 1 otherwise.
  *
  *   node tests/load/gateway/fuzz-gateway.ts [--requests 100000] [--bytes 1000000] [--seed 1]
  *
@@ -14,7 +15,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FleetService } from "@whetstone/proto/inference/v1/inference";
 import { createClient } from "@whetstone/rpc";
-import { converse } from "../../../services/inference-gateway/test/fuzz/bystander.ts";
+import { callsAtEngines, converse } from "../../../services/inference-gateway/test/fuzz/bystander.ts";
 import { fuzzBytes, fuzzEndpoint, type Tally } from "../../../services/inference-gateway/test/fuzz/fuzz.ts";
 import { ENDPOINTS } from "../../../services/inference-gateway/test/fuzz/sound-requests.ts";
 import { templatedModel } from "../../../services/inference-gateway/test/templated-model.ts";
@@ -127,6 +128,7 @@ async function main(): Promise<void> {
     const bystander = await besideIt(gateway.httpUrl, undisturbed, work);
     const done = await work;
     const after = await heapOf(service);
+    const left = await callsAtEngines(gateway.httpUrl);
     const faults = [...Object.values(first), ...Object.values(done.endpoints), ...done.bytes].flatMap(
       (tally) => tally.faults,
     );
@@ -140,11 +142,13 @@ async function main(): Promise<void> {
       ...{ fuzz: "gateway", seed, bystander },
       endpoints: Object.fromEntries(Object.entries(done.endpoints).map(([path, tally]) => [path, summary(tally)])),
       bytes: { sent: bytes, ofPorts: done.bytes.map(summary) },
+      callsLeft: left,
       heapMiB: { before: Number(before.toFixed(1)), after: Number(after.toFixed(1)) },
       ...{ firstFaults: faults.slice(0, 10), seconds: Math.round((performance.now() - startedAt) / 1000) },
     };
     process.stdout.write(`${JSON.stringify(line)}\n`);
-    process.exitCode = faults.length > 0 || bystander.changed > 0 || after > before * MAX_GROWTH ? 1 : 0;
+    const isSound = faults.length === 0 && bystander.changed === 0 && left === 0 && after <= before * MAX_GROWTH;
+    process.exitCode = isSound ? 0 : 1;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

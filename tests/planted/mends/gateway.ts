@@ -30,6 +30,15 @@ export const GATEWAY: readonly Mend[] = [
     only: "pass with every value that asks for nothing",
   },
   {
+    row: "hundreds of prompts of ids",
+    without: "the place that is given back",
+    file: "services/inference-gateway/src/completion/generate.ts",
+    find: "  try {\n    const request = attemptRequest(run, lease);\n",
+    replace: "  const request = attemptRequest(run, lease);\n  try {\n",
+    test: "services/inference-gateway/src/long-prompts.test.ts",
+    only: "gives its engine back",
+  },
+  {
     row: "a message of 15 MB",
     without: "the bound of a body",
     file: "services/inference-gateway/src/http/http-context.ts",

@@ -172,8 +172,8 @@ interface Run {
 async function runAttempt(run: Run, lease: Lease): Promise<Problem | undefined> {
   const { deps, scope } = run;
   const streamed = noTokens();
-  const request = attemptRequest(run, lease);
   try {
+    const request = attemptRequest(run, lease);
     const end = await deps.engines.attempt(lease, request, scope, forwardOf(run, lease, request, streamed));
     scope.throwIfCancelled();
     if (end.kind === "done") return takeAnswer(run, lease, end, streamed);

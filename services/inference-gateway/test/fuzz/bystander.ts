@@ -46,6 +46,12 @@ export async function converse(url: string, session: string, turns: number): Pro
   return JSON.stringify(calls.map((call) => kept.map((name) => call[name] ?? null)));
 }
 
+/** How many calls the gateway believes to be at its engines: a place that was not given back is there for good. */
+export async function callsAtEngines(url: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(/^whetstone_gateway_in_flight(?:\{.*\})? (\d+)$/m.exec(text)?.[1]);
+}
+
 function whole(text: string): string {
   const { choices } = JSON.parse(text) as { choices: { message: { content: string | null } }[] };
   return choices[0]?.message.content ?? "";
