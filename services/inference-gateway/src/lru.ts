@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Keeps the `limit` most recently used entries. */
+/** What all entries together may weigh. */
+interface Weighed<K, V> {
+  readonly limit: number;
+  of(key: K, value: V): number;
+}
+
+/** Keeps the `limit` most recently used entries, fewer where they weigh too much. */
 export class Lru<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #limit: number;
+  readonly #weighed: Weighed<K, V>;
+  #weight = 0;
 
-  constructor(limit: number) {
+  /** @param weighed  default: entries have no weight. */
+  constructor(limit: number, weighed: Weighed<K, V> = { limit: 0, of: () => 0 }) {
     this.#limit = limit;
+    this.#weighed = weighed;
   }
 
   /** The value, marked as the newest. */
@@ -19,7 +29,10 @@ export class Lru<K, V> {
   }
 
   delete(key: K): void {
+    const value = this.#entries.get(key);
+    if (value === undefined) return;
     this.#entries.delete(key);
+    this.#weight -= this.#weighed.of(key, value);
   }
 
   /** The most recently used last. */
@@ -28,10 +41,13 @@ export class Lru<K, V> {
   }
 
   set(key: K, value: V): void {
-    this.#entries.delete(key);
+    this.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#limit) return;
-    const oldest = this.#entries.keys().next();
-    if (oldest.done !== true) this.#entries.delete(oldest.value);
+    this.#weight += this.#weighed.of(key, value);
+    while (this.#entries.size > this.#limit || this.#weight > this.#weighed.limit) {
+      const oldest = this.#entries.keys().next();
+      if (oldest.done === true) return;
+      this.delete(oldest.value);
+    }
   }
 }

@@ -33,8 +33,10 @@ const CONCURRENCY = 16;
 const SHOWN = 3;
 const TURNS = 8;
 const MAX_BODY_BYTES = 65_536;
-/** Of these, caches are filled: what grows after them is lost memory. */
+/** Of these, and of long prompts, caches are filled: what grows after them is lost memory. */
 const WARM_UP = { requests: 2_500, seed: seed + 1_000_000 };
+const LONG_PROMPTS = 2_000;
+const LONG_PROMPT_CHARS = 900;
 /** Of the heap after the warm-up, at most. */
 const MAX_GROWTH = 1.1;
 const MAIN = join(import.meta.dirname, "../../../services/inference-gateway/src/main.ts");
@@ -107,6 +109,17 @@ async function everyEndpoint(
   return tallies;
 }
 
+/** Prompts that are kept as text and as ids, until there is no room for more. */
+async function fillCaches({ httpUrl }: Gateway): Promise<void> {
+  for (let i = 0; i < LONG_PROMPTS; i++) {
+    const messages = [{ role: "user", content: `${i} `.repeat(LONG_PROMPT_CHARS).slice(0, LONG_PROMPT_CHARS) }];
+    const body = JSON.stringify({ model: "job", messages, max_tokens: 1 });
+    const response = await fetch(`${httpUrl}/v1/chat/completions`, { method: "POST", body });
+    if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${await response.text()}`);
+    await response.arrayBuffer();
+  }
+}
+
 async function bothPorts({ httpUrl, agentsUrl }: Gateway): Promise<Tally[]> {
   return await Promise.all([httpUrl, agentsUrl].map((url) => fuzzBytes(url, bytes / 2)));
 }
@@ -120,6 +133,7 @@ async function main(): Promise<void> {
     await using service = gateway.service;
     const undisturbed = await converse(gateway.httpUrl, "bystander", TURNS);
     const first = await everyEndpoint(gateway, WARM_UP);
+    await fillCaches(gateway);
     const before = await heapOf(service);
     const work = (async () => ({
       endpoints: await everyEndpoint(gateway, { requests, seed }),

@@ -24,7 +24,13 @@ const { Tokenizer } = huggingface as unknown as { Tokenizer: new (tokenizer: obj
 const CACHE_ENTRIES = 4096;
 /** Longer texts are not cached: they hardly repeat, and they would make the caches' memory unbounded. */
 const CACHE_MAX_CHARS = 4096;
+/** Of each cache, characters and ids of all entries: some MiB, whatever clients send. */
+const CACHE_WEIGHT = 1 << 20;
 const CACHE_MAX_MESSAGES = 64;
+const WEIGHED = {
+  limit: CACHE_WEIGHT,
+  of: (key: string, value: { readonly length: number }): number => key.length + value.length,
+};
 
 /** Text and ids of one model: exactly what Hugging Face transformers makes of the same folder. */
 export class ModelCodec implements PromptCodec {
@@ -38,8 +44,8 @@ export class ModelCodec implements PromptCodec {
   readonly #tokenizer: Tokenizer;
   readonly #encode: (text: string) => number[];
   readonly #template: ChatTemplate;
-  readonly #rendered = new Lru<string, string>(CACHE_ENTRIES);
-  readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES);
+  readonly #rendered = new Lru<string, string>(CACHE_ENTRIES, WEIGHED);
+  readonly #encoded = new Lru<string, readonly number[]>(CACHE_ENTRIES, WEIGHED);
   /** Special tokens that are marks of the format: without them nobody could tell a call from text. */
   readonly #markIds: ReadonlySet<number>;
   readonly #specialIds: ReadonlySet<number>;
