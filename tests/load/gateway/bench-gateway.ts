@@ -26,6 +26,7 @@ const has = (part: string): boolean => parts.includes(part);
 const ANSWER_TOKENS = 16;
 const CONCURRENCY = 64;
 const PER_SECOND = 500;
+const WARM_UP_SECONDS = 6;
 /** See deploy/local/setup-model-gateways.sh. */
 const OTHERS = join(import.meta.dirname, "../../../.whetstone/model-gateways");
 const PROMPTS: readonly Prompt[] = ["identical", "distinct"];
@@ -84,7 +85,9 @@ async function replicas(count: number, options: { engineUrl: string; modelPath: 
   const flags = values.prof === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.prof}`];
   await using gateways = await startOurs({ ...options, count, flags });
   const { target } = gateways;
-  await generate({ kind: "throughput", target, prompt: "distinct", concurrency: CONCURRENCY, seconds: 2 });
+  // Each replica compiles its code by itself: they get as many calls each as one alone does.
+  const warmUp = WARM_UP_SECONDS * count;
+  await generate({ kind: "throughput", target, prompt: "distinct", concurrency: CONCURRENCY, seconds: warmUp });
   return {
     ...(has("throughput") ? { throughput: await bothPrompts(target) } : {}),
     ...(has("rate") && count === 1 ? { added: await added(target, options.engineUrl) } : {}),
