@@ -112,7 +112,8 @@ function chosenStages(): Stage[] {
 }
 
 function everyStage(): Due[] {
-  return ROTATING.map((stage) => ({ stage, because: "all of them are to run", lastGreen: undefined }));
+  const because = "all of them are to run";
+  return ROTATING.map((stage, daysLeft) => ({ stage, because, lastGreen: undefined, daysLeft }));
 }
 
 function dueToday(): Due[] {

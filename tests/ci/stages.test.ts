@@ -52,6 +52,11 @@ describe("when more is due than there is time for", () => {
     expect(chosen(12, 60)).toEqual(["containers", "kube: engines"]);
   });
 
+  it("each comes first on its day, also where nobody recorded that one was green", () => {
+    const first = all.map((_, day) => chooseStages(due(day, undefined, new Map()), 0, 60)[0]?.name);
+    expect(first).toEqual(all);
+  });
+
   it("one is done past the aim, none past the limit", () => {
     expect(chosen(-5, 30)).toEqual(["containers"]);
     expect(chosen(-5, 1)).toEqual([]);

@@ -18,6 +18,8 @@ export interface Due {
   /** Why it is to run; undefined: it is not. */
   readonly because: string | undefined;
   readonly lastGreen: LastGreen | undefined;
+  /** Days until it is its day; 0: today. */
+  readonly daysLeft: number;
 }
 
 type ChangedSince = (commit: string) => readonly string[] | undefined;
@@ -30,12 +32,9 @@ type ChangedSince = (commit: string) => readonly string[] | undefined;
 export function dueStages(day: number, lastGreen: ReadonlyMap<string, LastGreen>, changedSince: ChangedSince): Due[] {
   return ROTATING.map((stage, i) => {
     const green = lastGreen.get(stage.name);
-    const isItsDay = day % ROTATING.length === i;
-    return {
-      stage,
-      lastGreen: green,
-      because: reason(stage, green, changedSince) ?? (isItsDay ? "it is its day" : undefined),
-    };
+    const daysLeft = (ROTATING.length + i - (day % ROTATING.length)) % ROTATING.length;
+    const because = reason(stage, green, changedSince) ?? (daysLeft === 0 ? "it is its day" : undefined);
+    return { stage, lastGreen: green, because, daysLeft };
   });
 }
 
@@ -53,14 +52,16 @@ function covers(path: string, file: string): boolean {
 }
 
 /**
- * What of the due stages is done: those not green for the longest first, as long as they are through by the aim.
+ * What of the due stages is done: those not green for the longest first, as long as they are through by the aim. Of those
+ * that are equal the one whose day is nearest comes first, so that each has its turn even where nobody writes the record.
  * The first is done even past the aim, so that a slow day does not put all of them off.
  */
 export function chooseStages(due: readonly Due[], minutesToAim: number, minutesToLimit: number): Stage[] {
   const chosen: Stage[] = [];
   let minutes = 0;
   const wanted = due.filter(({ because }) => because !== undefined);
-  for (const { stage } of wanted.sort((a, b) => dateOf(a).localeCompare(dateOf(b)))) {
+  wanted.sort((a, b) => dateOf(a).localeCompare(dateOf(b)) || a.daysLeft - b.daysLeft);
+  for (const { stage } of wanted) {
     if (minutes + stage.minutes > (chosen.length === 0 ? minutesToLimit : minutesToAim)) continue;
     chosen.push(stage);
     minutes += stage.minutes;
