@@ -5,6 +5,7 @@ import type { Mend } from "./mend.ts";
 import { AGENTS } from "./mends/agents.ts";
 import { CLUSTER } from "./mends/cluster.ts";
 import { DISKS } from "./mends/disks.ts";
+import { ENGINE } from "./mends/engine.ts";
 import { GATEWAY } from "./mends/gateway.ts";
 import { OBJECT_STORE } from "./mends/object-store.ts";
 import { SANDBOXES } from "./mends/sandboxes.ts";
@@ -20,6 +21,7 @@ export const MENDS: readonly Mend[] = [
   ...SUBMISSION,
   ...AGENTS,
   ...GATEWAY,
+  ...ENGINE,
   ...CLUSTER,
   ...SANDBOXES,
   ...BUGS,
