@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportMissingImports=false
 """A rank of the backend verl is killed, stands still, or cannot be had: nothing is lost with it."""
 
 from __future__ import annotations
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from ranked_kit import LosesNothing
+import ray
+from ranked_kit import LosesNothing, is_left
 from ray_ranks import ranks_of
 from test_gradients import SETTINGS
 
@@ -35,3 +37,21 @@ def test_a_cluster_without_room_says_so(monkeypatch: pytest.MonkeyPatch, model_p
             backend.configure(SETTINGS, model_path, lambda _: None)
     finally:
         backend.close()
+
+
+def test_no_process_outlives_the_backend(monkeypatch: pytest.MonkeyPatch, model_path: Path) -> None:
+    """Also where Ray ends none of them."""
+    monkeypatch.setattr("whetstone_trainer.backends.verl.cluster.END_S", 0.5)
+    us = psutil.Process()
+    beside = us.children(recursive=True)
+    backend = VerlBackend(1)
+    try:
+        backend.configure(SETTINGS, model_path, lambda _: None)
+        started = [one for one in us.children(recursive=True) if one not in beside]
+        with monkeypatch.context() as patched:
+            patched.setattr(ray, "shutdown", lambda: None)
+            backend.close()
+        assert len(started) > 2
+        assert [one for one in started if is_left(one.pid)] == []
+    finally:
+        ray.shutdown()

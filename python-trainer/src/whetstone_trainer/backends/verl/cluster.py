@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
@@ -27,6 +28,8 @@ log = logging.getLogger("whetstone_trainer")
 # Room on the cluster, and processes that have imported what they need.
 START_S = 300.0
 POLL_S = 0.25
+# Processes that were told to end.
+END_S = 5.0
 # Of a Ray that is started in place: the rows of a batch, once.
 OBJECT_STORE_BYTES = 1 << 30
 
@@ -142,6 +145,7 @@ class RayCluster:
         Call it in the main thread before there are others, and before signals are handled: Ray forks, and takes them.
         """
         self._folder = ""
+        self._daemons: list[psutil.Process] = []
         if ray.is_initialized():
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -157,13 +161,34 @@ class RayCluster:
             remove_left_behind()
             self._folder = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")
             own = {"num_cpus": cpus, "object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": self._folder}
+            beside = psutil.Process().children()
             ray.init(address="local", **own, **quiet)
+            self._daemons = [one for one in psutil.Process().children() if one not in beside]
         except (RayError, ConnectionError, RuntimeError, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"Ray cannot be reached: {_first_line(error)}") from error
 
     def close(self) -> None:
-        """Safe to call again."""
+        """Returns once nothing is left of what was started here. Safe to call again."""
+        started = _with_children(self._daemons)
         ray.shutdown()
+        _end(started)
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
+
+
+def _with_children(processes: list[psutil.Process]) -> list[psutil.Process]:
+    found = list(processes)
+    for one in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += one.children(recursive=True)
+    return found
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """Ray itself waits a second for its daemons, and leaves it to ranks to notice that those are gone."""
+    _, left = psutil.wait_procs(processes, timeout=END_S)
+    for one in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    psutil.wait_procs(left, timeout=END_S)
