@@ -168,6 +168,15 @@ export const CLUSTER: readonly Mend[] = [
     only: "says of --release what the documents say",
   },
   {
+    row: "a worker pod of a RayCluster killed",
+    without: "the count of pods",
+    file: "services/controller/src/operator/ray/ray-cluster.ts",
+    find: '  const ready = readyPods(pods, "worker");\n',
+    replace: "  const ready = wanted;\n",
+    test: "services/controller/src/operator/ray/ray-cluster.test.ts",
+    only: "is judged with a worker that is gone",
+  },
+  {
     row: "`kubectl describe tj`",
     without: "the messages of conditions",
     file: "services/controller/src/operator/training-job/conditions.ts",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Pod, Stored } from "@whetstone/kube";
 import { describe, expect, it } from "vitest";
 import type { Placement } from "../kueue/placement.ts";
-import { rayClusterName, rayClusterOf, rayReadiness, trainerAddress } from "./ray-cluster.ts";
+import { type RayCluster, rayClusterName, rayClusterOf, rayReadiness, trainerAddress } from "./ray-cluster.ts";
 import type { TrainingJob } from "../training-job/schema.ts";
 
 const podTemplate = { spec: { containers: [{ name: "trainer", image: "verl:1" }] } };
@@ -127,42 +127,50 @@ describe("RayCluster of a job", () => {
     expect(trainerAddress(job({ backend: "local" }))).toBe("");
   });
 
-  it("is ready with its head and all workers", () => {
-    const ready = (is: string, readyWorkerReplicas: number) =>
-      rayReadiness({
-        metadata: { name: "c" },
-        status: { readyWorkerReplicas, desiredWorkerReplicas: 2, conditions: [{ type: "HeadPodReady", status: is }] },
-      }).ready;
-    expect([ready("True", 2), ready("True", 1), ready("False", 2)]).toEqual([1, 0, 0]);
-    const going = { name: "c", deletionTimestamp: "2026-01-01T12:00:00Z" };
-    const status = { conditions: [{ type: "HeadPodReady", status: "True" }] };
-    expect(rayReadiness({ metadata: going, status })).toMatchObject({ ready: 0, wanted: 1 });
-    expect(rayReadiness({ metadata: { name: "c" } })).toMatchObject({ ready: 0, wanted: 1 });
+  const AT = "2026-01-01T12:00:00Z";
+  const pod = (type: "head" | "worker", isReady = true, more: Pod = {}): Pod => ({
+    metadata: { name: `c-${type}`, labels: { "ray.io/node-type": type }, ...more.metadata },
+    status: { conditions: [{ type: "Ready", status: isReady ? "True" : "False" }], ...more.status },
+  });
+  const cluster = (head = "True", deletionTimestamp?: string): RayCluster => ({
+    metadata: { name: "c", ...(deletionTimestamp && { deletionTimestamp }) },
+    status: { desiredWorkerReplicas: 2, conditions: [{ type: "HeadPodReady", status: head }] },
+  });
+  const [head, worker] = [pod("head"), pod("worker")];
+
+  it.each([
+    ["its head and all workers", cluster(), [head, worker, worker], { ready: 1 }],
+    ["a head that KubeRay does not take for ready", cluster("False"), [head, worker, worker], { reason: "HeadLost" }],
+    ["a worker that is not ready", cluster(), [head, worker, pod("worker", false)], { reason: "WorkerLost" }],
+    // While its operator is away, nobody writes so into the cluster's status.
+    [
+      "a worker that is gone",
+      cluster(),
+      [head, worker],
+      { reason: "WorkerLost", message: "head ready, 1 of 2 workers" },
+    ],
+    [
+      "a head that is gone",
+      cluster(),
+      [worker, worker],
+      { reason: "HeadLost", message: "head not ready, 2 of 2 workers" },
+    ],
+    ["nothing yet", { metadata: { name: "c" } }, [], { ready: 0 }],
+    ["all of it, of a cluster that goes", cluster("True", AT), [head, worker, worker], { ready: 0 }],
+  ])("is judged with %s", (_what, one, pods, expected) => {
+    expect(rayReadiness(one, pods)).toMatchObject({ ready: 0, wanted: 1, ...expected });
   });
 
-  it("says which part is lost, and what became of its pods", () => {
-    const lost = (head: string, pod: Pod) =>
-      rayReadiness(
-        {
-          metadata: { name: "c" },
-          status: {
-            ...{ readyWorkerReplicas: 1, desiredWorkerReplicas: 2 },
-            conditions: [{ type: "HeadPodReady", status: head }],
-          },
-        },
-        [pod],
-      );
-    const metadata = { name: "c-w" };
+  it("says what became of pods that are lost", () => {
     const terminated = { exitCode: 137, reason: "OOMKilled" };
-    const status = { name: "trainer", ready: false, lastState: { terminated } } as never;
-    expect(lost("True", { metadata, status: { containerStatuses: [status] } })).toMatchObject({
-      reason: "WorkerLost",
-      message: "head ready, 1 of 2 workers; c-w: trainer ended: OOMKilled, exit code 137",
-    });
-    const leaving = { ...metadata, deletionTimestamp: "2026-01-01T12:00:00Z" };
-    expect(lost("False", { metadata: leaving })).toMatchObject({
-      reason: "HeadLost",
-      message: "head not ready, 1 of 2 workers; c-w is being deleted",
-    });
+    const containerStatuses = [{ name: "trainer", ready: false, lastState: { terminated } } as never];
+    const dead = pod("worker", false, { status: { containerStatuses } });
+    expect(rayReadiness(cluster(), [head, worker, dead]).message).toBe(
+      "head ready, 1 of 2 workers; c-worker: trainer ended: OOMKilled, exit code 137",
+    );
+    const leaving = pod("worker", true, { metadata: { deletionTimestamp: AT } });
+    expect(rayReadiness(cluster("False"), [head, worker, leaving]).message).toBe(
+      "head not ready, 1 of 2 workers; c-worker is being deleted",
+    );
   });
 });

@@ -11,7 +11,6 @@ import { troubleOf } from "./pod-trouble.ts";
 export interface RayCluster extends KubeObject {
   spec?: JsonObject;
   status?: {
-    readyWorkerReplicas?: number;
     desiredWorkerReplicas?: number;
     conditions?: { type: string; status: string }[];
   };
@@ -72,13 +71,27 @@ export function rayClusterOf(
   };
 }
 
-/** @param pods  those of the cluster: they say why it is not whole */
-export function rayReadiness({ metadata, status }: RayCluster, pods: readonly Pod[] = []): Readiness {
+/**
+ * @param pods  those of the cluster. They are counted, since its status stays as it was while KubeRay's operator is away, and
+ *   they say why it is not whole
+ */
+export function rayReadiness({ metadata, status }: RayCluster, pods: readonly Pod[]): Readiness {
   if (metadata?.deletionTimestamp) return { ready: 0, wanted: 1, message: "the former cluster goes" };
-  const { conditions = [], readyWorkerReplicas: ready = 0, desiredWorkerReplicas: wanted = 0 } = status ?? {};
-  const isHeadReady = conditions.some((one) => one.type === "HeadPodReady" && one.status === "True");
+  const { conditions = [], desiredWorkerReplicas: wanted = 0 } = status ?? {};
+  const isSaidReady = conditions.some((one) => one.type === "HeadPodReady" && one.status === "True");
+  const isHeadReady = isSaidReady && readyPods(pods, "head") > 0;
+  const ready = readyPods(pods, "worker");
   const found = `head ${isHeadReady ? "" : "not "}ready, ${ready} of ${wanted} workers`;
   if (isHeadReady && ready >= wanted) return { ready: 1, wanted: 1, message: found };
   const message = [found, ...pods.map(troubleOf).filter(Boolean)].join("; ");
   return { ready: 0, wanted: 1, message, reason: isHeadReady ? "WorkerLost" : "HeadLost" };
+}
+
+function readyPods(pods: readonly Pod[], nodeType: "head" | "worker"): number {
+  return pods.filter(
+    ({ metadata, status }) =>
+      metadata?.labels?.["ray.io/node-type"] === nodeType &&
+      !metadata.deletionTimestamp &&
+      status?.conditions?.some((one) => one.type === "Ready" && one.status === "True"),
+  ).length;
 }

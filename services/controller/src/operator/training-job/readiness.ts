@@ -50,8 +50,6 @@ export class JobReadiness {
     const { name } = job.metadata;
     const cluster = await kube.get(RAY_CLUSTERS, rayClusterName(name), { signal });
     if (!cluster) return undefined;
-    const readiness = rayReadiness(cluster);
-    if (readiness.ready > 0) return readiness;
     return rayReadiness(cluster, await kube.list(PODS, { labels: rayPodsOf(name), signal }));
   }
 
