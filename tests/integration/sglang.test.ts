@@ -85,7 +85,12 @@ it("serves a job by itself: every token is accounted for", async () => {
   await fleet.removeEngine({ id: "e0" });
   await fleet.registerEngine({ id: "sglang", url: behind.dataUrl, controlUrl: behind.controlUrl });
   const name = "sglang";
-  await jobs.submitJob({ spec: fromJson(JobSpecSchema, changingJob(name, models.a, STEPS, { folder: {} })) });
+  const job = changingJob(name, models.a, STEPS, { folder: {} });
+  const truncated = fromJson(JobSpecSchema, { ...job, sampling: { topP: 0.9, topK: 8 } });
+  await expect(jobs.submitJob({ spec: truncated })).rejects.toThrow(
+    /^[^;]*sampling\.topP: engine sglang does not[^;]*$/,
+  );
+  await jobs.submitJob({ spec: fromJson(JobSpecSchema, job) });
   const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name })).job?.status;
   const ended = [JobPhase.SUCCEEDED, JobPhase.FAILED];
   await waitFor(async () => ended.includes((await get())?.phase ?? 0), { timeoutMs: 240_000 });

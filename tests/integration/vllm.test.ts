@@ -65,7 +65,10 @@ describe.skipIf(NO_VLLM)(title, () => {
       if (beside.length === 0) await fleet.removeEngine({ id: "e0" });
       await fleet.registerEngine({ id: "vllm", url: vllm.dataUrl, controlUrl: vllm.controlUrl });
       const before = await sampled(vllm.dataUrl);
-      const spec = fromJson(JobSpecSchema, changingJob(name, a, STEPS, { [transport]: {} }));
+      const job = changingJob(name, a, STEPS, { [transport]: {} });
+      const truncated = fromJson(JobSpecSchema, { ...job, sampling: { topK: 8 } });
+      await expect(jobs.submitJob({ spec: truncated })).rejects.toThrow(/sampling\.topK: engine vllm does not name/);
+      const spec = fromJson(JobSpecSchema, job);
       const began = performance.now();
       await jobs.submitJob({ spec });
       const get = async (): Promise<Job["status"]> => (await jobs.getJob({ name })).job?.status;

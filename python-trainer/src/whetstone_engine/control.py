@@ -110,10 +110,16 @@ class Control:
         return reply({"success": True})
 
     async def models(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /v1/models"""
+        """GET /v1/models, and with each what not every engine can.
+
+        ``object_store``: where weights are read from; "": nowhere. ``names_support``: the parameters of truncated
+        sampling under which the tokens are named that each one was drawn from.
+        """
         options = self._engine.options
         card = {"id": options.served_model_name, "object": "model", "created": self._started, "owned_by": "whetstone"}
-        rest = {"max_model_len": self._engine.max_len}
+        store = options.object_store.url if options.object_store else ""
+        can = {"object_store": store, "names_support": ["top_p", "top_k", "min_p"]}
+        rest = {"max_model_len": self._engine.max_len, **can}
         cards = [card | {"root": str(options.model), "parent": None} | rest]
         for adapter in self._engine.adapters.all():
             own = {"id": adapter.name, "root": str(adapter.folder), "parent": options.served_model_name}
@@ -144,12 +150,10 @@ class Control:
         return web.Response(status=200 if self._engine.steps.alive else 503)
 
     async def server_info(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /server_info: only what a gateway probes, and which object store it reads weights from; "": none."""
+        """GET /server_info: only what a gateway probes."""
         model = {"logprobs_mode": "processed_logprobs", "max_model_len": self._engine.max_len}
-        store = self._engine.options.object_store
-        own = {"object_store": store.url if store else ""}
         cache = {"enable_prefix_caching": True}
-        return reply({"vllm_config": {"model_config": model, "cache_config": cache}, "whetstone": own})
+        return reply({"vllm_config": {"model_config": model, "cache_config": cache}})
 
     async def metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /metrics"""

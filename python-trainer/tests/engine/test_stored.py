@@ -159,8 +159,9 @@ async def test_an_engine_stages_what_is_in_the_store(run: RunFolder, tmp_path: P
     with start_engine(run.weights(1), tmp_path / "log", *option) as (address, _):
         async with aiohttp.ClientSession() as session:
             api = Api(session, address)
-            status, info = await api.get("/server_info")
-            assert (status, info["whetstone"]) == (200, {"object_store": "s3://bucket/team"})
+            status, models = await api.get("/v1/models")
+            can = {"object_store": "s3://bucket/team", "names_support": ["top_p", "top_k", "min_p"]}
+            assert (status, models["data"][0] | can) == (200, models["data"][0])
             stream = {"url": f"{URL}/v2", "manifest_digest": manifest_digest(run.weights(2))}
             status, body = await api.post("/stage_weights", {"weights_path": name, "stream": stream})
             assert (status, body) == (200, {"success": True})

@@ -28,7 +28,7 @@ import { JobRecords } from "./jobs/service/job-records.ts";
 import { ServingStore } from "./serving/serving-store.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { StoredRuns } from "./jobs/stored-runs.ts";
-import type { TransportDeps } from "./jobs/validation/weight-transport.ts";
+import type { EngineDeps, EngineTraits } from "./jobs/validation/engine-traits.ts";
 import { Artifacts } from "./artifacts/artifacts.ts";
 import { jobsByDigest } from "./artifacts/job-artifacts.ts";
 import { readLedger } from "./loop/batch/kv-ledger.ts";
@@ -67,8 +67,8 @@ export interface World extends ControllerBase {
   readonly natsWatch: NatsWatch;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly notices: InstallationNotices;
-  /** What a submission asks trainer and engines. */
-  readonly transport: TransportDeps;
+  /** What a submission asks engines. */
+  readonly engines: EngineDeps;
 }
 
 export function openNats(config: Config, tls: TlsIdentity | undefined, logger: Logger): Promise<Nats> {
@@ -109,9 +109,10 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
   const ledger = await readLedger(nats);
   if (kube) stack.use(kube);
   const connect = tls && connectorTo(tls.to("engine"));
-  const engineStore = async (url: string, signal: AbortSignal): Promise<string> => {
+  const engineTraits = async (url: string, signal: AbortSignal): Promise<EngineTraits> => {
     await using control = new EngineControl(url, connect);
-    return await control.objectStore(signal);
+    const { object_store: objectStore = "", names_support: namesSupport } = await control.ownInfo(signal);
+    return { objectStore, namesSupport };
   };
   return {
     ...parts,
@@ -151,7 +152,7 @@ export async function openWorld(parts: ControllerBase, stack: AsyncDisposableSta
     servings: await ServingStore.open(nats),
     natsWatch: stack.use(new NatsWatch({ nats, monitors: config.natsMonitors, logger })),
     notices,
-    transport: { trainerClient, fleetClient, engineStore },
+    engines: { fleetClient, engineTraits },
   };
 }
 

@@ -15,6 +15,14 @@ const AWAY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 /** Of an engine, or of what stands before it, that does not have a route. */
 const NO_ROUTE: ReadonlySet<number> = new Set([404, 405]);
 
+/** What our own engines, and our proxy before others, say of what not every engine can. */
+export interface OwnInfo {
+  /** Where weights are read from; "": nowhere. */
+  readonly object_store?: string;
+  /** Parameters of truncated sampling under which the tokens that each one was drawn from are named. */
+  readonly names_support?: readonly string[];
+}
+
 /**
  * The control plane of one engine (IEP/1). Each instance has connections of its own, so that control never queues behind
  * data; after a failure they are dropped, because vLLM closes a connection after a 500 without saying so.
@@ -59,11 +67,9 @@ export class EngineControl implements AsyncDisposable {
     return body.weight_version ?? "";
   }
 
-  /** The object store that it was started with; "": none, as with engines that know of none. */
-  async objectStore(signal: AbortSignal): Promise<string> {
-    const call = { method: "GET", path: "/server_info", timeoutMs: QUICK_MS, optional: true } as const;
-    const body = (await this.#call(call, signal)) as { whetstone?: { object_store?: string } } | undefined;
-    return body?.whetstone?.object_store ?? "";
+  /** What not every engine can, as its first model says. */
+  async ownInfo(signal: AbortSignal): Promise<OwnInfo> {
+    return (await this.#models(signal))[0] ?? {};
   }
 
   async setLabel(label: string, signal: AbortSignal): Promise<void> {
@@ -101,9 +107,13 @@ export class EngineControl implements AsyncDisposable {
 
   /** Adapters that it has loaded, by name, with their folders. */
   async adapters(signal: AbortSignal): Promise<Map<string, string>> {
-    const body = (await this.#call({ method: "GET", path: "/v1/models", timeoutMs: QUICK_MS }, signal)) as ModelCards;
-    const cards = (body.data ?? []).filter(({ parent }) => typeof parent === "string");
-    return new Map(cards.map(({ id, root }) => [id, root ?? ""]));
+    const adapters = (await this.#models(signal)).filter(({ parent }) => typeof parent === "string");
+    return new Map(adapters.map(({ id, root }) => [id, root ?? ""]));
+  }
+
+  async #models(signal: AbortSignal): Promise<readonly ModelCard[]> {
+    const call = { method: "GET", path: "/v1/models", timeoutMs: QUICK_MS } as const;
+    return ((await this.#call(call, signal)) as { readonly data?: readonly ModelCard[] }).data ?? [];
   }
 
   /** @throws ENGINE_FAILED for an engine that serves no adapters, or with its words for one that it refuses */
@@ -188,8 +198,10 @@ interface ControlCall {
   readonly optional?: boolean;
 }
 
-interface ModelCards {
-  readonly data?: { readonly id: string; readonly root?: string | null; readonly parent?: string | null }[];
+interface ModelCard extends OwnInfo {
+  readonly id: string;
+  readonly root?: string | null;
+  readonly parent?: string | null;
 }
 
 interface CanaryAnswer {

@@ -40,18 +40,24 @@ function modelFolder(name: string, config: object): string {
 }
 
 describe("what a model takes", () => {
-  it("is told beside what the engine says, by the config of its folder", async () => {
+  it("is told beside what the engine says, by the config of its folder, and what the engine can", async () => {
     const [sees, reads] = [modelFolder("sees", { vision_config: {} }), modelFolder("reads", { model_type: "llama" })];
     models = {
       object: "list",
-      data: [{ id: "a", root: sees, max_model_len: 9 }, { id: "b", root: reads }, { id: "c" }],
+      data: [
+        { id: "a", root: sees, max_model_len: 9 },
+        { id: "b", root: reads, names_support: ["top_k"], object_store: "s3://its/own" },
+        { id: "c" },
+      ],
     };
+    // vLLM says nothing of it: it does not name what truncated sampling draws from.
+    const can = { modalities: ["text"], names_support: [], object_store: "" };
     expect(await askedThroughTheProxy()).toEqual({
       object: "list",
       data: [
-        { id: "a", root: sees, max_model_len: 9, modalities: ["text", "image"] },
-        { id: "b", root: reads, modalities: ["text"] },
-        { id: "c", modalities: ["text"] },
+        { ...can, id: "a", root: sees, max_model_len: 9, modalities: ["text", "image"] },
+        { ...can, id: "b", root: reads, names_support: ["top_k"] },
+        { ...can, id: "c" },
       ],
     });
   });

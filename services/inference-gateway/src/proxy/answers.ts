@@ -17,19 +17,11 @@ interface WeightCounters {
 }
 
 /** Paths whose answers are amended. */
-export const AMENDED: ReadonlySet<string> = new Set(["/v1/models", "/server_info", "/metrics"]);
+export const AMENDED: ReadonlySet<string> = new Set(["/v1/models", "/metrics"]);
 
 export async function withOurs(path: string, text: string, { store, counters }: Ours): Promise<string> {
-  if (path === "/v1/models") return await withModalities(text);
-  if (path === "/server_info") return withStore(text, store);
+  if (path === "/v1/models") return await withTraits(text, store);
   return counters ? text + metricsOf(counters) : text;
-}
-
-/** Which object store its weights are read from, as our own engine says it. */
-function withStore(text: string, store: string): string {
-  const info = parse(text);
-  if (typeof info !== "object" || info === null) return text;
-  return JSON.stringify({ ...info, whetstone: { object_store: store } });
 }
 
 /** By the names of our own engine. */
@@ -48,15 +40,25 @@ interface Card {
   readonly root?: string;
   /** Where what stands before the engine has said it. */
   readonly modalities?: readonly string[];
+  readonly names_support?: readonly string[];
+  readonly object_store?: string;
 }
 
-/** What each model takes, in `modalities`: the config in its folder says so. */
-async function withModalities(text: string): Promise<string> {
+/**
+ * With each model what not every engine can: what it takes, as the config in its folder says; which object store weights are
+ * read from; and under which parameters of truncated sampling the tokens are named that each one was drawn from. vLLM says
+ * nothing of these, and does not name such tokens in streams.
+ */
+async function withTraits(text: string, store: string): Promise<string> {
   const list = parse(text) as { readonly data?: readonly Card[] } | undefined;
   if (!Array.isArray(list?.data)) return text;
-  const cards = list.data as readonly Card[];
-  const data = await Promise.all(cards.map(async (card) => ({ ...card, modalities: await modalitiesOf(card) })));
-  return JSON.stringify({ ...list, data });
+  const told = async (card: Card): Promise<Card> => ({
+    names_support: [],
+    ...card,
+    modalities: await modalitiesOf(card),
+    object_store: store,
+  });
+  return JSON.stringify({ ...list, data: await Promise.all((list.data as readonly Card[]).map(told)) });
 }
 
 async function modalitiesOf({ root = "", modalities }: Card): Promise<readonly string[]> {

@@ -24,13 +24,16 @@ import type { FindHost } from "../../pools/environment-hosts.ts";
 import { KIND, notOfThePool, whoServes } from "./environment-kind.ts";
 import { type Rehearsal, rehearseReset } from "./environment-rehearsal.ts";
 import { rehearseEpisode } from "./episode-rehearsal.ts";
+import type { EngineDeps } from "./engine-traits.ts";
+import { checkTruncatedSampling } from "./truncated-sampling.ts";
 import { checkTransport, type TransportDeps } from "./weight-transport.ts";
 import { modelPaths } from "./model-paths.ts";
 import { checkOwnData } from "./shared-data.ts";
 import { whereLooked } from "./where-looked.ts";
 
 export interface WorldDeps {
-  readonly transport: TransportDeps;
+  readonly trainerClient: TransportDeps["trainerClient"];
+  readonly engines: EngineDeps;
   readonly findHost: FindHost;
   readonly rollouts: RpcClient<typeof RolloutService>;
   /** Environments, which a pool may have to be woken for, are looked at only when all else is well. For those who look again. */
@@ -48,7 +51,11 @@ export async function checkWorld(spec: JobSpec, module: ModuleCode | undefined, 
   const absent = [...violations.map((one) => ({ ...one, curable: true as const })), ...unpinned(spec, pinned)];
   if (absent.length > 0) return absent;
   const resolved = withArtifactPaths(spec, artifacts.layout);
-  const found = [...(await checkModels(resolved, config)), ...(await checkTransport(resolved, deps.transport))];
+  const found = [
+    ...(await checkModels(resolved, config)),
+    ...(await checkTransport(resolved, deps)),
+    ...(await checkTruncatedSampling(resolved, deps.engines)),
+  ];
   const { train, validation } = await checkDatasets(resolved, found, config);
   if (!needsAgent(spec)) return [...found, ...checkPlayed(spec, undefined)];
   const first = isDemonstrated(spec) ? validation : (train ?? validation);

@@ -22,10 +22,12 @@ async function said(
       status: () =>
         trainer === undefined ? away() : Promise.resolve(create(StatusResponseSchema, { objectStore: trainer })),
     },
-    fleetClient: { listEngines: () => Promise.resolve(create(ListEnginesResponseSchema, { engines: listed })) },
-    engineStore: (url) => {
-      const store = engines[url.replace("http://", "")];
-      return store === undefined ? away() : Promise.resolve(store);
+    engines: {
+      fleetClient: { listEngines: () => Promise.resolve(create(ListEnginesResponseSchema, { engines: listed })) },
+      engineTraits: (url) => {
+        const objectStore = engines[url.replace("http://", "")];
+        return objectStore === undefined ? away() : Promise.resolve({ objectStore, namesSupport: undefined });
+      },
     },
   });
   return found.map(({ path, reason }) => `${path}: ${reason}`);

@@ -32,7 +32,8 @@ function makeModel(): void {
 /** Its agents are the built-in ones; no env-runner is there to rehearse with. */
 const world: WorldDeps = {
   environmentsLast: true,
-  transport: {} as WorldDeps["transport"],
+  trainerClient: {} as WorldDeps["trainerClient"],
+  engines: {} as WorldDeps["engines"],
   artifacts: new Artifacts("/nowhere", () => Promise.resolve(new Map())),
   rollouts: {
     describeAgents: () =>

@@ -57,14 +57,10 @@ export class SglangEngine implements EngineBehind {
   }
 
   async tell(url: string): Promise<Told> {
-    const { model, folder: root, version, maxModelLen: max_model_len } = (await this.#opened()).facts;
+    const { model, folder: root, maxModelLen: max_model_len } = (await this.#opened()).facts;
     if (url === "/metrics") return await this.#tellMetrics(model);
-    const card = { id: model, object: "model", root, max_model_len, modalities: ["text"] };
-    const body =
-      url === "/v1/models"
-        ? { object: "list", data: [card] }
-        : { engine: "sglang", version, logprobs_mode: "processed_logprobs" };
-    return { status: 200, type: "application/json", text: JSON.stringify(body) };
+    const card = { id: model, object: "model", root, max_model_len, modalities: ["text"], names_support: ["top_k"] };
+    return { status: 200, type: "application/json", text: JSON.stringify({ object: "list", data: [card] }) };
   }
 
   async answer(call: Call): Promise<number> {
@@ -89,6 +85,11 @@ export class SglangEngine implements EngineBehind {
     "POST /detokenize": async (call) => await detokenize(this.#api, await bodyOf(call)),
     "GET /health": async (_call, { control }) => await this.#health(control),
     "GET /version": async (_call, { facts }) => ({ version: `sglang ${facts.version}` }),
+    "GET /server_info": async (_call, { facts }) => ({
+      engine: "sglang",
+      version: facts.version,
+      logprobs_mode: "processed_logprobs",
+    }),
     "GET /get_world_size": async (_call, { facts }) => ({ world_size: facts.worldSize }),
     "POST /pause": async ({ request }, { control }) => {
       const { searchParams: query } = new URL(request.url ?? "/", "http://engine");
