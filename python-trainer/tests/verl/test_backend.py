@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import psutil
@@ -66,14 +65,22 @@ async def started_service(nats_url: str, model: Path, run: Path) -> subprocess.P
     return service
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
-async def test_no_process_is_left_of_a_service(nats_url: str, model_path: Path, tmp_path: Path, how: Any) -> None:
+@pytest.mark.parametrize(
+    ("how", "with_all"),
+    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGKILL, False)],
+    ids=["ended", "ended-with-all-below-it", "killed"],
+)
+async def test_no_process_is_left_of_a_service(
+    nats_url: str, model_path: Path, tmp_path: Path, how: signal.Signals, with_all: bool
+) -> None:
     service = await started_service(nats_url, model_path, tmp_path)
     started = psutil.Process(service.pid).children(recursive=True)
     assert len(ranks_of(psutil.Process(service.pid))) == 1
     folders = list(Path(tempfile.gettempdir()).glob(f"whetstone-ray-{service.pid}-*"))
     assert len(folders) == 1
     service.send_signal(how)
+    for one in started if with_all else []:
+        one.send_signal(how)
     assert service.wait(20) == (0 if how == signal.SIGTERM else -how)
     # Ray's agents look for their raylet once a minute.
     _, alive = psutil.wait_procs(started, 120)

@@ -22,5 +22,7 @@ class VerlBackend(RankedBackend):
         super().__init__("verl", lambda: RayRanks(self._count, compute, hang_s))
 
     def close(self) -> None:
-        super().close()
+        # A cluster of one's own ends with its ranks.
+        if not self._cluster.is_own:
+            super().close()
         self._cluster.close()

@@ -10,6 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,9 @@ log = logging.getLogger("whetstone_trainer")
 # Room on the cluster, and processes that have imported what they need.
 START_S = 300.0
 POLL_S = 0.25
-# Processes that were told to end.
-END_S = 5.0
+# Who ends the trainer gives it a few seconds: for Ray to end by itself, and for processes that were told to end.
+SHUTDOWN_S = 2.0
+END_S = 0.5
 # Of a Ray that is started in place: the rows of a batch, once.
 OBJECT_STORE_BYTES = 1 << 30
 
@@ -167,10 +170,20 @@ class RayCluster:
         except (RayError, ConnectionError, RuntimeError, TimeoutError) as error:
             raise TrainerError("UNAVAILABLE", f"Ray cannot be reached: {_first_line(error)}") from error
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it was started here, and ends with this process."""
+        return self._folder != ""
+
     def close(self) -> None:
-        """Returns once nothing is left of what was started here. Safe to call again."""
+        """Returns once nothing is left of what was started here. Safe to call again.
+
+        Ray waits a minute for daemons that are gone: whoever ends the trainer's process group ends them, too.
+        """
         started = _with_children(self._daemons)
-        ray.shutdown()
+        shutdown = threading.Thread(target=ray.shutdown, daemon=True)
+        shutdown.start()
+        shutdown.join(SHUTDOWN_S if self.is_own else None)
         _end(started)
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -187,8 +200,23 @@ def _with_children(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 def _end(processes: list[psutil.Process]) -> None:
     """Ray itself waits a second for its daemons, and leaves it to ranks to notice that those are gone."""
-    _, left = psutil.wait_procs(processes, timeout=END_S)
-    for one in left:
+    for one in _still_running(processes):
         with contextlib.suppress(psutil.NoSuchProcess):
             one.kill()
-    psutil.wait_procs(left, timeout=END_S)
+    _still_running(processes)
+
+
+def _still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that do not end in time."""
+    deadline = time.monotonic() + END_S
+    while (running := [one for one in processes if _runs(one)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return running
+
+
+def _runs(process: psutil.Process) -> bool:
+    """One that has ended stays a zombie until its parent, which may be another by then, has asked for its status."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
