@@ -21,7 +21,8 @@ import { defineBrowserTask, EpisodeError } from "@whetstone/sdk";
 export const stock = defineBrowserTask({ kind: "stock", create: ({ url, check, serve, settings, reads }, { seed }) => {
   const has = { tea: seed };
   return {
-    goal: "Order seven teas.", callTimeoutMs: 5_000, url: url ?? "http://stock.test/", settings,
+    // A module that hangs is found after moduleHangMs, before a call of it may take too long.
+    goal: "Order seven teas.", callTimeoutMs: check === "hang" ? 5_000 : 60_000, url: url ?? "http://stock.test/", settings,
     reads: reads ?? { amount: "document.querySelector('#amount').textContent", broken: "nowhere.at.all" },
     ...(url ? {} : { serve: ({ method, path, body }) => {
       if (serve === "throw" && path !== "/") throw new Error("the shop burns");
